@@ -126,7 +126,7 @@ $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 demo: $(DEMO_READY)
 	@mkdir -p "$(DEMO)"
 	@trap 'echo >&2; echo "Stopped. Run \`make demo\` again to go on from here." >&2; exit 130' INT TERM; \
-	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --data "$(DEMO)/pai" $(ON_HDFS) -- \
+	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --api v1 --data "$(DEMO)/pai" $(ON_HDFS) -- \
 		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
 		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
 	|| { code=$$?; \

@@ -316,7 +316,7 @@ def measure_blinks() -> dict[str, float]:
     print(f"a job of `{BLINK}` on luigi-pai local, from the beginning of run() to its end")
     print(f"{'':18} {'median s':>9} {'most s':>7} {'after its end s':>16}")
     medians = {}
-    with LocalPai() as server:
+    with LocalPai(api="v1") as server:
         configure(server.url, server.username, server.password)
         for name, kind in kinds.items():
             taken, late = [], []

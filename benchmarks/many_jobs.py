@@ -358,7 +358,7 @@ def memory_of_a_fork() -> float:
 def measure_short() -> tuple[Table, list[str]]:
     """Submit 100 jobs of 1 s to a local server, watch them, and measure how late their ends are noticed."""
     late = []
-    with LocalPai() as server:
+    with LocalPai(api="v1") as server:
         cluster = Cluster(server.url, server.username, password=server.password, fs_uri=server.fs_uri)
         watcher = Watcher(cluster.book)
         begin = time.perf_counter()

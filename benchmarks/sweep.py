@@ -59,12 +59,11 @@ class Many(PaiSweep):
 
 @contextmanager
 def serving(at_once: int) -> Iterator[LocalPai]:
-    with LocalPai(virtual_clusters=ROOM, max_tasks=at_once) as server:
+    with LocalPai(api="v1", virtual_clusters=ROOM, max_tasks=at_once) as server:
         config = luigi.configuration.get_config()
         for key, value in server.luigi_section.items():
             if key not in ("webhdfs_url", "fs_uri"):
                 config.set("OpenPai", key, value)
-        config.set("OpenPai", "api_version", "v1")
         reset_clusters()
         yield server
 

@@ -189,10 +189,20 @@ def hdfs(tmp_path: Path, settings: Callable[..., None]) -> Iterator[Path]:
         yield root
 
 
+_CLUSTERS = ["default:gpu=24", "vc1"]  # horovod_job on 3 nodes has 12
+
+
+@pytest.fixture(scope="session")
+def local_pai_v1() -> Iterator[LocalPai]:
+    """One local OpenPAI 0.7.1 for all tests of a process; job names must differ."""
+    with LocalPai(api="v1", virtual_clusters=_CLUSTERS) as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def local_pai_v2() -> Iterator[LocalPai]:
-    """One local OpenPAI 1.8, which knows no v1 jobs, for all tests of a process; job names must differ."""
-    with LocalPai(api="v2") as server:
+    """One local OpenPAI 1.8 for all tests of a process; job names must differ."""
+    with LocalPai(virtual_clusters=_CLUSTERS) as server:
         yield server
 
 
@@ -200,13 +210,6 @@ def local_pai_v2() -> Iterator[LocalPai]:
 def local_pai_ltp() -> Iterator[LocalPai]:
     """One local LTP 1.5 for all tests of a process; job names must differ."""
     with LocalPai(api="ltp") as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def local_pai() -> Iterator[LocalPai]:
-    """One local OpenPAI for all tests of a process; job names must differ."""
-    with LocalPai(virtual_clusters=["default:gpu=24", "vc1"]) as server:  # horovod_job on 3 nodes has 12
         yield server
 
 
@@ -230,10 +233,10 @@ def as_settings(settings: Callable[..., None]) -> Callable[[LocalPai], None]:
 
 
 @pytest.fixture
-def cluster(local_pai: LocalPai, as_settings: Callable[[LocalPai], None]) -> LocalPai:
-    """The session's local OpenPAI, as [OpenPai] of luigi.cfg."""
-    as_settings(local_pai)
-    return local_pai
+def cluster(local_pai_v1: LocalPai, as_settings: Callable[[LocalPai], None]) -> LocalPai:
+    """The session's local OpenPAI 0.7.1, as [OpenPai] of luigi.cfg."""
+    as_settings(local_pai_v1)
+    return local_pai_v1
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,7 @@ def submit(server: LocalPai, name: str, command: str, gpus: int, state: str) -> 
 
 def jobs(browser: Browser, _folder: Path) -> None:
     """Take the pages of the local OpenPAI: the list, and a job that failed."""
-    with LocalPai() as server:
+    with LocalPai(api="v1") as server:
         for name, command, gpus, state in JOBS:
             submit(server, name, command, gpus, state)
         browser.screen(WIDTH, height=680)
@@ -173,9 +173,8 @@ def sweep(browser: Browser, folder: Path) -> None:
 
 def luigi(browser: Browser, folder: Path) -> None:
     """Take Luigi's own page of a study: a job waits, and one shows its status and progress."""
-    with LocalPai(virtual_clusters=["default:gpu=8"]) as server, Luigid(folder) as scheduler:
-        section = {**server.luigi_section, "api_version": "v1"}
-        lines = "".join(f"{key} = {value}\n" for key, value in section.items())
+    with LocalPai(api="v1", virtual_clusters=["default:gpu=8"]) as server, Luigid(folder) as scheduler:
+        lines = "".join(f"{key} = {value}\n" for key, value in server.luigi_section.items())
         (folder / "luigi.cfg").write_text(f"[OpenPai]\n{lines}", encoding="utf-8")
         pipeline = PIPELINE.replace("{root}", str(ROOT)).replace("{python}", sys.executable)
         (folder / "study.py").write_text(pipeline, encoding="utf-8")

@@ -173,11 +173,13 @@ def where_to_go(task: Digits, what_happened: str) -> None:
     """Print the last lines: the report, and what to try next."""
     print(f"\n{what_happened}\nReport: {task.requires()[-1].output().path}\n\nTry next:")
     pai = OpenPai()
-    make, look = "make demo", ".venv/bin/luigi-pai local --data demo-run/pai"
+    make, look = "make demo", ".venv/bin/luigi-pai local --api v1 --data demo-run/pai"
     if pai.webhdfs_url != pai.pai_url:  # another HDFS than that of the local OpenPAI
         make += f" HDFS={pai.webhdfs_url} HDFS_USER={pai.username}"
         data = f"demo-run/{Path(task.folder).parent.name}/pai"  # one for each HDFS
-        look = f".venv/bin/luigi-pai local --data {data} --hdfs {pai.webhdfs_url} --user {pai.username}"
+        look = (
+            f".venv/bin/luigi-pai local --api v1 --data {data} --hdfs {pai.webhdfs_url} --user {pai.username}"
+        )
     lines = {
         make: "again: it submits nothing",
         f"{make} MODELS=nearest,network,svm,forest": "one more model: one more job",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["local"]
 
-_RELEASES = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "both": "OpenPAI 0.7.1 and 1.8", "ltp": "LTP 1.5"}
 _NAMED = 5
 """Failed jobs that are named at the end."""
 
@@ -75,10 +74,9 @@ class _WithCommand(click.Command):
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option(
     "--api",
-    type=click.Choice(["both", "v1", "v2", "ltp"]),
-    default="both",
-    show_default=True,
-    help="Which OpenPAI to be: v1 is 0.7.1, v2 is 1.8, ltp is its successor LTP 1.5.",
+    type=click.Choice(["v2", "v1", "ltp"]),
+    help="Which OpenPAI to be: v2 is 1.8, v1 is 0.7.1, ltp is their successor LTP 1.5.  "
+    "[default: v2; with COMMAND the api_version of your luigi.cfg]",
 )
 @click.option("--faults", metavar="FILE|JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
@@ -111,13 +109,13 @@ def local(
     max_tasks: int,
     hdfs: str | None,
     fs_uri: str | None,
-    api: str,
+    api: str | None,
     faults: str | None,
     rate_limits: str | None,
     insecure_bind: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run an OpenPAI 0.7.1 with its HDFS, and a 1.8, on this machine.
+    """Run an OpenPAI with its HDFS on this machine.
 
     Jobs run as processes of yours; images are not used. It prints its address,
     which a browser can open, and the lines for luigi.cfg, and runs until Ctrl-C.
@@ -139,11 +137,13 @@ def local(
     from luigi_pai.local import serve  # noqa: PLC0415 - as above
     from luigi_pai.local.config.fault_rules import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
+        DEFAULT_API,
         DEFAULT_PORT,
         PASSWORD_VARIABLE,
         Settings,
         default_data_folder,
     )
+    from luigi_pai.local.luigi_config import configured_api  # noqa: PLC0415 - as above
 
     try:
         settings = Settings(
@@ -157,7 +157,7 @@ def local(
             insecure_bind=insecure_bind,
             hdfs=hdfs,
             fs_uri=fs_uri,
-            api=api,
+            api=api or (configured_api() if command else None) or DEFAULT_API,
             faults=None if faults is None else read_faults(faults),
             rate_limits=rate_limits,
         )
@@ -166,7 +166,7 @@ def local(
             end = asyncio.run(
                 foreground.run_command(settings, command, _say_where, temporary_data=data is None)
             )
-            _say_end(end)
+            _say_end(end, settings.api)
             code = end.exit_code
         else:
             code = 0
@@ -187,7 +187,7 @@ def _say_where(server: LocalServer) -> None:
     tell(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
 
 
-def _say_end(end: CommandEnd) -> None:
+def _say_end(end: CommandEnd, api: str) -> None:
     """Print how to look at the jobs of a command that has ended."""
     if not end.jobs:
         return
@@ -205,7 +205,7 @@ def _say_end(end: CommandEnd) -> None:
     folder = shlex.quote(str(end.data))
     tell(
         f"luigi-pai local: logs are in {end.data / 'jobs'}; "
-        f"for the pages: luigi-pai local --port 0 --data {folder}",
+        f"for the pages: luigi-pai local --port 0 --api {api} --data {folder}",
         err=True,
     )
 
@@ -213,7 +213,7 @@ def _say_end(end: CommandEnd) -> None:
 def _welcome(server: LocalServer) -> None:
     """Print where everything is, and the lines for luigi.cfg."""
     address, hdfs = server.address, server.hdfs
-    click.echo(styled(f"{_RELEASES[server.settings.api]} on this machine", bold=True))
+    click.echo(styled(f"{server.release.name} on this machine", bold=True))
     click.echo(
         f"""
   Jobs      {address.url}

@@ -16,7 +16,7 @@ from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
 from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, OldJobList, StopJob
 from luigi_pai.local.rest.v1.routes import V1Handler
-from luigi_pai.local.rest.v2.routes import SHARED_PATHS, LtpHandler, V2Handler
+from luigi_pai.local.rest.v2.routes import LtpHandler, V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
 
 if TYPE_CHECKING:
@@ -34,19 +34,20 @@ __all__ = ["LocalApplication", "make_app"]
 _NO_HOST = "127.0.0.1"
 """Stands for the Host that HTTP/1.0 has not; no browser speaks that."""
 
+_REST = {"v1": V1Handler, "v2": V2Handler, "ltp": LtpHandler}
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
 def make_app(
     api: Api,
-    apis: str,
+    which: str,
     log: logging.Logger,
     faults: Faults,
     scripts: JobScripts,
     *,
     loopback_only: bool,
 ) -> LocalApplication:
-    """Return the application for the APIs ``both``, ``v1``, ``v2`` or ``ltp``.
+    """Return the application of one API: ``v1``, ``v2`` or ``ltp``.
 
     It logs one line for each request, without query, body or headers. ``loopback_only`` says that no other
     machine can reach it.
@@ -54,19 +55,9 @@ def make_app(
     shared = {"api": api}
     pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
     control = {**shared, "faults": faults, "scripts": scripts}
-    every_path = r"(?:/rest-server)?/api(?:/.*)?"
-    rest: dict[str, list[Any]] = {
-        "v1": [(every_path, V1Handler, shared)],
-        "v2": [(every_path, V2Handler, shared)],
-        "ltp": [(every_path, LtpHandler, shared)],
-        "both": [
-            (f"(?i:(?:/rest-server)?{SHARED_PATHS})", V2Handler, shared),
-            (every_path, V1Handler, shared),
-        ],
-    }
     return LocalApplication(
         [
-            *rest[apis],
+            (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
             *api.hdfs.routes(),
             (r"/", JobListPage, pages),
             (r"/job-list\.html", OldJobList, pages),

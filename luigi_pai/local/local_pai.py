@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.config.settings import (
+    DEFAULT_API,
     DEFAULT_PASSWORD,
     DEFAULT_USER,
     PASSWORD_VARIABLE,
@@ -57,8 +58,7 @@ class LocalPai:
         max_tasks: how many task processes may run at once.
         hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
         fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
-        api: which APIs it has: ``v1`` (OpenPAI 0.7.1), ``v2`` (1.8), ``both``, or ``ltp``, the v2 of
-            LTP 1.5.
+        api: which OpenPAI it is: ``v2`` (1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
         rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
@@ -81,7 +81,7 @@ class LocalPai:
         max_tasks: int | None = None,
         hdfs: str | None = None,
         fs_uri: str | None = None,
-        api: str = "both",
+        api: str = DEFAULT_API,
         faults: Any = None,
         rate_limits: str | None = None,
         stop_grace: float = Settings.stop_grace,
@@ -190,7 +190,7 @@ class LocalPai:
         self._control("POST", [rule], JOB_SCRIPTS_PATH)
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the ``name``, ``username`` and ``api`` of every job, in the order of their submission."""
+        """Return the ``name`` and ``username`` of every job, in the order of their submission."""
         jobs: list[dict[str, str]] = self._control("GET", path=CONTENTS_PATH)["jobs"]
         return jobs
 
@@ -201,9 +201,9 @@ class LocalPai:
         """
         self._control("DELETE", path=CONTENTS_PATH)
 
-    def forget_jobs(self, api: str, ended_before: float) -> None:
-        """Delete the jobs of ``v1`` or ``v2`` that ended before a time, in seconds since 1970 UTC."""
-        self._control("POST", {"api": api, "endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
+    def forget_jobs(self, ended_before: float) -> None:
+        """Delete the jobs that ended before a time, in seconds since 1970 UTC."""
+        self._control("POST", {"endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
 
     def _control(self, method: str, body: Any = None, path: str = FAULTS_PATH) -> Any:
         """Call a control route, as the administrator."""

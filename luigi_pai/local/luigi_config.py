@@ -10,27 +10,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
+from luigi_pai.local.config.settings import DEFAULT_API, DEFAULT_PASSWORD, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from luigi_pai.local.config.settings import Address, HdfsAddress
 
-__all__ = ["compose", "earlier_config", "further_sections", "open_pai_section", "shown_section"]
+__all__ = [
+    "compose",
+    "configured_api",
+    "earlier_config",
+    "further_sections",
+    "open_pai_section",
+    "shown_section",
+]
 
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
 """What Luigi reads before the file of LUIGI_CONFIG_PATH."""
 
 
 def open_pai_section(
-    address: Address, hdfs: HdfsAddress, user: str, password: str, api: str = "both"
+    address: Address, hdfs: HdfsAddress, user: str, password: str, api: str
 ) -> dict[str, str]:
-    """Return the keys of ``[OpenPai]`` for a local server and its HDFS.
-
-    With both APIs, the user's own ``api_version`` stays.
-    """
-    section = {
+    """Return the keys of ``[OpenPai]`` for a local server and its HDFS."""
+    return {
         "pai_url": address.url,
         "username": user,
         "password": password,
@@ -38,17 +42,19 @@ def open_pai_section(
         "webhdfs_url": hdfs.webhdfs_url,
         "hdfs_user": user,
         "portal_url": address.url,
+        "api_version": "v1" if api == "v1" else "v2",
     }
-    return section if api == "both" else {**section, "api_version": "v1" if api == "v1" else "v2"}
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str | None) -> str:
     """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
     is_known = password in (None, DEFAULT_PASSWORD)
     shown = DEFAULT_PASSWORD if is_known else f"(the one in {PASSWORD_VARIABLE})"
-    section = open_pai_section(address, hdfs, user, shown)
-    del section["hdfs_user"]  # the default is the user name
-    return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
+    section = open_pai_section(address, hdfs, user, shown, DEFAULT_API)
+    defaults = ("hdfs_user", "api_version")  # the user name, and what the replies say
+    return "\n".join(
+        ["[OpenPai]", *(f"{key} = {value}" for key, value in section.items() if key not in defaults)]
+    )
 
 
 def earlier_config() -> Path | None:
@@ -63,17 +69,26 @@ def earlier_config() -> Path | None:
     return Path(path) if path and Path(path).is_file() else None
 
 
+def configured_api() -> str | None:
+    """Return the user's ``api_version``, ``v1`` or ``v2``; None for auto. Raises as `earlier_config` does."""
+    found = None
+    for path in (*_FILES, str(earlier_config() or "")):
+        found = _content(path).get("OpenPai", "api_version", fallback=found)
+    return found if found in ("v1", "v2") else None
+
+
 def further_sections() -> list[str]:
     """Return the sections ``[OpenPai:NAME]`` of the files that Luigi finds by itself."""
-    names: list[str] = []
-    for path in _FILES:
-        parser = configparser.RawConfigParser()
-        with contextlib.suppress(
-            OSError, UnicodeDecodeError, configparser.Error
-        ):  # Luigi's own error says it
-            parser.read(path, encoding="utf-8")
-        names += filter(_is_further, parser.sections())
+    names = [name for path in _FILES for name in _content(path).sections() if _is_further(name)]
     return list(dict.fromkeys(names))
+
+
+def _content(path: str) -> configparser.RawConfigParser:
+    """Return the content of a configuration file: of one that cannot be read, what is before the error."""
+    parser = configparser.RawConfigParser()
+    with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):  # Luigi's own error says it
+        parser.read(path, encoding="utf-8")
+    return parser
 
 
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:

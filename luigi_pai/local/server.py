@@ -43,7 +43,7 @@ from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.luigi_config import shown_section
-from luigi_pai.local.releases.release import releases_by_api, v2_release
+from luigi_pai.local.releases.release import RELEASES
 from luigi_pai.local.rest.base.api import Api
 from luigi_pai.local.rest.base.rate_limits import RateLimits
 from luigi_pai.local.store.jobs import Store
@@ -74,6 +74,7 @@ class LocalServer:
     def __init__(self, settings: Settings) -> None:
         settings.check()
         self.settings = settings
+        self.release = RELEASES[settings.api]
         outside = OutsideHdfs(settings.hdfs, settings.fs_uri, settings.user) if settings.hdfs else None
         data = settings.data
         try:
@@ -103,7 +104,7 @@ class LocalServer:
         for logger in (self._log, logging.getLogger("tornado")):
             logger.propagate = False
             logger.addHandler(self._log_file)
-        self._store = Store(data / "server.sqlite", releases_by_api(settings.api))
+        self._store = Store(data / "server.sqlite", settings.api)
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
@@ -135,7 +136,7 @@ class LocalServer:
             scripts=scripts,
         )
         self._launcher = Launcher(services, self._log)
-        limits, release = parse_limits(settings.rate_limits), v2_release(settings.api)
+        limits = parse_limits(settings.rate_limits)
         self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
         api = Api(
             store=self._store,
@@ -150,9 +151,9 @@ class LocalServer:
             tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
-            release=release,
+            release=self.release,
             config_lines=self.config_lines,
-            limits=limits and RateLimits(limits, of_each_key=release.window_of_each_key),
+            limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
         )
         faults = parse_faults(settings.faults or [])
         app = make_app(
@@ -182,7 +183,7 @@ class LocalServer:
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
         """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
-        state = state_sql(*self._store.releases.values())
+        state = state_sql(self.release)
         sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
         rows = self._store.rows(sql, (time,))
         return len(rows), [name for name, state in rows if state == "FAILED"]

@@ -115,11 +115,6 @@ class Evidence:
         return self._outputs.checked_hdfs(self._definition.name)
 
     @property
-    def job(self) -> PaiJob | JobProtocol:
-        """The job as the task defines it."""
-        return self._jobs.job
-
-    @property
     def has_flag(self) -> bool:
         """Whether the completion flag has a place."""
         return self._flag is not None

@@ -127,7 +127,8 @@ class TaskRun:
     def _watch(self) -> JobWatch:
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
 
-        return JobWatch(self._definition, self.book, self.outputs, self.options, self._on_kill, self.evidence)
+        with_start = self.evidence.with_start
+        return JobWatch(self._definition, self.book, self.outputs, self.options, self._on_kill, with_start)
 
     # what is known
 

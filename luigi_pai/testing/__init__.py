@@ -21,8 +21,8 @@ __all__ = ["pai", "pai_mock", "pai_server"]
 
 _INSTALL = "pip install 'luigi-pai[testing]'"
 _FIXTURE = pytest.StashKey[str]()
-_APIS = ("v1", "v2", "both")
-_MARKER = "pai(api): what the OpenPAI of this test speaks: 'v1' (0.7.1), 'v2' (1.8) or 'both', the default"
+_APIS = ("v1", "v2", "ltp")
+_MARKER = "pai(api): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,15 +75,15 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
         yield server
 
 
-def _api_of(test: pytest.Item) -> str:
-    """Return what the marker of a test says: ``v1``, ``v2`` or ``both``."""
+def _api_of(test: pytest.Item) -> str | None:
+    """Return what the marker of a test says, ``v1``, ``v2`` or ``ltp``; None without one."""
     marker = test.get_closest_marker("pai")
     if marker is None:
-        return "both"
+        return None
     api = marker.args[0] if len(marker.args) == 1 and not marker.kwargs else marker.kwargs.get("api")
     if len(marker.args) + len(marker.kwargs) != 1 or api not in _APIS:
         given = [*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())]
-        raise pytest.UsageError(f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'both'")
+        raise pytest.UsageError(f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'ltp'")
     return str(api)
 
 

@@ -89,10 +89,9 @@ class Pai:
         """
         if self.server is None:
             return self.cluster.job(name)
-        for job in self.server.jobs():
-            cluster = self.cluster.with_api_version(job["api"])
-            if job["name"] in (name, cluster.book.job_name(name, 1)):
-                return cluster.job(job["name"])
+        for submitted in self.submitted:
+            if submitted in (name, self.cluster.book.job_name(name, 1)):
+                return self.cluster.job(submitted)
         raise AssertionError(
             f"no job {name!r} was submitted; there are: {', '.join(self.submitted) or 'none'}"
         )
@@ -144,8 +143,8 @@ class Pai:
         if moved < timedelta(0):
             raise ConfigError(f"pai.advance: {moved.total_seconds():g} s: the clock only moves forward")
         self._clock.seconds += moved.total_seconds()
-        for api in {job["api"] for job in server.jobs()}:
-            server.forget_jobs(api, self._clock.time() - _RETENTION[api].total_seconds())
+        retention = _RETENTION[server.luigi_section["api_version"]]
+        server.forget_jobs(self._clock.time() - retention.total_seconds())
         for name in (None, *clusters()):
             OpenPai.current(name).cluster().reset()
 

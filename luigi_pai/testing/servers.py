@@ -1,4 +1,4 @@
-"""The servers of a test session: one local OpenPAI for each choice of APIs, or a real cluster."""
+"""The servers of a test session: one local OpenPAI of each API, or a real cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from luigi_pai.api.registry import CLUSTERS, reset_clusters
 from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.local import LocalPai
+from luigi_pai.local.config.settings import DEFAULT_API
 from luigi_pai.testing.configuration import luigi_configured, open_pai_settings
 from luigi_pai.testing.pai import MovedClock, Pai
 
@@ -41,19 +42,19 @@ class Servers:
 
     @property
     def url(self) -> str:
-        """Of the one that speaks both APIs, or of the cluster."""
+        """Of the one that tests without a marker have."""
         self._is_lent = True
-        return self._url or self._server("both").url
+        return self._url or self._server(DEFAULT_API).url
 
     @contextlib.contextmanager
-    def use(self, api: str) -> Iterator[Pai]:
+    def use(self, api: str | None) -> Iterator[Pai]:
         """Lend an OpenPAI to one test, empty if it is on this machine; jobs that still run end with the test.
 
         Args:
-            api: ``v1``, ``v2`` or ``both``.
+            api: ``v1``, ``v2`` or ``ltp``; None for the default, or whichever the cluster speaks.
         """
-        server = None if self._url else self._server(api)
-        if server is not None and api == "both" and self._is_lent:
+        server = None if self._url else self._server(api or DEFAULT_API)
+        if server is not None and server is self._local.get(DEFAULT_API) and self._is_lent:
             _empty(server)
         section = self._section(server)
         clock, earlier = MovedClock(), CLUSTERS.clock
@@ -85,7 +86,9 @@ class Servers:
             return {**server.luigi_section, **_POLLING}
         return {"username": "admin", **open_pai_settings(), "pai_url": str(self._url)}
 
-    def _pai(self, section: Mapping[str, Any], server: LocalPai | None, clock: MovedClock, api: str) -> Pai:
+    def _pai(
+        self, section: Mapping[str, Any], server: LocalPai | None, clock: MovedClock, api: str | None
+    ) -> Pai:
         """Return what the test gets; a cluster that has never answered is not asked a second time."""
         if self._failure is not None:
             pytest.fail(self._failure, pytrace=False)
@@ -100,11 +103,11 @@ class Servers:
         return pai
 
 
-def _check(pai: Pai, api: str) -> None:
-    """Skip a test that is for another API than that of the cluster."""
-    if pai.server is None and api != "both":
+def _check(pai: Pai, api: str | None) -> None:
+    """Skip a test that is for another API than that of the cluster; LTP has that of 1.8."""
+    if pai.server is None and api is not None:
         speaks = pai.cluster.book.api.dialect.version  # known since its jobs were listed
-        if speaks != api:
+        if speaks != ("v1" if api == "v1" else "v2"):
             pytest.skip(f"this test is for {api}, and {pai.url} speaks {speaks}")
 
 

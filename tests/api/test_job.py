@@ -31,7 +31,7 @@ _serial = itertools.count()
 @pytest.fixture(params=["v1", "v2"])
 def local(request):
     """A local OpenPAI that speaks a dialect."""
-    return request.getfixturevalue("local_pai" if request.param == "v1" else "local_pai_v2")
+    return request.getfixturevalue("local_pai_v1" if request.param == "v1" else "local_pai_v2")
 
 
 @pytest.fixture

@@ -25,18 +25,19 @@ CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @pytest.fixture
-def home(local_pai, tmp_path: Path) -> str:
+def home(local_pai_v1, tmp_path: Path) -> str:
     """A folder on HDFS for one test, and a luigi.cfg here that knows HDFS."""
     (tmp_path / "luigi.cfg").write_text(
-        f"[OpenPai]\nwebhdfs_url = {local_pai.webhdfs_url}\nfs_uri = {local_pai.fs_uri}\nhdfs_user = anna\n"
+        f"[OpenPai]\nwebhdfs_url = {local_pai_v1.webhdfs_url}\n"
+        f"fs_uri = {local_pai_v1.fs_uri}\nhdfs_user = anna\n"
     )
     return f"/cli/{tmp_path.name}-{time.time_ns():x}"
 
 
 @pytest.fixture
-def fs(local_pai) -> WebHdfs:
+def fs(local_pai_v1) -> WebHdfs:
     """The same HDFS, as the tests look at it."""
-    return WebHdfs(local_pai.webhdfs_url, "anna")
+    return WebHdfs(local_pai_v1.webhdfs_url, "anna")
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_the_configuration_that_luigi_takes(run, home, tmp_path):
 
 @pytest.mark.parametrize("how", ["put", "get"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
+def test_stopped_in_the_middle(local_pai_v1, run, home, fs, tmp_path, how, end):
     """In the middle of a big file: nothing of it is to be seen, and the next put or get does it.
 
     After Ctrl-C, exit code 1, one line, and no part of it anywhere.
@@ -247,7 +248,7 @@ def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
     )
 
     begun = {
-        "put": (local_pai.data / "hdfs.webhdfs" / "incoming").iterdir,
+        "put": (local_pai_v1.data / "hdfs.webhdfs" / "incoming").iterdir,
         "get": lambda: (tmp_path / "here").glob(".luigi-pai-tmp-*"),
     }[how]
     try:
@@ -275,10 +276,10 @@ def test_stopped_in_the_middle(local_pai, run, home, fs, tmp_path, how, end):
     assert re.search(r"loaded 1 of 1 file, (5 B|512 MiB), to ", written) or (here and "0 of 1" in written)
 
 
-def test_secrets_are_not_shown(local_pai, run, home, source, tmp_path):
+def test_secrets_are_not_shown(local_pai_v1, run, home, source, tmp_path):
     """Password and token of luigi.cfg are in no output, whatever goes wrong."""
     said = []
-    good = f"webhdfs_url = {local_pai.webhdfs_url}\n"
+    good = f"webhdfs_url = {local_pai_v1.webhdfs_url}\n"
     nobody = "webhdfs_url = http://127.0.0.1:9\n"
     in_url = "webhdfs_url = http://anna:hush-hush@127.0.0.1:9\n"
     wrong = "read_timeout = soon\n"

@@ -13,20 +13,20 @@ from luigi_pai.local import LocalPai
 
 
 @pytest.fixture(scope="session")
-def client(local_pai):
-    """The administrator of the session's server."""
-    return LocalClient(local_pai)
+def client(local_pai_v1):
+    """The administrator of the session's OpenPAI 0.7.1."""
+    return LocalClient(local_pai_v1)
 
 
 @pytest.fixture(scope="session")
-def v2(local_pai):
-    """The administrator of the session's server, on its v2 API."""
-    return ProtocolClient(local_pai)
+def v2(local_pai_v2):
+    """The administrator of the session's OpenPAI 1.8."""
+    return ProtocolClient(local_pai_v2)
 
 
 @pytest.fixture
 def own_pai(tmp_path):
-    """A server that a test may stop and kill."""
+    """An OpenPAI 1.8 that a test may stop and kill."""
     with LocalPai(tmp_path / "data") as server:
         yield server
 

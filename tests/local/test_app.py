@@ -25,15 +25,17 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
     api = SimpleNamespace(
         address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"), hdfs=SimpleNamespace(routes=list)
     )
-    make_app(api, "both", logging.getLogger("test"), None, None, loopback_only=True)
+    make_app(api, "v2", logging.getLogger("test"), None, None, loopback_only=True)
     with pytest.raises(AssertionError, match="a name was looked up"):
-        make_app(api, "both", logging.getLogger("test"), None, None, loopback_only=False)
+        make_app(api, "v2", logging.getLogger("test"), None, None, loopback_only=False)
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])
-def test_an_invalid_origin_is_a_foreign_one(local_pai, origin):
+def test_an_invalid_origin_is_a_foreign_one(local_pai_v1, origin):
     """Not a failure of the server."""
-    reply = requests.get(f"{local_pai.url}/api/v1", headers={"Origin": origin.encode("latin-1")}, timeout=20)
+    reply = requests.get(
+        f"{local_pai_v1.url}/api/v1", headers={"Origin": origin.encode("latin-1")}, timeout=20
+    )
     assert reply.json()["code"] == "ForbiddenOriginError"
 
 
@@ -50,11 +52,11 @@ def test_an_invalid_origin_is_a_foreign_one(local_pai, origin):
         ("none", "navigate", "document", 200),
     ],
 )
-def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai, site, mode, dest, status):
+def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai_v1, site, mode, dest, status):
     """What a page embeds is asked for without an Origin; the browser says what it is for."""
     headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
     for path in ("/", "/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS"):
-        reply = requests.get(local_pai.url + path, headers=headers, timeout=20)
+        reply = requests.get(local_pai_v1.url + path, headers=headers, timeout=20)
         assert reply.status_code == status, path
 
 

@@ -112,6 +112,7 @@ def test_luigi_in_the_command_finds_the_server(tmp_path):
         "webhdfs_url": url,
         "hdfs_user": "admin",
         "portal_url": url,
+        "api_version": "v2",
         "token": "",
         "expiration": "77",
     }
@@ -129,14 +130,30 @@ def test_luigi_in_the_command_finds_the_server(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "version"), [((), "v2"), (("--api", "v1"), "v1"), (("--api", "v2"), "v2")]
+    ("own", "earlier", "options", "release"),
+    [
+        ("v1", None, (), "OpenPAI 0.7.1"),
+        ("v1", "v2", (), "OpenPAI 1.8"),  # Luigi reads the file of LUIGI_CONFIG_PATH last
+        ("v1", None, ("--api", "ltp"), "LTP 1.5"),
+        ("auto", None, (), "OpenPAI 1.8"),
+        (None, None, ("--api", "v1"), "OpenPAI 0.7.1"),
+    ],
 )
-def test_the_api_of_the_server_is_the_one_that_luigi_uses(options, version, tmp_path):
-    """With one API only it is named; with both, what the user's own luigi.cfg says holds."""
-    (tmp_path / "luigi.cfg").write_text("[OpenPai]\napi_version = v2\n")
-    done = run("local", *options, "--", sys.executable, "-c", READ_CONFIG, cwd=tmp_path)
+def test_the_server_is_what_the_configuration_names(own, earlier, options, release, tmp_path):
+    """Unless an option says otherwise; Luigi in the command then uses the API of the server."""
+    for name, version in (("luigi.cfg", own), ("mine.cfg", earlier)):
+        if version is not None:
+            (tmp_path / name).write_text(f"[OpenPai]\napi_version = {version}\n")
+    env = {} if earlier is None else {"LUIGI_CONFIG_PATH": "mine.cfg"}
+    done = run_python(READ_CONFIG, "--data", tmp_path / "data", *options, cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["sections"]["OpenPai"]["api_version"] == version
+    api = "v1" if release == "OpenPAI 0.7.1" else "v2"
+    assert json.loads(done.stdout)["sections"]["OpenPai"]["api_version"] == api
+    other = "ltp" if api == "v1" else "v1"
+    done = run("local", "--data", tmp_path / "data", "--api", other, "--", "touch", tmp_path / "ran")
+    assert done.returncode == 2
+    assert f"the data folder {tmp_path / 'data'} has the jobs of {release}, and this would be " in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow
@@ -215,7 +232,7 @@ def test_a_job_of_the_command_runs_and_hdfs_is_on_the_path():
         subprocess.run(["hdfs", "dfs", "-test", "-d", "/Output/admin/j"], check=True)
         """
     )
-    done = run_python(code)
+    done = run_python(code, "--api", "v1")
     assert done.returncode == 0, done.stderr
 
 
@@ -238,7 +255,7 @@ def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
             time.sleep(0.02)
         """
     )
-    done = run_python(code, cwd=tmp_path)
+    done = run_python(code, "--api", "v1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     wait_for_end(int((tmp_path / "pid").read_text()))
     assert not Path(done.stderr.splitlines()[0].rpartition("data in ")[2]).exists()
@@ -266,7 +283,7 @@ def test_a_proxy_is_not_asked_for_this_machine():
         """
     )
     proxies = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "example.org"}
-    done = run_python(code, env=proxies)
+    done = run_python(code, "--api", "v1", env=proxies)
     assert done.returncode == 0, done.stderr
     here = "127.0.0.1,localhost,::1"
     assert done.stdout.split() == ["SUCCEEDED", "None", f"example.org,{here}", here]
@@ -397,7 +414,9 @@ def test_by_itself_it_prints_where_it_is_and_what_to_write(tmp_path):
 @pytest.mark.slow
 def test_a_password_of_ones_own_is_not_printed(tmp_path):
     """Nor is it in the log, with the token, the body and the query of requests."""
-    process, said = start(tmp_path, "--port", 0, env={"LUIGI_PAI_LOCAL_PASSWORD": "own-secret-1"})
+    process, said = start(
+        tmp_path, "--port", 0, "--api", "v1", env={"LUIGI_PAI_LOCAL_PASSWORD": "own-secret-1"}
+    )
     with process:
         text = wait_until(lambda: "Ctrl-C" in said.read_text() and said.read_text())
         assert "password = (the one in LUIGI_PAI_LOCAL_PASSWORD)" in text
@@ -515,7 +534,7 @@ def test_counts_of_a_virtual_cluster_that_are_left_out_are_the_same_on_every_mac
         "url = os.environ['LUIGI_PAI_WEBHDFS_URL'] + '/api/v1/virtual-clusters'\n"
         "print(urllib.request.urlopen(url).read().decode())\n"
     )
-    options = ("--virtual-cluster", "night", "--virtual-cluster", "default:memory=1000")
+    options = ("--api", "v1", "--virtual-cluster", "night", "--virtual-cluster", "default:memory=1000")
     shown = json.loads(run_python(code, *options).stdout)
     memory = 256 * 1024
     assert {name: round(item["capacity"], 6) for name, item in shown.items()} == {
@@ -540,7 +559,7 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     """The command that waits for it may be stopped."""
     large = {"name": "main", "command": "true", "cpuNumber": 3}
     code = SUBMIT.format(job={"jobName": "large", "image": "x", "taskRoles": [large]})
-    done = run_python(code, "--virtual-cluster", "default:cpu=2")
+    done = run_python(code, "--api", "v1", "--virtual-cluster", "default:cpu=2")
     said = (
         "job large of admin: virtual cluster default has 2 CPUs in all, the job wants 3 CPUs: it can never "
         "run. Stop it, and ask for less or start the local server with --virtual-cluster default:cpu=3"
@@ -601,7 +620,7 @@ def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
 @pytest.mark.newest
 def test_a_second_ctrl_c_ends_tasks_without_grace(tmp_path):
     """A task that takes no notice of SIGTERM is given 5 seconds otherwise."""
-    process, said = start(tmp_path, "--port", 0)
+    process, said = start(tmp_path, "--port", 0, "--api", "v1")
     with process:
         text = wait_until(lambda: "Ctrl-C" in said.read_text() and said.read_text())
         url = next(line.split()[1] for line in text.splitlines() if "Jobs" in line)

@@ -44,7 +44,7 @@ def temporary(tmp_path):
 
 
 def run(temporary, *jobs, options=()):
-    words = [*CLI, *options, "--", sys.executable, "-W", "ignore", "-c", SUBMIT, *jobs]
+    words = [*CLI, "--api", "v1", *options, "--", sys.executable, "-W", "ignore", "-c", SUBMIT, *jobs]
     env = {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
 
@@ -61,12 +61,15 @@ def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary
     data = folder / "data"
     assert done.stderr.splitlines()[1:] == [
         "luigi-pai local: 1 of 3 jobs failed: bad",
-        f"luigi-pai local: logs are in {data}/jobs; for the pages: luigi-pai local --port 0 --data {data}",
+        (
+            f"luigi-pai local: logs are in {data}/jobs; for the pages: "
+            f"luigi-pai local --port 0 --api v1 --data {data}"
+        ),
     ]
     assert sorted(entry.name for entry in folder.iterdir()) == ["data", "kept"]
     (errors,) = data.glob("jobs/*-bad/attempt1/main-0/stderr")
     assert errors.read_text() == "no data\n"
-    with LocalPai(data) as server:
+    with LocalPai(data, api="v1") as server:
         rows = requests.get(f"{server.url}/api/v1/jobs", timeout=20).json()
         assert {row["name"]: row["state"] for row in rows} == {
             "good": "SUCCEEDED",
@@ -96,7 +99,10 @@ def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp
     run(temporary, "bad=false", options=("--data", str(data)))
     done = run(temporary, "good=true", options=("--data", str(data)))
     assert done.stderr.splitlines()[1:] == [
-        f"luigi-pai local: logs are in {data}/jobs; for the pages: luigi-pai local --port 0 --data '{data}'"
+        (
+            f"luigi-pai local: logs are in {data}/jobs; for the pages: "
+            f"luigi-pai local --port 0 --api v1 --data '{data}'"
+        )
     ]
     assert folders(temporary) == []
 

@@ -142,15 +142,15 @@ def test_the_commands_of_the_readme_run(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tree
-def test_the_script_without_luigi_runs(local_pai, capsys):
+def test_the_script_without_luigi_runs(local_pai_v2, capsys):
     """What the page shows of Cluster and Job runs as it is, but for the address and the password."""
     page = "docs/cluster.md"
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
     (script,) = (block for block in blocks if "import Cluster" in block)
     for shown, real in (
-        ("http://HOST:9186", local_pai.url),
-        ('"anna"', f'"{local_pai.username}"'),
-        ('"..."', f'"{local_pai.password}"'),
+        ("http://HOST:9186", local_pai_v2.url),
+        ('"anna"', f'"{local_pai_v2.username}"'),
+        ('"..."', f'"{local_pai_v2.password}"'),
         ('PaiJob("hello"', f'PaiJob("hello-{Path(page).stem}"'),
     ):
         assert shown in script

@@ -86,8 +86,8 @@ def test_v1(cluster):
     assert first.output_dir == f"{cluster.fs_uri}/shared/output"
 
 
-def test_v2(local_pai):
-    client = ProtocolClient(local_pai)
+def test_v2(local_pai_v2):
+    client = ProtocolClient(local_pai_v2)
     name = unique()
     client.submit(json.dumps({**PROTOCOL, "name": name}))
     job = client.wait(f"admin~{name}")

@@ -18,7 +18,7 @@ def no_waits(pai, monkeypatch):
 @pytest.fixture(params=["v1", "v2"])
 def either_cluster(request, as_settings, settings):
     """The session's local OpenPAI of either API."""
-    server = request.getfixturevalue("local_pai" if request.param == "v1" else "local_pai_v2")
+    server = request.getfixturevalue("local_pai_v1" if request.param == "v1" else "local_pai_v2")
     as_settings(server)
     settings(api_version=request.param)
     return server

@@ -134,13 +134,15 @@ class Pipeline:
 
 
 @pytest.fixture
-def pipeline(local_pai, tmp_path: Path) -> Iterator[Pipeline]:
+def pipeline(local_pai_v1, tmp_path: Path) -> Iterator[Pipeline]:
     """A pipeline on the session's local OpenPAI."""
-    cluster = Cluster(local_pai.url, local_pai.username, password=local_pai.password, api_version="v1")
+    cluster = Cluster(
+        local_pai_v1.url, local_pai_v1.username, password=local_pai_v1.password, api_version="v1"
+    )
     settings = {
-        "pai_url": local_pai.url,
-        "username": local_pai.username,
-        "password": local_pai.password,
+        "pai_url": local_pai_v1.url,
+        "username": local_pai_v1.username,
+        "password": local_pai_v1.password,
         "api_version": "v1",
         "poll_max": 0.5,
     }

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 SEVERAL = (2, 4) if rounds() > 1 else (3,)
 SECONDS = (0.2, 2, 10, 35) if rounds() > 1 else (0.2,)
-SERVERS = {"v1": "local_pai", "v2": "local_pai_v2", "ltp": "local_pai_ltp"}
+SERVERS = {"v1": "local_pai_v1", "v2": "local_pai_v2", "ltp": "local_pai_ltp"}
 
 
 @pytest.fixture(params=SERVERS)

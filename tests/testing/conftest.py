@@ -12,7 +12,7 @@ PIPELINE = """
 import luigi
 import pytest
 import requests
-from luigi_pai import OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
+from luigi_pai import Cluster, OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
 
 class Train(PaiTask):
     name = luigi.Parameter(default="train")

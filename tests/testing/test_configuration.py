@@ -97,7 +97,7 @@ def test_after():
     assert code == 0, out
 
 
-def test_percent_signs_in_the_password_of_a_real_cluster(run, local_pai):
+def test_percent_signs_in_the_password_of_a_real_cluster(run, local_pai_v1):
     """They are doubled in luigi.cfg; a single one is an error that does not show the password."""
     test = """
 import subprocess, sys
@@ -107,7 +107,7 @@ def test_it(pai):
     assert subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True) == "se%cret\\n"
     assert OpenPai().password == "se%cret"
 """
-    url = f"--pai-url={local_pai.url}"
+    url = f"--pai-url={local_pai_v1.url}"
     config = "[OpenPai]\nusername = admin\npassword = {}\n"
     code, out = run(test, url, config=config.format("se%%cret"))
     assert code == 0, out

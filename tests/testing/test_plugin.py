@@ -90,6 +90,7 @@ def test_no_faults_are_left(pai):
 @pytest.mark.slow
 def test_the_clock_moves_and_the_server_forgets(run):
     code, out = run("""
+@pytest.mark.pai("v1")
 def test_v1(pai):
     pai.when("*").succeeds()
     Train().run()
@@ -99,7 +100,6 @@ def test_v1(pai):
     assert pai.submitted == []
     assert Train().complete()  # its output says so
 
-@pytest.mark.pai(api="v2")
 def test_v2(pai):
     pai.when("*").succeeds()
     Train().run()
@@ -175,18 +175,27 @@ def test_out():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "api", "other"), [("api='v1'", "v1", "v2"), ("'v2'", "v2", "v1")], ids=["v1", "v2"]
+    ("marker", "api", "other", "version"),
+    [
+        ("", "v2", "v1", "v1.8.0"),
+        ("@pytest.mark.pai('v2')", "v2", "v1", "v1.8.0"),
+        ("@pytest.mark.pai(api='v1')", "v1", "v2", None),
+        ("@pytest.mark.pai('ltp')", "v2", "v1", "v1.8.1"),
+    ],
+    ids=["none", "v2", "v1", "ltp"],
 )
-def test_the_marker_chooses_the_api(run, words, api, other):
+def test_the_marker_chooses_the_api(run, marker, api, other, version):
     code, out = run(f"""
-@pytest.mark.pai({words})
+{marker}
 def test_it(pai):
+    info = requests.get(f"{{pai.url}}/api/v2/info", timeout=20).json()
+    assert info.get("version") == {version!r}
     assert requests.get(f"{{pai.url}}/api/{other}/jobs", timeout=20).status_code == 404
     pai.when("*").succeeds(stdout="done")
     Train().run()
     if "{api}" == "v2":  # 0.7.1 gives out no logs
         assert pai.job("train").logs("main")["stdout"] == "done"
-    assert pai.server.jobs() == [{{"name": "train", "username": "admin", "api": "{api}"}}]
+    assert pai.server.jobs() == [{{"name": "train", "username": "admin"}}]
 """)
     assert code == 0, out
 
@@ -196,7 +205,7 @@ def test_it(pai):
 def test_a_wrong_marker_is_named(run, words):
     code, out = run(f"@pytest.mark.pai({words})\ndef test_it(pai): pass\n")
     assert code == 1
-    assert f"test_it.py::test_it: pai({words}): give api='v1', 'v2' or 'both'" in out
+    assert f"test_it.py::test_it: pai({words}): give api='v1', 'v2' or 'ltp'" in out
 
 
 @pytest.mark.slow
@@ -204,16 +213,16 @@ def test_the_url_of_the_server_for_other_programs(run):
     code, out = run("""
 def test_by_url(pai_server):
     user = {"username": "admin", "password": "admin-password"}
-    token = requests.post(f"{pai_server}/api/v1/token", json=user, timeout=20).json()["token"]
+    token = requests.post(f"{pai_server}/api/v2/authn/basic/login", json=user, timeout=20).json()["token"]
     headers = {"Authorization": f"Bearer {token}"}
-    job = Train(command="true").job().to_dict()
-    posted = requests.post(f"{pai_server}/api/v1/jobs", json=job, headers=headers, timeout=20)
-    assert posted.status_code == 202
+    assert requests.get(f"{pai_server}/api/v2/jobs", headers=headers, timeout=20).json() == []
+    cluster = Cluster(pai_server, "admin", token=token)
+    assert cluster.submit(Train(command="true").job())
 
 def test_it(pai_server, pai):
     assert pai_server == pai.url
     assert pai.submitted == []
-    assert requests.get(f"{pai_server}/api/v1/jobs", timeout=20).json() == []
+    assert pai.server.jobs() == []
 """)
     assert code == 0, out
 
@@ -273,9 +282,9 @@ def test_is_there(pai_mock):
 
 
 @pytest.mark.slow
-def test_a_real_cluster(run, local_pai):
+def test_a_real_cluster(run, local_pai_v1):
     """Jobs run there; what cannot be scripted there is skipped, with the reason."""
-    url = local_pai.url
+    url = local_pai_v1.url
     name = f"train-{os.getpid()}"
     code, out = run(
         f"""
@@ -295,14 +304,14 @@ def test_clock(pai):
     pai.advance(hours=13)
 """,
         f"--pai-url={url}",
-        config=f"[OpenPai]\nusername = admin\npassword = {local_pai.password}\n",
+        config=f"[OpenPai]\nusername = admin\npassword = {local_pai_v1.password}\n",
     )
     assert code == 0, out
     assert "1 passed, 3 skipped" in out
     reason = f"only on this machine, not on {url} (--pai-url)"
     for what in ("jobs that are scripted", "faults", "a clock that can be moved"):
         assert f"{what}: {reason}" in out
-    assert local_pai.password not in out
+    assert local_pai_v1.password not in out
 
 
 @pytest.mark.slow

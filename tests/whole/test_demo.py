@@ -27,10 +27,10 @@ def demo(tmp_path_factory):
         pytest.importorskip(library)
     folder = tmp_path_factory.mktemp("demo-run")
 
-    def run(models, rows, *options):
-        command = [BIN / "luigi-pai", "local", "--data", folder / "pai", *options, "--"]
+    def run(models, rows, *options, api="v1"):
+        command = [BIN / "luigi-pai", "local", "--api", api, "--data", folder / f"pai-{api}", *options, "--"]
         command += [BIN / "luigi", "--module", "digits", "Digits", "--models", models, "--rows", str(rows)]
-        command += ["--folder", folder / "report", "--workers", "3", "--local-scheduler"]
+        command += ["--folder", folder / f"report-{api}", "--workers", "3", "--local-scheduler"]
         env = {**os.environ, "PYTHONPATH": "."}
         env.pop("LUIGI_CONFIG_PATH", None)
         return subprocess.run(
@@ -55,7 +55,7 @@ def test_the_demo_runs_and_then_resumes(demo):
     assert first.stdout.count("Submitted job") == 2
     assert "Job digits-svm-200: SUCCEEDED" in first.stdout
     assert "Done: 2 jobs ran.\n" in first.stdout
-    report = demo.folder / "report" / "nearest-svm-200" / "report.html"
+    report = demo.folder / "report-v1" / "nearest-svm-200" / "report.html"
     assert f"Report: {report}\n" in first.stdout
     assert "<code>digits-nearest-200</code>" in report.read_text()
     for picture in ("confusion.png", "misread.png"):
@@ -72,6 +72,16 @@ def test_the_demo_runs_and_then_resumes(demo):
     assert more.returncode == 0, more.stdout + more.stderr
     assert more.stdout.count("Submitted job") == 1
     assert "Done: 1 job ran; 2 had succeeded before.\n" in more.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", ["v2", "ltp"])
+def test_the_demo_runs_on_later_releases(demo, api):
+    """Its jobs are those of v1, and its tasks the same."""
+    run = demo("nearest,svm", 200, api=api)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("Submitted job") == 2
+    assert "Done: 2 jobs ran.\n" in run.stdout
 
 
 @pytest.mark.slow

@@ -291,7 +291,7 @@ def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings
 @pytest.mark.slow
 def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data") as server:
+    with LocalPai(tmp_path / "data", api="v1") as server:
         settings(
             pai_url=server.url,
             password=server.password,

@@ -276,11 +276,3 @@ def test_a_failed_protocol_says_why(name, tmp_path):
     with pytest.raises(PaiJobFailed, match=r"words: No such file or directory"):
         task.run()
     assert not task.output().exists()
-
-
-def test_both_dialects_on_one_server(local_pai, as_settings, name, tmp_path):
-    """Where both are spoken, a PaiTask stays with v1, and a protocol is run all the same."""
-    as_settings(local_pai)
-    assert build(Broken(f"{name}-v1")) is False
-    assert build(Job(f"{name}-v2", str(tmp_path)))
-    assert jobs_of(local_pai, name) == [f"{name}-v2"]

@@ -54,17 +54,17 @@ def example(monkeypatch):
 
 
 @pytest.fixture
-def cluster(local_pai, settings):
-    """The session's local OpenPAI, as [OpenPai] of luigi.cfg and as its API shows it."""
+def cluster(local_pai_v2, settings):
+    """The session's local OpenPAI 1.8, as [OpenPai] of luigi.cfg and as its API shows it."""
     settings(
-        pai_url=local_pai.url,
-        username=local_pai.username,
-        password=local_pai.password,
-        portal_url=local_pai.url,
+        pai_url=local_pai_v2.url,
+        username=local_pai_v2.username,
+        password=local_pai_v2.password,
+        portal_url=local_pai_v2.url,
         poll_min=0.05,
         poll_max=0.2,
     )
-    return ProtocolClient(local_pai)
+    return ProtocolClient(local_pai_v2)
 
 
 def build(task, workers=1):

@@ -47,9 +47,9 @@ def luigid(tmp_path):
 
 
 @pytest.fixture
-def task(local_pai, luigid, tmp_path):
+def task(local_pai_v1, luigid, tmp_path):
     """A task whose job runs, in a process of Luigi; it is named ``.job``."""
-    keys = {**local_pai.luigi_section, "api_version": "v1", "poll_min": "0.05", "poll_max": "0.3"}
+    keys = {**local_pai_v1.luigi_section, "api_version": "v1", "poll_min": "0.05", "poll_max": "0.3"}
     lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
     config = f"[OpenPai]\n{lines}[worker]\nping_interval = 0.2\n"
     (tmp_path / "luigi.cfg").write_text(config, encoding="utf-8")
@@ -72,9 +72,9 @@ def there(button):
     return f"document.querySelector('{ROW} {button}') !== null"
 
 
-def test_a_running_task_shows_its_job_and_can_be_stopped(task, luigid, chromium, local_pai):
+def test_a_running_task_shows_its_job_and_can_be_stopped(task, luigid, chromium, local_pai_v1):
     """The link, the status message, the progress and the form for messages; and what is left at the end."""
-    here = Cluster(local_pai.url, "admin", password=local_pai.password, api_version="v1")
+    here = Cluster(local_pai_v1.url, "admin", password=local_pai_v1.password, api_version="v1")
     page = f"{luigid.url}/static/visualiser/index.html"
     while True:  # the table is read when the page is opened
         chromium.open(page)

@@ -89,11 +89,11 @@ def pipeline_of(made):
 
 
 @pytest.fixture(scope="module")
-def berta(local_pai):
+def berta(local_pai_v1):
     """Another user, who has a job."""
-    admin = LocalClient(local_pai)
+    admin = LocalClient(local_pai_v1)
     admin.send("PUT", "/user", {"username": "berta", "password": "berta-password", "modify": False})
-    LocalClient(local_pai, "berta", "berta-password").submit(role("true"), name=OTHERS)
+    LocalClient(local_pai_v1, "berta", "berta-password").submit(role("true"), name=OTHERS)
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +162,11 @@ def tls(tmp_path_factory):
 
 
 @pytest.fixture
-def fill(request, local_pai):
+def fill(request, local_pai_v1):
     """Replace the names of ports and addresses in a text."""
 
     def replace(text):
-        text = text.replace("{url}", local_pai.url).replace("{port}", local_pai.url.rpartition(":")[2])
+        text = text.replace("{url}", local_pai_v1.url).replace("{port}", local_pai_v1.url.rpartition(":")[2])
         for name in ("portal", "tls", "ipc"):
             if f"{{{name}}}" in text:
                 text = text.replace(f"{{{name}}}", str(request.getfixturevalue(name)))
@@ -177,15 +177,15 @@ def fill(request, local_pai):
 
 
 @pytest.fixture
-def door(local_pai, tmp_path, monkeypatch, fill):
+def door(local_pai_v1, tmp_path, monkeypatch, fill):
     """A folder; ``configure`` writes its luigi.cfg: None for none, a text, or the keys that differ."""
     door = FrontDoor(tmp_path, monkeypatch)
     right = {
-        "pai_url": local_pai.url,
-        "username": local_pai.username,
+        "pai_url": local_pai_v1.url,
+        "username": local_pai_v1.username,
         "password": PASSWORD,
-        "fs_uri": local_pai.fs_uri,
-        "webhdfs_url": local_pai.webhdfs_url,
+        "fs_uri": local_pai_v1.fs_uri,
+        "webhdfs_url": local_pai_v1.webhdfs_url,
         "poll_min": "0.05",
         "poll_max": "0.2",
     }

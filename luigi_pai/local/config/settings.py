@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "APIS",
     "DEFAULT",
+    "DEFAULT_API",
     "DEFAULT_LIMITS",
     "DEFAULT_PASSWORD",
     "DEFAULT_PORT",
@@ -126,7 +127,8 @@ def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> tu
     return tuple(clusters.values())
 
 
-APIS = ("both", "v1", "v2", "ltp")
+APIS = ("v2", "v1", "ltp")
+DEFAULT_API = "v2"
 DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
 FIRST_STORAGE = "nfs1"
@@ -163,7 +165,7 @@ class Settings:
     stop_grace: float = 5.0
     hdfs: str | None = None
     fs_uri: str | None = None
-    api: str = "both"
+    api: str = DEFAULT_API
     faults: Any = None
     rate_limits: str | None = None
 
@@ -181,7 +183,7 @@ class Settings:
         if self.faults is not None:
             parse_faults(self.faults)
         if self.api == "v1" and self.rate_limits is not None:
-            raise ConfigError("--rate-limits are of the v2 API; leave out --api v1, or them")
+            raise ConfigError("--rate-limits are of the v2 API, not of v1; leave them out, or say --api v2")
         self._check_host()
 
     def clusters(self) -> tuple[VirtualCluster, ...]:

@@ -116,8 +116,8 @@ class ContentsControl(Control):
         """Show which jobs there are, in the order in which they were submitted."""
         await self._allow()
         store = self._api.store
-        jobs = sorted((job for api in store.releases for job in store.jobs(api)), key=lambda job: job.id)
-        shown = [{"name": job.name, "username": job.username, "api": job.release.api} for job in jobs]
+        jobs = sorted(store.jobs(), key=lambda job: job.id)
+        shown = [{"name": job.name, "username": job.username} for job in jobs]
         self.answer(200, {"jobs": shown})
 
     async def delete(self) -> None:
@@ -131,15 +131,13 @@ class ContentsControl(Control):
         self.answer(200, {})
 
     async def post(self) -> None:
-        """Delete the jobs of an API that ended before a time, as real servers do."""
+        """Delete the jobs that ended before a time, as real servers do."""
         await self._allow()
         body = self.body_value()
-        api, before = (body.get("api"), body.get("endedBefore")) if isinstance(body, dict) else (None, None)
-        if api not in self._api.store.releases or not isinstance(before, int):
-            raise ApiError(
-                400, "InvalidParametersError", "not of the form {api: v1, endedBefore: milliseconds}"
-            )
-        jobs = [job for job in self._api.store.jobs(str(api)) if (job.completed or before) < before]
+        before = body.get("endedBefore") if isinstance(body, dict) else None
+        if not isinstance(before, int):
+            raise ApiError(400, "InvalidParametersError", "not of the form {endedBefore: milliseconds}")
+        jobs = [job for job in self._api.store.jobs() if (job.completed or before) < before]
         purge_ended(self._api, jobs)
         self.answer(200, {})
 
@@ -216,15 +214,17 @@ class InjectedFaults:
         return Answer(429, headers, b"Too many requests, please try again later.")
 
     def _named(self, path: str) -> Sequence[Job | None]:
-        """Return the job that a path names, or all jobs of a list's API."""
+        """Return the job that a path names, or all jobs for a list's path."""
         found = _JOB.fullmatch("/".join(path.split("/")[:5]))
         if found is None:
             return ()
         store, api, name = self._api.store, found[1].lower(), found[2]
+        if api != store.release.api:
+            return ()
         if name is None:
-            return store.jobs(api)
+            return store.jobs()
         user, _, job_name = name.partition("~")
-        return [store.job(name) if api == "v1" else store.job_of(user, job_name)]
+        return [store.job(name) if api == "v1" else store.job(job_name, user)]
 
 
 def _send(answer: Answer, connection: Any, _answer: Answer | None, *, with_body: bool) -> None:

@@ -99,9 +99,8 @@ class Launcher:
 
     async def delete_all(self) -> None:
         """Delete every job, and wait until nothing is left of them."""
-        for api in self._store.releases:
-            for job in self._store.jobs(api):
-                self.delete(job)
+        for job in self._store.jobs():
+            self.delete(job)
         while self._background:
             await asyncio.wait(self._background)
 

@@ -45,7 +45,6 @@ class StopForms:
         hidden = {
             "username": job.username,
             "jobName": job.name,
-            "api": job.release.api,
             "token": self._token(job),
         }
         fields = [tag("input", type="hidden", name=name, value=value) for name, value in hidden.items()]

@@ -65,12 +65,8 @@ class _Page(SmallBodyHandler):
         self.show(page(title, tag("p", reason)), status)
 
     def job(self, query: Mapping[str, str]) -> Job | None:
-        """Return the job that a query names, of one user and API if it names them."""
-        name, owner, api = query.get("jobName", ""), query.get("username"), query.get("api")
-        job = self.api.store.job(name) if api in (None, "v1") else None
-        if job is not None and owner in (None, job.username):
-            return job
-        return self.api.store.job_of(owner, name) if owner is not None and api in (None, "v2") else None
+        """Return the job that a query names, of one user if it names them."""
+        return self.api.store.job(query.get("jobName", ""), query.get("username"))
 
 
 class JobListPage(_Page):

@@ -95,7 +95,6 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
     facts: dict[str, object] = {
         "State": join((state_mark(job_state(job)), f" ({launcher_state(job)})")),
         "User": job.username,
-        "API": job.release.api,
         "Virtual cluster": job.virtual_cluster,
         "Submitted": time_of_day(job.created),
         "Last attempt began": None if attempt is None else time_of_day(attempt.launched),

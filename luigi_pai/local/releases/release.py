@@ -17,14 +17,13 @@ __all__ = [
     "LTP_1_5",
     "OPENPAI_0_7_1",
     "OPENPAI_1_8",
+    "RELEASES",
     "Release",
     "V2Release",
-    "releases_by_api",
-    "v2_release",
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Release:
     """A release of OpenPAI, or of its successor.
 
@@ -35,15 +34,19 @@ class Release:
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
         launcher: what runs its jobs: exit codes, retries, events.
         log_streams: the names of a task's logs.
+        window_of_each_key: whether request limits begin to count with the first request of each address or
+            user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
+            the whole window.
     """
 
     name: str
     api: str
     launcher: LauncherRules
     log_streams: tuple[str, ...]
+    window_of_each_key: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class V2Release(Release):
     """A release of the v2 API, whose jobs are job protocols; what is not named of one is as on 1.8.
 
@@ -63,9 +66,6 @@ class V2Release(Release):
         checks_extras: whether folders and nodes in extras are checked.
         started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
         shm_mb: MB of shared memory of a task that asks for none.
-        window_of_each_key: whether request limits begin to count with the first request of each address or
-            user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
-            the whole window.
     """
 
     version: str
@@ -80,7 +80,6 @@ class V2Release(Release):
     job_types: bool = False
     checks_extras: bool = False
     started_by_site: frozenset[str] = frozenset()
-    window_of_each_key: bool = False
 
 
 OPENPAI_0_7_1 = Release(
@@ -125,14 +124,5 @@ LTP_1_5 = V2Release(
 )
 
 
-def v2_release(apis: str) -> V2Release:
-    """Return the release whose v2 API a server has, by the setting ``--api``."""
-    return LTP_1_5 if apis == "ltp" else OPENPAI_1_8
-
-
-def releases_by_api(apis: str) -> Mapping[str, Release]:
-    """Return the releases whose jobs a server runs, by their APIs; ``apis`` is the setting ``--api``.
-
-    A server that has only one API still runs the jobs of the other that its data folder has.
-    """
-    return {release.api: release for release in (OPENPAI_0_7_1, v2_release(apis))}
+RELEASES: Mapping[str, Release] = {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8, "ltp": LTP_1_5}
+"""The releases by the setting ``--api``."""

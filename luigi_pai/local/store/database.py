@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.releases.release import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "Database", "now_ms", "open_database", "transaction"]
 
-VERSION = 2
+VERSION = 3
 """PRAGMA user_version of the files that this module reads and writes."""
 
 # What may be large (job_texts) is kept apart from what lists read.
@@ -32,7 +33,6 @@ CREATE TABLE tokens (token TEXT PRIMARY KEY, username TEXT NOT NULL, ends INTEGE
 CREATE INDEX tokens_by_user ON tokens (username);
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    api TEXT NOT NULL,
     name TEXT NOT NULL,
     username TEXT NOT NULL,
     virtual_cluster TEXT NOT NULL,
@@ -51,9 +51,7 @@ CREATE TABLE jobs (
     total_tasks INTEGER NOT NULL DEFAULT 0,
     total_roles INTEGER NOT NULL DEFAULT 0
 );
-CREATE UNIQUE INDEX jobs_v1_by_name ON jobs (name) WHERE api = 'v1' AND NOT deleted;
-CREATE UNIQUE INDEX jobs_v2_by_name ON jobs (username, name) WHERE api = 'v2';
-CREATE INDEX jobs_by_created ON jobs (api, created);
+CREATE INDEX jobs_by_created ON jobs (created);
 CREATE INDEX jobs_unfinished ON jobs (id) WHERE sub_state <> 'FRAMEWORK_COMPLETED' OR deleted;
 CREATE TABLE job_texts (
     job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
@@ -107,32 +105,37 @@ CREATE TABLE tasks (
     number INTEGER NOT NULL DEFAULT 0,
     counted_retries INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX tasks_by_attempt ON tasks (attempt_id)
-"""
+CREATE INDEX tasks_by_attempt ON tasks (attempt_id);
+CREATE UNIQUE INDEX jobs_by_name ON jobs """
+
+_UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
+"""The columns that identify a job, by the API."""
 
 
-def open_database(path: Path) -> sqlite3.Connection:
-    """Open the file; a new one gets the tables.
+def open_database(path: Path, api: str) -> sqlite3.Connection:
+    """Open the file of an API's jobs; a new one gets the tables.
 
     Deleted secrets are overwritten on disk (``secure_delete``). What is committed outlives this
     process however it ends, and the machine from the next checkpoint or `Database.durably` on.
 
     Raises:
-        ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
+        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
+            jobs of another API.
     """
     path.touch(mode=0o600)
     db = sqlite3.connect(path, isolation_level=None)
     db.row_factory = sqlite3.Row
     try:
-        is_new = _is_new(db, path)
+        is_new = _is_new(db, path, api)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA secure_delete = ON")
         db.execute("PRAGMA foreign_keys = ON")
         if is_new:
             with transaction(db):
-                for statement in _TABLES.split(";"):
+                for statement in f"{_TABLES}{_UNIQUE[api]} WHERE NOT deleted".split(";"):
                     db.execute(statement)
+                db.execute("INSERT INTO about VALUES ('api', ?)", (api,))
                 db.execute(f"PRAGMA user_version = {VERSION}")
     except sqlite3.DatabaseError as error:
         db.close()
@@ -143,10 +146,16 @@ def open_database(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _is_new(db: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file has no tables yet; raises ConfigError: it has tables of another version."""
+def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
+    """Return whether the file has no tables yet; raises ConfigError for those of another version or API."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found == VERSION:
+        its_api = db.execute("SELECT value FROM about WHERE key = 'api'").fetchone()[0]
+        if its_api != api:
+            raise ConfigError(
+                f"the data folder {path.parent} has the jobs of {RELEASES[its_api].name}, and this would be "
+                f"{RELEASES[api].name}; use it with --api {its_api}, or another folder with --data"
+            )
         return False
     if found or db.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise ConfigError(
@@ -181,11 +190,12 @@ class Database:
     """An open SQLite file.
 
     Raises:
-        ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
+        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
+            jobs of another API.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._connection = open_database(path)
+    def __init__(self, path: Path, api: str) -> None:
+        self._connection = open_database(path, api)
         self._secrets_in_log = True  # an earlier server may have left some
         self._empty_log()
 

@@ -6,15 +6,14 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.releases.release import releases_by_api
+from luigi_pai.local.config.settings import DEFAULT_API
+from luigi_pai.local.releases.release import RELEASES
 from luigi_pai.local.store.database import Database, now_ms
 from luigi_pai.local.store.records import WAITING, Attempt, Job, NewJob, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from luigi_pai.local.releases.release import Release
 
 __all__ = ["NameTaken", "Store", "in_parts"]
 
@@ -44,15 +43,24 @@ def in_parts(ids: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
 
 
 class Store(Database):
-    """The database of a data folder; ``cluster_timestamp``, its creation, is part of YARN's application ids.
+    """The database of a data folder.
+
+    Args:
+        path: the file.
+        api: whose jobs it has: ``v1``, ``v2`` or ``ltp``.
+
+    Attributes:
+        release: the release that runs the jobs.
+        cluster_timestamp: the file's creation in ms since 1970 UTC, a part of YARN's application ids.
 
     Raises:
-        ConfigError: the file is damaged, is no SQLite file, or has another version of the tables.
+        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
+            jobs of another API.
     """
 
-    def __init__(self, path: Path, releases: Mapping[str, Release] | None = None) -> None:
-        super().__init__(path)
-        self.releases = releases_by_api("both") if releases is None else releases
+    def __init__(self, path: Path, api: str = DEFAULT_API) -> None:
+        self.release = RELEASES[api]
+        super().__init__(path, api)
         self._watchers: list[Callable[[int], None]] = []
         ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
         self._delete_secrets(f"job_id IN ({ended})")
@@ -81,7 +89,6 @@ class Store(Database):
                 roles = new.spec["taskRoles"]
                 job_id = self.insert(
                     "jobs",
-                    api=new.api,
                     name=new.name,
                     username=new.username,
                     virtual_cluster=new.virtual_cluster,
@@ -105,26 +112,21 @@ class Store(Database):
     def _job(self, row: sqlite3.Row) -> Job:
         values = dict(row)
         values["deleted"] = bool(row["deleted"])
-        values["release"] = self.releases[values.pop("api")]
-        return Job(**values)
+        return Job(**values, release=self.release)
 
-    def job(self, name: str) -> Job | None:
-        """Return the v1 job of this name, or None."""
-        return next(iter(self._whole_jobs("name = ? AND api = 'v1' AND NOT deleted", name)), None)
+    def job(self, name: str, username: str | None = None) -> Job | None:
+        """Return the job of this name, or None; on v2 a job is named by its user, too."""
+        where, values = _of_user(username)
+        return next(iter(self._whole_jobs(f"name = ? AND {where}", name, *values)), None)
 
-    def job_of(self, username: str, name: str) -> Job | None:
-        """Return the v2 job of this user and name, or None."""
-        where = "username = ? AND name = ? AND api = 'v2'"
-        return next(iter(self._whole_jobs(where, username, name)), None)
-
-    def jobs(self, api: str) -> list[Job]:
-        """Return all jobs of an API, newest first; without configs and specs, which may be large."""
-        return self.select_jobs(f"WHERE NOT deleted AND api = ? {_NEWEST_FIRST}", [api])
+    def jobs(self) -> list[Job]:
+        """Return all jobs, newest first; without configs and specs, which may be large."""
+        return self.select_jobs(f"WHERE NOT deleted {_NEWEST_FIRST}", [])
 
     def job_ids(self, username: str | None = None) -> list[int]:
-        """Return the ids of all v1 jobs, or of those of one user, newest first."""
-        where, values = ("AND username = ?", [username]) if username else ("", [])
-        return self.select_ids(f"WHERE NOT deleted AND api = 'v1' {where} {_NEWEST_FIRST}", values)
+        """Return the ids of all jobs, or of those of one user, newest first."""
+        where, values = _of_user(username)
+        return self.select_ids(f"WHERE {where} {_NEWEST_FIRST}", values)
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
         """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
@@ -224,6 +226,11 @@ class Store(Database):
     def _tasks(self, clauses: str, *values: int | str) -> list[Task]:
         rows = self.rows(f"SELECT tasks.* FROM tasks {clauses}", values)  # noqa: S608 - constants
         return [_task(row) for row in rows]
+
+
+def _of_user(username: str | None) -> tuple[str, list[str]]:
+    """Return the SQL condition of the jobs of one user, or of all, and its values."""
+    return ("NOT deleted", []) if username is None else ("username = ? AND NOT deleted", [username])
 
 
 def _task(row: sqlite3.Row) -> Task:

@@ -60,8 +60,7 @@ class Job:
             protocol as JSON, without secrets.
         spec_json: the same with every default filled in; of a v2 job what
             `protocol_spec` makes of it.
-        release: the release that runs it. Its API is the one that it was
-            submitted to; jobs of the other API are not listed beside it.
+        release: the release that runs it.
         launched: when its first attempt began.
         sub_state: WAITING, RUNNING or COMPLETED.
         retries: attempts after the first, for whatever reason.
@@ -124,7 +123,6 @@ class NewJob:
     Attributes:
         config: as the API shows it.
         spec: as the launcher reads it.
-        api: the API that it was submitted to, ``v1`` or ``v2``.
         secrets: the values of a v2 job's ``$secrets``; kept until the job ends.
     """
 
@@ -133,7 +131,6 @@ class NewJob:
     virtual_cluster: str
     config: Any
     spec: dict[str, Any]
-    api: str = "v1"
     secrets: Any = None
 
 

@@ -60,6 +60,7 @@ class JobRows:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._tags = JobTags(store)
+        self._row = _ROWS[store.release.api]
         self._rows: dict[int, str] = {}
         store.watch_jobs(self._forget)
 
@@ -67,7 +68,7 @@ class JobRows:
         self._rows.pop(job_id, None)
 
     def as_json(self, ids: Sequence[int]) -> str:
-        """Return a JSON array of the rows of jobs, each in the form of its own API."""
+        """Return a JSON array of the rows of jobs, each as the API shows it."""
         self._write([job_id for job_id in ids if job_id not in self._rows])
         rows = self._rows
         text = f"[{','.join([rows[job_id] for job_id in ids])}]"
@@ -80,5 +81,5 @@ class JobRows:
             jobs = self._store.select_jobs(f"WHERE id IN ({marks})", part)
             tags = self._tags.of(jobs)
             for job in jobs:
-                row = _ROWS[job.release.api](job, tags.get(job.id, ()))
+                row = self._row(job, tags.get(job.id, ()))
                 self._rows[job.id] = json.dumps(row, separators=(",", ":"))

@@ -30,17 +30,14 @@ def ended_state(release: Release, exit_code: int | None) -> str:
     return "STOPPED" if exit_code in release.launcher.stopped_codes else "FAILED"
 
 
-def state_sql(*releases: Release) -> str:
-    """Return the SQL expression of `job_state` for rows of the table ``jobs`` of these releases."""
-    stopping = ", ".join(f"'{release.api}'" for release in releases if release.launcher.shows_stopping)
-    stopped = " OR ".join(
-        f"api = '{release.api}' AND exit_code IN ({', '.join(map(str, release.launcher.stopped_codes))})"
-        for release in releases
-    )
+def state_sql(release: Release) -> str:
+    """Return the SQL expression of `job_state` for rows of the table ``jobs``."""
+    stopping = int(release.launcher.shows_stopping)
+    stopped = ", ".join(map(str, release.launcher.stopped_codes))
     return f"""CASE
     WHEN sub_state = '{WAITING}' THEN 'WAITING'
-    WHEN sub_state <> '{COMPLETED}' AND execution_type = 'STOP' AND api IN ({stopping}) THEN 'STOPPING'
+    WHEN sub_state <> '{COMPLETED}' AND execution_type = 'STOP' AND {stopping} THEN 'STOPPING'
     WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
     WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN {stopped} THEN 'STOPPED'
+    WHEN exit_code IN ({stopped}) THEN 'STOPPED'
     ELSE 'FAILED' END"""

@@ -90,10 +90,7 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
 
 def job_link(job: Job, **more: object) -> str:
     """Return the address of a job's page below that of the server; ``more`` goes into its query."""
-    query: dict[str, object] = {"username": job.username, "jobName": job.name}
-    if job.release.api != "v1":
-        query["api"] = job.release.api
-    return f"/job-detail.html?{urlencode({**query, **more})}"
+    return f"/job-detail.html?{urlencode({'username': job.username, 'jobName': job.name, **more})}"
 
 
 def log_url(task: Task, job: Job, address: Address) -> str:

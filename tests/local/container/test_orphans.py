@@ -69,7 +69,7 @@ def test_the_search_for_a_tasks_processes_asks_no_stranger():
 @pytest.fixture
 def own(tmp_path):
     """A server of this test's own."""
-    with LocalPai(tmp_path / "data", stop_grace=0.2) as server:
+    with LocalPai(tmp_path / "data", api="v1", stop_grace=0.2) as server:
         yield LocalClient(server)
 
 

@@ -19,14 +19,14 @@ def storages(tmp_path):
 
 
 @pytest.mark.slow
-def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai):
+def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai_v2):
     """The server writes over them what its list shows, so a job sees the root of a shared storage."""
-    (local_pai.data / "storages/nfs1/at-the-root").write_text("seen\n")
+    (local_pai_v2.data / "storages/nfs1/at-the-root").write_text("seen\n")
     extras = {"storages": [{"name": "nfs1", "share": False, "readOnly": True}]}
     job = v2.run("cat mnt/nfs1/at-the-root", "echo written > mnt/nfs1/by-a-job", extras=extras)
     assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
     assert v2.log(job) == "seen\n"
-    assert (local_pai.data / "storages/nfs1/by-a-job").read_text() == "written\n"
+    assert (local_pai_v2.data / "storages/nfs1/by-a-job").read_text() == "written\n"
     shown = v2.send("GET", "/storages").json()["storages"]
     assert [item["share"] for item in shown if item["name"] == "nfs1"] == [True]
     assert v2.send("GET", "/storages/nfs1").json()["readOnly"] is False

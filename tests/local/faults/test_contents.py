@@ -7,7 +7,7 @@ import time
 import pytest
 import requests
 from local_client import LocalClient, unique
-from protocol_client import ProtocolClient, protocol
+from protocol_client import plugin
 from waiting import wait_until
 
 from luigi_pai.errors import ConfigError
@@ -18,7 +18,7 @@ ROUTES = [("POST", "/local/job-scripts"), ("GET", "/local/contents"), ("DELETE",
 
 @pytest.fixture(scope="module")
 def server():
-    with LocalPai() as pai:
+    with LocalPai(api="v1") as pai:
         yield pai
 
 
@@ -52,16 +52,23 @@ def test_only_the_administrator_may(pai, method, path):
 
 @pytest.mark.slow
 def test_a_scripted_job_runs_no_command(pai, tmp_path):
-    """In both APIs, with code folders and plugins that would fail."""
+    """Nor fetches code, which would fail."""
     pai.script_jobs(job="job-*", exit_code=7, stdout="out\n", stderr='it\'s "broken" $HOME `id`\n')
     client = LocalClient(pai)
     job = client.run(f"touch {tmp_path}/ran", codeDir="hdfs://nowhere:1/code")
     assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("FAILED", 7)
     assert client.log(job) == "out\n"
     assert client.log(job, stream="stderr") == 'it\'s "broken" $HOME `id`\n'
-    v2 = ProtocolClient(pai)
-    name = v2.submit(protocol(f"touch {tmp_path}/ran", name=unique()))
-    assert v2.wait(name)["jobStatus"]["appExitCode"] == 255
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_scripted_v2_job_runs_no_command(local_pai_v2, v2, tmp_path):
+    """Nor a plugin, which would fail."""
+    name = unique("scripted")
+    local_pai_v2.script_jobs(job=name, exit_code=7, stdout="out\n")
+    job = v2.run(f"touch {tmp_path}/ran", name=name, extras=plugin("nosuch", {}))
+    assert (job["jobStatus"]["appExitCode"], v2.log(job)) == (255, "out\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,10 +128,9 @@ def test_emptying_ends_and_deletes_everything(pai):
     client.wait(running, "RUNNING")
     pai.script_jobs(job="*", waits=True)
     waiting = client.submit("true")
-    ProtocolClient(pai).submit(protocol("true", name=unique()))
     requests.put(f"{pai.webhdfs_url}/webhdfs/v1/a/b?op=MKDIRS&user.name=admin", timeout=20)
     (pai.data / "storages" / "nfs1" / "file").touch()
-    assert [job["api"] for job in pai.jobs()] == ["v1", "v1", "v1", "v2"]
+    assert pai.jobs() == [{"name": name, "username": "admin"} for name in (ended, running, waiting)]
     pai.empty()
     assert pai.jobs() == pai.fault_counts() == []
     assert list((pai.data / "jobs").iterdir()) == []
@@ -144,17 +150,15 @@ def test_a_storage_that_is_a_link_is_left_as_it_is(pai, tmp_path):
 
 @pytest.mark.slow
 def test_jobs_that_ended_long_ago_are_forgotten(pai):
-    """Those of one API; what still runs stays."""
-    client, v2 = LocalClient(pai), ProtocolClient(pai)
+    """What still runs stays."""
+    client = LocalClient(pai)
     client.run("true")
     running = client.submit("sleep 60")
-    other = v2.submit(protocol("true", name=unique()))
-    v2.wait(other)
-    pai.forget_jobs("v1", time.time() - 60)
-    assert len(pai.jobs()) == 3
-    pai.forget_jobs("v1", time.time() + 60)
-    assert [job["name"] for job in pai.jobs()] == [running, other.partition("~")[2]]
+    pai.forget_jobs(time.time() - 60)
+    assert len(pai.jobs()) == 2
+    pai.forget_jobs(time.time() + 60)
+    assert [job["name"] for job in pai.jobs()] == [running]
     with pytest.raises(ConfigError, match="not of the form"):
-        pai.forget_jobs("v3", 1)
+        pai._control("POST", {"endedBefore": "1"}, "/local/contents")
     client.stop(running)
     wait_until(lambda: client.status(running)["state"] == "STOPPED")

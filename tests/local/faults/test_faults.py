@@ -24,8 +24,8 @@ from luigi_pai.local.json_http import is_from_here
 
 @pytest.fixture(scope="module")
 def faulty():
-    """A server of its own whose faults tests change."""
-    with LocalPai() as server:
+    """A 0.7.1 of its own whose faults tests change."""
+    with LocalPai(api="v1") as server:
         yield server
 
 
@@ -139,13 +139,13 @@ def test_a_dropped_answer_of_an_upload_comes_after_the_file_is_there(faulty, str
 @pytest.mark.slow
 def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     """It is this token that ends, for good; the route answers as it does to any ended token."""
-    client = ProtocolClient(faulty)
+    client = LocalClient(faulty)
     time.sleep(1.1)  # two logins within a second give the same token
-    other = ProtocolClient(faulty)
+    other = LocalClient(faulty)
     strike("expire", count=1)
-    assert client.send("GET", "/jobs").status_code == 401
-    assert client.send("GET", "/jobs").json()["code"] == "UnauthorizedUserError"
-    assert other.send("GET", "/jobs").status_code == 200
+    assert client.post("expired", "true").status_code == 401
+    assert client.post("expired", "true").json()["code"] == "UnauthorizedUserError"
+    assert other.post("expired", "true").status_code == 202
 
 
 def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
@@ -189,10 +189,6 @@ def test_an_ended_job_vanishes_for_good(faulty, strike):
     assert [row["name"] for row in get(faulty).json()] == [running]
     faulty.set_faults()
     client.stop(running)
-    v2 = ProtocolClient(faulty)
-    name = v2.run("true")["name"]
-    strike("vanish", path=f"/api/v2/jobs/admin~{name}")
-    assert v2.send("GET", f"/jobs/admin~{name}").json()["code"] == "NoJobError"
 
 
 @pytest.mark.slow
@@ -228,6 +224,16 @@ def test_a_page_of_another_site_changes_no_faults(faulty, method):
     )
     assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenOriginError")
     assert not [name for name in reply.headers if name.lower().startswith("access-control-")]
+
+
+@pytest.mark.slow
+def test_a_v2_job_vanishes():
+    """It is of its user."""
+    with LocalPai() as server:
+        v2 = ProtocolClient(server)
+        name = v2.run("true")["name"]
+        server.set_faults([{"fault": "vanish", "path": f"/api/v2/jobs/admin~{name}"}])
+        assert v2.send("GET", f"/jobs/admin~{name}").json()["code"] == "NoJobError"
 
 
 @pytest.mark.parametrize(
@@ -329,7 +335,7 @@ def test_a_server_does_not_start_with_wrong_faults():
         LocalPai(faults=[{"fault": "x"}]),
     ):
         pass
-    with LocalPai(faults=[{"fault": "error", "count": 1}]) as server:
+    with LocalPai(api="v1", faults=[{"fault": "error", "count": 1}]) as server:
         assert [get(server).status_code for _ in range(2)] == [503, 200]
         with pytest.raises(ConfigError, match=r"rules\[0\]: 1 is not of type 'object'"):
             server.set_faults([1])

@@ -54,7 +54,7 @@ def outside(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def pai(outside):
     """A local OpenPAI over it."""
-    with LocalPai(hdfs=outside.url, username=outside.user) as server:
+    with LocalPai(api="v1", hdfs=outside.url, username=outside.user) as server:
         yield server
 
 
@@ -202,7 +202,7 @@ def test_a_large_put_that_is_refused_says_why(tmp_path):
 def test_an_hdfs_that_goes_away_refuses_the_job_and_says_so(tmp_path):
     """A submission needs its folders: without HDFS it is an unknown error, as there, and no job is taken."""
     with serving(tmp_path / "root") as url:
-        server = LocalPai(tmp_path / "data", hdfs=url).start()
+        server = LocalPai(tmp_path / "data", api="v1", hdfs=url).start()
         client = LocalClient(server)
     try:
         reply = client.post("lost", "true")

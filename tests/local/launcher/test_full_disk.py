@@ -43,7 +43,7 @@ def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
         await until(lambda: bench.kept() == NOTHING)
         return ended.exit_code, ended.retries, len(bench.store.attempts(job))
 
-    assert bench(scenario) == (0, 0, 1)
+    assert bench(scenario, kind="v2") == (0, 0, 1)
 
 
 @pytest.mark.slow
@@ -63,17 +63,14 @@ def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, whe
 
         monkeypatch.setattr(ports, "reserve_all", reserve_all)
         disk = FailingCalls(monkeypatch, bench.store, where, 1)
-        job = (
-            bench.v1("a", role("true", taskNumber=2))
-            if api == "v1"
-            else bench.v2("a", task_role("true", instances=2))
-        )
+        kind = "v1" if api == "v1" else "gang"
+        job = bench.job(kind, "true", tasks=2)
         await asyncio.sleep(0)
-        other = bench.v1("b", role("true"))
+        other = bench.job(kind, "true", name="b")
         ends = [(await bench.ended(one)).exit_code for one in (job, other)]
         return ends, bench.found(job).counted_retries, disk.left, left, bench.kept()
 
-    assert bench(scenario) == ([0, 0], 0, 0, [], NOTHING)
+    assert bench(scenario, kind=api) == ([0, 0], 0, 0, [], NOTHING)
 
 
 @pytest.mark.slow
@@ -140,7 +137,7 @@ def test_what_the_disk_does_not_take_of_a_task_is_written_with_the_end(gang, ben
         (task,) = bench.store.tasks(bench.store.last_attempt(job))
         return ended.exit_code, ended.retries, task.exit_code, task.pid is None, disk.left
 
-    assert bench(scenario) == (0, 0, 0, False, 0)
+    assert bench(scenario, kind="v2") == (0, 0, 0, False, 0)
 
 
 @pytest.mark.slow
@@ -156,7 +153,7 @@ def test_a_further_try_waits_until_it_is_written_down(bench, monkeypatch):
         tries = bench.store.tries(bench.store.tasks(bench.store.last_attempt(job))[0])
         return ended.retries, [(task.number, task.exit_code) for task in tries], disk.left
 
-    assert bench(scenario) == (0, [(1, 255), (0, 255)], 0)
+    assert bench(scenario, kind="v2") == (0, [(1, 255), (0, 255)], 0)
 
 
 @pytest.mark.slow
@@ -242,14 +239,14 @@ def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     async def scenario(bench):
         disk = FailingCalls(monkeypatch, bench.services.events, "record", 1)
         job = bench.job("loose", bench.hold, tasks=2, cpu=2)
-        other = bench.v1("b", role("true"))
+        other = bench.job("loose", "true", name="b")
         await until(lambda: bench.launcher.scheduler.running_tasks == 1)
         why = bench.why(job)
         bench.go.touch()
         ends = [(await bench.ended(one)).exit_code for one in (job, other)]
         return disk.left, why, ends, bench.kept()
 
-    ended = bench(scenario, "default:cpu=3,memory=999,gpu=1")
+    ended = bench(scenario, "default:cpu=3,memory=999,gpu=1", kind="loose")
     said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
     assert ended == (0, said, [0, 0], NOTHING)
 
@@ -275,7 +272,7 @@ def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kin
         await until(lambda: bench.kept() == NOTHING)
         return ended.exit_code, ended.retries, [task.number for task in bench.tasks(ended)], full
 
-    assert bench(scenario) == (0, 0, [0, 0], [])
+    assert bench(scenario, kind=kind) == (0, 0, [0, 0], [])
 
 
 @pytest.mark.slow
@@ -306,7 +303,7 @@ def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how
         return ended.exit_code, [task.pid is None for task in bench.tasks(job)], bench.processes(job)
 
     code = {"v1": 214, "gang": -210, "loose": -210, "decided": 255}[how]
-    assert bench(scenario) == (code, [False, True], set())
+    assert bench(scenario, kind=how) == (code, [False, True], set())
 
 
 @pytest.mark.slow

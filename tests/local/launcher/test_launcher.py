@@ -26,7 +26,7 @@ def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench):
         await until(lambda: bench.kept() == NOTHING)
         return kept, [task.folder.rpartition("/")[2] for task in tasks], tasks[0].number
 
-    kept, folders, number = bench(scenario)
+    kept, folders, number = bench(scenario, kind="v2")
     assert (kept["running jobs"], kept["in the queue"], kept["ports"]) == (1, 0, 2)
     assert kept["running tasks"] <= 1
     assert folders == [f"main-0.{number}"]
@@ -45,7 +45,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
         events = [event["reason"] for event in bench.services.events.of(job)]
         return bench.why(job), events.count("FailedScheduling"), bench.kept()
 
-    ended = bench(scenario, "default:cpu=2,memory=999,gpu=1")
+    ended = bench(scenario, "default:cpu=2,memory=999,gpu=1", kind="v2")
     assert ended == (None, 1, NOTHING)
 
 

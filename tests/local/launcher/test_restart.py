@@ -24,6 +24,13 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def own_pai(tmp_path):
     """A server that a test may stop and kill, and that kills tasks a second after SIGTERM."""
+    with LocalPai(tmp_path / "data", api="v1", stop_grace=1.0) as server:
+        yield server
+
+
+@pytest.fixture
+def own_v2(tmp_path):
+    """Such a server of 1.8."""
     with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
         yield server
 
@@ -271,7 +278,7 @@ def test_ports_of_running_tasks_stay_theirs(client, own_pai):
 def test_a_second_server_on_the_same_folder_is_refused(own_pai):
     """The message names the first one; a killed server leaves no lock."""
     with pytest.raises(ConfigError, match="another luigi-pai local uses the data folder") as caught:
-        LocalPai(own_pai.data).start()
+        LocalPai(own_pai.data, api="v1").start()
     assert f"process {own_pai.pid} at {own_pai.url}" in str(caught.value)
     assert "--data" in str(caught.value)
     own_pai.kill()
@@ -280,7 +287,7 @@ def test_a_second_server_on_the_same_folder_is_refused(own_pai):
 
 def test_a_server_ends_when_its_test_run_dies(tmp_path):
     """Its standard input closes with the process that started it; the tasks go too."""
-    server = LocalPai(tmp_path / "data").start()
+    server = LocalPai(tmp_path / "data", api="v1").start()
     client = LocalClient(server)
     name = client.submit("sleep 60")
     pid, server_process = started_pid(server, name), server._process
@@ -292,7 +299,7 @@ def test_a_server_ends_when_its_test_run_dies(tmp_path):
 
 def test_killing_a_server_and_closing_leaves_no_process(tmp_path):
     """close() ends what a killed server left running."""
-    server = LocalPai(tmp_path / "data").start()
+    server = LocalPai(tmp_path / "data", api="v1").start()
     name = LocalClient(server).submit("sleep 60")
     pid = started_pid(server, name)
     server.kill()
@@ -321,33 +328,33 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         server.start()
 
 
-def test_a_v2_task_that_still_runs_is_found_again(own_pai, tmp_path):
+def test_a_v2_task_that_still_runs_is_found_again(own_v2, tmp_path):
     """The same container goes on; what it ended with is translated as ever."""
-    v2 = ProtocolClient(own_pai)
+    v2 = ProtocolClient(own_v2)
     go = tmp_path / "go"
     name = v2.submit(protocol(f"echo began; until [ -e {go} ]; do sleep 0.02; done; nosuchcommand"))
     before = v2.wait(name, "RUNNING")
     wait_until(lambda: v2.log(before) == "began\n")
-    own_pai.kill()
+    own_v2.kill()
     go.touch()
-    own_pai.restart()
+    own_v2.restart()
     job = v2.wait(name)
     assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (220, 0)
     assert v2.task(job)["containerId"] == v2.task(before)["containerId"]
 
 
-def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_pai, tmp_path):
+def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp_path):
     """Like a pod that was deleted: -101, uncounted."""
-    v2 = ProtocolClient(own_pai)
+    v2 = ProtocolClient(own_v2)
     runs = tmp_path / "runs"
     text = protocol(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
     name = v2.submit(text)
-    pid = started_pid(own_pai, name.split("~")[1])
+    pid = started_pid(own_v2, name.split("~")[1])
     wait_until(runs.exists)
-    own_pai.kill()
+    own_v2.kill()
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid))
-    own_pai.restart()
+    own_v2.restart()
     status = v2.wait(name)["jobStatus"]
     assert (status["state"], status["retryDetails"]["platform"]) == ("SUCCEEDED", 1)
     first = v2.send("GET", f"/jobs/{name}/attempts/0").json()
@@ -356,20 +363,20 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_pai, tm
 
 
 @pytest.mark.parametrize("gang", [True, False])
-def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_pai, tmp_path):
+def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_v2, tmp_path):
     """Killed before it could write the process down: the task says itself whose it is."""
-    v2 = ProtocolClient(own_pai)
+    v2 = ProtocolClient(own_v2)
     go, runs = tmp_path / "go", tmp_path / "runs"
     command = f"echo x >> {runs}; until [ -e {go} ]; do sleep 0.02; done; (setsid sleep 60 &)"
     name = v2.submit(protocol(command, extras={"gangAllocation": gang}))
-    pid = started_pid(own_pai, name.split("~")[1])
+    pid = started_pid(own_v2, name.split("~")[1])
     wait_until(runs.exists)
-    own_pai.kill()
-    with sqlite3.connect(own_pai.data / "server.sqlite") as db:
+    own_v2.kill()
+    with sqlite3.connect(own_v2.data / "server.sqlite") as db:
         db.execute("UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
     db.close()
-    own_pai.restart()
-    assert task_pid(own_pai, name.split("~")[1]) == pid
+    own_v2.restart()
+    assert task_pid(own_v2, name.split("~")[1]) == pid
     running = v2.job(name)
     assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
     go.touch()
@@ -377,9 +384,9 @@ def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_p
     assert (status["state"], status["retries"], runs.read_text()) == ("SUCCEEDED", 0, "x\n")
 
 
-def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_pai, tmp_path):
+def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tmp_path):
     """As the platform's fault, uncounted; the job's other tasks, and its attempt, go on."""
-    v2 = ProtocolClient(own_pai)
+    v2 = ProtocolClient(own_v2)
     go, runs = tmp_path / "go", tmp_path / "runs"
     command = (
         f"echo $PAI_TASK_INDEX.$FC_TASK_ATTEMPT_ID >> {runs}; "
@@ -389,12 +396,12 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_pai, t
         protocol(roles={"main": task_role(command, instances=2)}, extras={"gangAllocation": False})
     )
     wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 2)
-    wait_until(lambda: all(pid for (pid,) in task_rows(own_pai, "pid")))
-    first, second = (pid for (pid,) in task_rows(own_pai, "pid"))
-    own_pai.kill()
+    wait_until(lambda: all(pid for (pid,) in task_rows(own_v2, "pid")))
+    first, second = (pid for (pid,) in task_rows(own_v2, "pid"))
+    own_v2.kill()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not is_running(first))
-    own_pai.restart()
+    own_v2.restart()
     wait_until(lambda: len(runs.read_text().split()) == 3)
     go.touch()
     job = v2.wait(name)
@@ -405,19 +412,19 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_pai, t
     ]
     assert counts == [(1, 0), (0, 0)]
     assert sorted(runs.read_text().split()) == ["0.0", "0.1", "1.0"]
-    assert task_rows(own_pai, "task_index, number, exit_code") == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
+    assert task_rows(own_v2, "task_index, number, exit_code") == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
     assert not is_running(second)
 
 
 class Mixed:
-    """Jobs of every kind, each of whose tasks says in a file that it began, and how they are to end.
+    """Jobs of every kind of an API, each of whose tasks says in a file that it began.
 
     Attributes:
-        jobs: for each a client, its name, how it is to end, how often it is to be tried again, and its file.
+        jobs: for each its kind, its name, the retries that it wants, how often tasks begin, and its file.
     """
 
-    def __init__(self, server, folder):
-        self.v1, self.v2 = LocalClient(server), ProtocolClient(server)
+    def __init__(self, client, folder):
+        self.client = client
         self.folder = folder
         self.jobs = []
 
@@ -426,39 +433,25 @@ class Mixed:
         says = f"echo x >> {file}; sleep 0.1; "
         loose = {"extras": {"gangAllocation": False}}
         second = "[ $FC_TASK_ATTEMPT_ID = 1 ]"
-        client, text, retries, began = {
-            "v1": lambda: (self.v1, [role(says + "true", taskNumber=2)], 0, 2),
-            "v1 retries": lambda: (self.v1, [role(says + "exit 3")], 2, 3),
-            "gang": lambda: (self.v2, protocol(roles={"main": task_role(says + "true", instances=2)}), 0, 2),
-            "v2 retries": lambda: (self.v2, protocol(says + "exit 3", jobRetryCount=1), 1, 2),
+        never = task_role("true", resourcePerInstance={"cpu": 99, "memoryMB": 1, "gpu": 0})
+        sent, retries, began = {
+            "v1": lambda: (role(says + "true", taskNumber=2), 0, 2),
+            "v1 retries": lambda: (role(says + "exit 3"), 2, 3),
+            "v1 sleeps": lambda: (role(says + "sleep 60"), 0, 1),
+            "v1 waits": lambda: (role(says + "true", cpuNumber=99), 0, 0),
+            "gang": lambda: (protocol(roles={"main": task_role(says + "true", instances=2)}), 0, 2),
+            "v2 retries": lambda: (protocol(says + "exit 3", jobRetryCount=1), 1, 2),
             "loose": lambda: (
-                self.v2,
                 protocol(roles={"main": task_role(says + second, instances=2, taskRetryCount=1)}, **loose),
                 0,
                 4,
             ),
-            "v1 sleeps": lambda: (self.v1, [role(says + "sleep 60")], 0, 1),
-            "v2 sleeps": lambda: (self.v2, protocol(says + "sleep 60"), 0, 1),
-            "loose sleeps": lambda: (
-                self.v2,
-                protocol(roles={"main": task_role(says + "sleep 60")}, **loose),
-                0,
-                1,
-            ),
-            "v1 waits": lambda: (self.v1, [role(says + "true", cpuNumber=99)], 0, 0),
-            "v2 waits": lambda: (
-                self.v2,
-                protocol(
-                    roles={
-                        "main": task_role("true", resourcePerInstance={"cpu": 99, "memoryMB": 1, "gpu": 0})
-                    }
-                ),
-                0,
-                0,
-            ),
+            "v2 sleeps": lambda: (protocol(says + "sleep 60"), 0, 1),
+            "loose sleeps": lambda: (protocol(roles={"main": task_role(says + "sleep 60")}, **loose), 0, 1),
+            "v2 waits": lambda: (protocol(roles={"main": never}), 0, 0),
         }[kind]()
-        name = self.v1.submit(*text, retryCount=retries) if client is self.v1 else client.submit(text)
-        self.jobs.append((kind, client, name, retries, began, file))
+        more = {"retryCount": retries} if isinstance(sent, dict) else {}
+        self.jobs.append((kind, self.client.submit(sent, **more), retries, began, file))
 
     def of(self, *words):
         return [job for job in self.jobs if any(word in job[0] for word in words)]
@@ -467,38 +460,46 @@ class Mixed:
         return [len(file.read_text().split()) if file.exists() else 0 for *_, file in self.jobs]
 
 
-def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(tmp_path):
+KINDS = {
+    "v1": (["v1", "v1 retries"], ["v1 sleeps"], ["v1 waits"]),
+    "v2": (["gang", "v2 retries", "loose"], ["v2 sleeps", "loose sleeps"], ["v2 waits"]),
+}
+
+
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(api, tmp_path):
     """Running, waiting, being stopped, between attempts and between tries: each ends as it would have."""
-    with LocalPai(tmp_path / "data", virtual_clusters=["default:cpu=24,gpu=4"]) as server:
-        mixed = Mixed(server, tmp_path)
-        sleeping = ["v1 sleeps", "v2 sleeps", "loose sleeps"]
-        ending = ["v1", "v1 retries", "gang", "v2 retries", "loose"]
-        for kind in [*ending, *sleeping * 2, *ending * 7, "v1 waits", "v2 waits", "v1 waits", "v2 waits"]:
+    ending, sleeping, waiting = KINDS[api]
+    with LocalPai(tmp_path / "data", api=api, virtual_clusters=["default:cpu=24,gpu=4"]) as server:
+        client = LocalClient(server) if api == "v1" else ProtocolClient(server)
+        mixed = Mixed(client, tmp_path)
+        first = (*ending, *sleeping * (6 // len(sleeping)))
+        for kind in [*first, *ending * ((46 - len(first)) // len(ending)), *waiting * 4]:
             mixed.add(kind)
-        assert len(mixed.jobs) == 50
+        assert len(mixed.jobs) in range(48, 51)
         wait_until(lambda: sum(map(bool, mixed.ran())) >= 20)
         stopped = mixed.of("sleeps")[:3] + mixed.of("waits")[:2]
-        for _, client, name, *_ in stopped:
+        for _, name, *_ in stopped:
             client.stop(name)
-        done = {name: client.job(name) for _, client, name, *_ in mixed.jobs}
+        done = {name: client.job(name) for _, name, *_ in mixed.jobs}
         done = {name: job for name, job in done.items() if job["jobStatus"]["state"] in ENDED}
         server.kill()
         assert done
         server.restart()
-        for _, client, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+        for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
             client.wait(name, "RUNNING", "WAITING")
-        for _, client, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
+        for _, name, *_ in mixed.of("sleeps")[3:] + mixed.of("waits")[2:]:
             client.stop(name)
-        for kind, client, name, retries, began, file in mixed.jobs:
+        for kind, name, retries, began, file in mixed.jobs:
             job = client.wait(name)
             status = job["jobStatus"]
             if name in done:
                 assert job == done[name]
             if "sleeps" in kind or "waits" in kind:
                 assert status["state"] == "STOPPED", (kind, status)
-                assert status["appExitCode"] in (214, -210)
+                assert status["appExitCode"] == (214 if api == "v1" else -210)
             else:
-                code = 0 if "retries" not in kind else 3 if client is mixed.v1 else 255
+                code = 0 if "retries" not in kind else 3 if api == "v1" else 255
                 assert (kind, status["appExitCode"]) == (kind, code)
                 again = status["retries"] - retries
                 if kind == "loose":
@@ -508,14 +509,14 @@ def test_a_server_that_is_killed_in_the_middle_of_50_jobs_loses_none(tmp_path):
                 ran = len(file.read_text().split())
                 assert ran == began if not again else began <= ran <= began + 2  # killed between two writes
                 assert again in (0, 1)
-        shown = mixed.v2.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
-        assert set(shown.values()) == {0}
+        used = client.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
+        assert set(used.values()) == {0}
         assert psutil.Process(server.pid).children(recursive=True) == []
 
 
-def test_a_server_that_is_killed_in_the_middle_of_submissions_has_all_it_took(own_pai):
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_a_server_that_is_killed_in_the_middle_of_submissions_has_all_it_took(api, tmp_path):
     """Whoever had a 202 finds the job; of the others it is there once, or not at all."""
-    v1, v2 = LocalClient(own_pai), ProtocolClient(own_pai)
     accepted, asked = [], []
 
     def post(client):
@@ -523,24 +524,23 @@ def test_a_server_that_is_killed_in_the_middle_of_submissions_has_all_it_took(ow
             name = unique()
             asked.append(name)
             try:
-                reply = (
-                    client.post(name, "true") if client is v1 else client.post(protocol("true", name=name))
-                )
+                reply = client.post(name, "true") if api == "v1" else client.post(protocol("true", name=name))
             except requests.RequestException:
                 return
             assert reply.status_code == 202, reply.text
-            accepted.append((client, name))
+            accepted.append(name)
 
-    with ThreadPoolExecutor() as threads:
-        posts = [threads.submit(post, client) for client in (v1, v2, v1, v2)]
+    with LocalPai(tmp_path / "data", api=api) as server, ThreadPoolExecutor() as threads:
+        client = LocalClient(server) if api == "v1" else ProtocolClient(server)
+        posts = [threads.submit(post, client) for _ in range(4)]
         wait_until(lambda: len(accepted) >= 30 or any(done.done() for done in posts))
-        own_pai.kill()
+        server.kill()
         for done in posts:
             done.result(30)
-    own_pai.restart()
-    for client, name in accepted:
-        full = name if client is v1 else f"{v2.username}~{name}"
-        assert client.wait(full)["jobStatus"]["state"] == "SUCCEEDED"
-    names = [row["name"] for api in (v1, v2) for row in api.send("GET", "/jobs").json()]
+        server.restart()
+        for name in accepted:
+            full = name if api == "v1" else f"{client.username}~{name}"
+            assert client.wait(full)["jobStatus"]["state"] == "SUCCEEDED"
+        names = [row["name"] for row in client.send("GET", "/jobs").json()]
     assert len(names) == len(set(names))
-    assert {name for _, name in accepted} <= set(names) <= set(asked)
+    assert set(accepted) <= set(names) <= set(asked)

@@ -86,7 +86,7 @@ def test_a_succeeded_job_has_no_diagnostics(client):
 
 
 @pytest.mark.slow
-def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
+def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     name = client.submit(
         role(SHOW_ENVIRONMENT, name="ps", taskNumber=2, memoryMB=256, shmMB=32, minFailedTaskCount=2),
@@ -108,8 +108,8 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
     all_ports = [port for task in ports.values() for group in task.values() for port in group.split(",")]
     assert len(set(all_ports)) == len(all_ports) == 2 + 2 + 5
     assert set(ports["ps", 0]) == {"http", "ssh"}
-    uri = local_pai.fs_uri
-    assert uri == local_pai.url.replace("http://", "hdfs://")
+    uri = local_pai_v1.fs_uri
+    assert uri == local_pai_v1.url.replace("http://", "hdfs://")
 
     seen = environment(client, job, "ps", 1)
     expected = {
@@ -158,15 +158,15 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai):
         "APP_ID": job["jobStatus"]["appId"],
         "FRAMEWORK_NAME": name,
         "HADOOP_USER_NAME": "admin",
-        "LUIGI_PAI_WEBHDFS_URL": local_pai.webhdfs_url,
+        "LUIGI_PAI_WEBHDFS_URL": local_pai_v1.webhdfs_url,
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "none",
     }
     assert {key: seen.get(key) for key in expected} == expected
-    work = local_pai.data / "jobs"
+    work = local_pai_v1.data / "jobs"
     assert seen["PAI_WORK_DIR"] == seen["PWD"]
     assert seen["PAI_WORK_DIR"].startswith(str(work))
-    assert seen["PATH"].startswith(f"{local_pai.data / 'bin'}{os.pathsep}")
+    assert seen["PATH"].startswith(f"{local_pai_v1.data / 'bin'}{os.pathsep}")
     known = {*expected, "PAI_WORK_DIR"}
     assert {key for key in seen if key.startswith("PAI_")} <= known
     assert not [key for key in seen if "PASSWORD" in key or key.startswith("LUIGI_CONFIG")]
@@ -232,10 +232,10 @@ def test_two_tasks_never_hold_the_same_port(client):
 
 
 @pytest.mark.slow
-def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai):
+def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai_v1):
     """codeDir is there before the command, as a folder of its base name."""
-    put_file(local_pai, "/code/train/main.py", b"from part import word; print(word)")
-    put_file(local_pai, "/code/train/part.py", b"word = 'fetched'")
+    put_file(local_pai_v1, "/code/train/main.py", b"from part import word; print(word)")
+    put_file(local_pai_v1, "/code/train/part.py", b"word = 'fetched'")
     job = client.run("python train/main.py; ls", codeDir="$PAI_DEFAULT_FS_URI/code/train")
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     assert client.log(job) == "fetched\ntrain\n"
@@ -251,9 +251,9 @@ def test_a_code_folder_that_is_not_there_ends_the_task(client):
 
 
 @pytest.mark.slow
-def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai):
+def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
     """The bound of OpenPAI's bootstrap, looked at before anything is copied."""
-    big = local_pai.data / "hdfs" / "big" / "code"
+    big = local_pai_v1.data / "hdfs" / "big" / "code"
     big.mkdir(parents=True)
     with (big / "weights").open("wb") as file:
         file.truncate(200_000_001)
@@ -263,20 +263,20 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai):
 
 
 @pytest.mark.slow
-def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai):
+def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
     """Output reaches HDFS as the job's user."""
     job = client.run(
         "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
     )
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
-    url = f"{local_pai.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
+    url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
     assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
 
 
 @pytest.mark.slow
-def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai):
+def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai_v1):
     """As the real server does; the job config lies in /Container."""
-    hdfs = local_pai.data / "hdfs"
+    hdfs = local_pai_v1.data / "hdfs"
     name = client.submit("true")
     assert (hdfs / "Output" / "admin" / name).is_dir()
     kept = json.loads((hdfs / "Container" / "admin" / name / "JobConfig.json").read_text())
@@ -284,7 +284,7 @@ def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_
     name = client.submit("echo $PAI_OUTPUT_DIR", outputDir="$PAI_DEFAULT_FS_URI/given/out")
     assert not (hdfs / "given").exists()
     assert not (hdfs / "Output" / "admin" / name).exists()
-    assert client.log(client.wait(name)) == f"{local_pai.fs_uri}/given/out\n"
+    assert client.log(client.wait(name)) == f"{local_pai_v1.fs_uri}/given/out\n"
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_output_can_be_read_while_the_task_runs(client):
 @pytest.mark.slow
 def test_a_stop_ends_the_whole_process_tree(tmp_path):
     """Children, a background process, one in a session of its own, and one that ignores SIGTERM."""
-    with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
+    with LocalPai(tmp_path / "data", api="v1", stop_grace=1.0) as server:
         status, left = stop_a_tree(LocalClient(server))
     assert (status["state"], status["appExitCode"], status["executionType"]) == ("STOPPED", 214, "STOP")
     assert left == []
@@ -352,7 +352,7 @@ def test_what_a_command_leaves_behind_ends_with_it(client):
 
 
 @pytest.mark.slow
-def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, local_pai):
+def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, local_pai_v1):
     """DELETE ends a running job and forgets it; the name can be used again."""
     mark = unique("8642")
     name = client.submit(f"python -c 'import time; time.sleep(60)' {mark}")
@@ -362,7 +362,7 @@ def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, l
     again = client.run("echo new", name=name)
     assert client.log(again) == "new\n"
     wait_until(lambda: not processes_with(mark))
-    wait_until(lambda: len(list((local_pai.data / "jobs").glob(f"*-{name}"))) == 1)
+    wait_until(lambda: len(list((local_pai_v1.data / "jobs").glob(f"*-{name}"))) == 1)
 
 
 @pytest.mark.slow
@@ -415,14 +415,14 @@ def test_retry_count_minus_2_goes_on_after_success(client):
 
 
 @pytest.mark.slow
-def test_each_attempt_has_its_own_ids_and_folder(client, local_pai):
+def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     """A retried job shows its newest attempt."""
     job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
     assert job["jobStatus"]["appId"].startswith("application_")
     container = job["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
     assert container.startswith(job["jobStatus"]["appId"].replace("application", "container"))
     assert client.log(job) == "attempt 1\n"
-    folder = next((local_pai.data / "jobs").glob(f"*-{job['name']}"))
+    folder = next((local_pai_v1.data / "jobs").glob(f"*-{job['name']}"))
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
 
 
@@ -499,7 +499,7 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
 @pytest.mark.slow
 def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
     """max_tasks task processes at once; a larger job runs alone."""
-    with LocalPai(tmp_path / "data", max_tasks=2) as server:
+    with LocalPai(tmp_path / "data", api="v1", max_tasks=2) as server:
         client = LocalClient(server)
         first = client.submit(role("sleep 60", taskNumber=2))
         second = client.submit(role(f"date +%s%N > {tmp_path}/second", taskNumber=1))
@@ -523,11 +523,12 @@ def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
 
 
 @pytest.mark.slow
-def test_none_of_200_short_jobs_is_lost(own_pai):
+def test_none_of_200_short_jobs_is_lost():
     """All end well, in order of submission or not, and nothing is left running."""
-    client = LocalClient(own_pai)
-    names = {client.submit("true") for _ in range(200)}
-    wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()))
-    rows = client.call("GET", "/jobs").json()
-    assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
-    assert psutil.Process(own_pai.pid).children(recursive=True) == []
+    with LocalPai(api="v1") as server:
+        client = LocalClient(server)
+        names = {client.submit("true") for _ in range(200)}
+        wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()))
+        rows = client.call("GET", "/jobs").json()
+        assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
+        assert psutil.Process(server.pid).children(recursive=True) == []

@@ -105,7 +105,7 @@ def test_a_failed_job_says_what_the_runtime_says(v2):
 
 
 @pytest.mark.slow
-def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
+def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     roles = {
         "ps": task_role(
@@ -179,7 +179,7 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai):
     shown = {key: value for key, value in seen.items() if key.startswith(("PAI_", "NVIDIA_"))}
     assert shown.pop("PAI_WORK_DIR") == seen["LUIGI_PAI_MOUNTS"] == seen["PWD"]
     assert shown == expected
-    assert seen["LUIGI_PAI_WEBHDFS_URL"] == local_pai.webhdfs_url
+    assert seen["LUIGI_PAI_WEBHDFS_URL"] == local_pai_v2.webhdfs_url
     assert "LUIGI_PAI_LOCAL_PASSWORD" not in seen
     worker = json.loads(v2.log(job, "worker"))
     assert worker["CUDA_VISIBLE_DEVICES"] == worker["NVIDIA_VISIBLE_DEVICES"]
@@ -220,7 +220,7 @@ def test_commands_are_filled_in_as_the_server_does(v2):
 
 
 @pytest.mark.slow
-def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
+def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai_v2):
     """In the command and in a plugin; not in the API, the page, the server's log or the process list."""
     shown = "cat <<'END'\n<% $secrets.pw %>\nEND"
     text = protocol(
@@ -236,13 +236,13 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
     running = v2.wait(name, "RUNNING")
     wait_until(lambda: v2.log(running) == f"{HOSTILE}\n{HOSTILE}\nhush-hush-7391\n")
     commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
-    scripts = list(local_pai.data.glob(f"jobs/*{name.split('~')[1]}*/attempt1/main-0/*.sh"))
+    scripts = list(local_pai_v2.data.glob(f"jobs/*{name.split('~')[1]}*/attempt1/main-0/*.sh"))
     assert {path.name for path in scripts} == {"before.sh", "before-0.sh", "command.sh"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in scripts} == {0o600}
     v2.stop(name)
     ended = v2.wait(name)
     page = requests.get(
-        local_pai.url + "/job-detail.html",
+        local_pai_v2.url + "/job-detail.html",
         params={"username": "admin", "jobName": name.split("~")[1]},
         timeout=20,
     )
@@ -253,22 +253,22 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai):
         assert secret not in v2.send("GET", f"/jobs/{name}/events").text
         assert secret not in v2.send("GET", "/jobs").text
         assert secret not in page.text
-        assert secret not in (local_pai.data / "server.log").read_text()
+        assert secret not in (local_pai_v2.data / "server.log").read_text()
         assert not [line for line in commands if secret in line]
-        for file in local_pai.data.glob("server.sqlite*"):
+        for file in local_pai_v2.data.glob("server.sqlite*"):
             assert secret.encode() not in file.read_bytes(), file
     assert v2.send("GET", f"/jobs/{name}/config").json()["secrets"] == "******"
     assert not [path for path in scripts if path.exists()]
 
 
 @pytest.mark.slow
-def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai):
+def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai_v2):
     """The log is the job's own; what the API and the page say of it is not."""
     job = v2.run("echo 'cannot log in with <% $secrets.pw %>' >&2; exit 1", secrets={"pw": "open-sesame-42"})
     assert "cannot log in with ******" in job["jobStatus"]["appExitDiagnostics"]
     assert "open-sesame-42" not in json.dumps(job)
     query = {"username": "admin", "jobName": job["name"]}
-    page = requests.get(local_pai.url + "/job-detail.html", params=query, timeout=20)
+    page = requests.get(local_pai_v2.url + "/job-detail.html", params=query, timeout=20)
     assert "cannot log in with ******" in page.text
 
 
@@ -449,12 +449,12 @@ def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
 
 
 @pytest.mark.slow
-def test_a_storage_appears_below_the_working_folder(v2, local_pai):
+def test_a_storage_appears_below_the_working_folder(v2, local_pai_v2):
     """At its mount path, and for the user alone where it is not shared."""
     extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": "/data/own", "share": False}]}
     job = v2.run("echo kept > ${LUIGI_PAI_MOUNTS:-}/mnt/nfs1/" + "f", "echo mine > data/own/g", extras=extras)
     assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
-    assert (local_pai.data / "storages/nfs1/f").read_text() == "kept\n"
+    assert (local_pai_v2.data / "storages/nfs1/f").read_text() == "kept\n"
 
 
 # completion, retries, stops

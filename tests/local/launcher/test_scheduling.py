@@ -1,4 +1,4 @@
-"""Jobs wait for what they need: virtual clusters, gangs, GPUs, ports; both dialects, on real servers."""
+"""Jobs wait for what they need: virtual clusters, gangs, GPUs, ports; on 0.7.1 and 1.8, on real servers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"
 
 
 @pytest.fixture
-def small(tmp_path):
-    """A server with 4 CPUs and 4 GPUs, and a virtual cluster of 1 CPU and 2 GPUs."""
+def v1(tmp_path):
+    """The administrator of a 0.7.1 with 4 CPUs and 4 GPUs, and a virtual cluster of 1 CPU and 2 GPUs."""
+    with LocalPai(tmp_path / "data", api="v1", virtual_clusters=SMALL) as server:
+        yield LocalClient(server)
+
+
+@pytest.fixture
+def v2(tmp_path):
+    """The administrator of such a 1.8."""
     with LocalPai(tmp_path / "data", virtual_clusters=SMALL) as server:
-        yield server
+        yield ProtocolClient(server)
 
 
-@pytest.fixture
-def v1(small):
-    """The administrator, on the v1 API."""
-    return LocalClient(small)
-
-
-@pytest.fixture
-def v2(small):
-    """The administrator, on the v2 API."""
-    return ProtocolClient(small)
+def main(command, *, instances=1, **wanted):
+    """Return the protocol of a job of one role."""
+    return protocol(
+        roles={"main": task_role(command, instances=instances, resourcePerInstance=needs(**wanted))}
+    )
 
 
 def needs(cpu=1, gpu=0, memory=100):
@@ -52,32 +54,30 @@ def events(v2, name, reason):
     return [event["message"] for event in listed if event["reason"] == reason]
 
 
-def used(v2, cluster="default"):
-    return v2.send("GET", f"/virtual-clusters/{cluster}").json()["resourcesUsed"]
+def used(client):
+    return client.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
 
 
 # gangs and their order
 
 
-def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v1, v2, small, tmp_path):
-    """In order within a virtual cluster, of both APIs together; another virtual cluster goes on."""
-    first = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=3))
-    v1.wait(first, "RUNNING")
-    gang = v2.submit(protocol(roles={"main": task_role("date +%s%N", instances=2)}))
-    behind = v1.submit("date +%s%N")
-    elsewhere = v1.run("true", virtualCluster="other")
+def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v2, tmp_path):
+    """In order within a virtual cluster; another virtual cluster goes on."""
+    first = v2.submit(main(WAIT.format(tmp_path / "go"), instances=3))
+    v2.wait(first, "RUNNING")
+    gang = v2.submit(main("true", instances=2))
+    behind = v2.submit(protocol("true"))
+    elsewhere = v2.run("true", **in_cluster("other"))
     assert elsewhere["jobStatus"]["state"] == "SUCCEEDED"
     waiting = v2.job(gang)["jobStatus"]
     assert (waiting["state"], waiting["subState"], waiting["attemptId"]) == ("WAITING", "AttemptPreparing", 0)
-    assert v1.job(behind)["jobStatus"]["subState"] == "FRAMEWORK_WAITING"
+    assert v2.job(behind)["jobStatus"]["state"] == "WAITING"
     assert events(v2, gang, "FailedScheduling") == [
         "virtual cluster default has 1 of 4 CPUs free, the job wants 2 CPUs"
     ]
     (tmp_path / "go").touch()
-    job = v2.wait(gang)
-    assert job["jobStatus"]["state"] == "SUCCEEDED"
-    assert v1.wait(behind)["jobStatus"]["state"] == "SUCCEEDED"
-    assert small.pid
+    for name in (gang, behind):
+        assert v2.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("more", [{"cpuNumber": 5}, {"taskNumber": 5}, {"memoryMB": 1001}, {"gpuNumber": 5}])
@@ -105,10 +105,10 @@ def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
 
 
 @pytest.mark.parametrize("priority", ["oppo", "prod"])
-def test_a_priority_changes_nothing(priority, v1, v2, tmp_path):
+def test_a_priority_changes_nothing(priority, v2, tmp_path):
     """No job overtakes another for it, uses another virtual cluster's room, or is ended for others."""
-    first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
-    v1.wait(first, "RUNNING")
+    first = v2.submit(main(WAIT.format(tmp_path / "go"), cpu=3))
+    v2.wait(first, "RUNNING")
     extras = {"hivedScheduler": {"jobPriorityClass": priority}}
     names = [
         v2.submit(
@@ -121,21 +121,22 @@ def test_a_priority_changes_nothing(priority, v1, v2, tmp_path):
         )
         for number, more in enumerate([{}, extras, {}])
     ]
-    behind = v1.submit("true")
-    assert v1.run("true", virtualCluster="other")["jobStatus"]["state"] == "SUCCEEDED"
+    behind = v2.submit(protocol("true"))
+    assert v2.run("true", **in_cluster("other"))["jobStatus"]["state"] == "SUCCEEDED"
     assert [v2.job(name)["jobStatus"]["state"] for name in names] == ["WAITING"] * 3
     (tmp_path / "go").touch()
-    for client, name in ((v1, first), *((v2, name) for name in names), (v1, behind)):
-        assert client.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
+    for name in (first, *names, behind):
+        assert v2.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
     assert (tmp_path / "order").read_text().split() == ["0", "1", "2"]
 
 
-def test_the_page_and_the_v1_api_say_why_a_job_waits(v1, small, tmp_path):
+def test_the_page_and_the_v1_api_say_why_a_job_waits(v1, tmp_path):
     """For want of room, behind others, or in vain."""
     first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
     v1.wait(first, "RUNNING")
     names = [v1.submit(role("true", cpuNumber=number)) for number in (2, 1, 9)]
-    pages = [requests.get(f"{small.url}/job-detail.html?jobName={name}", timeout=20).text for name in names]
+    page = f"{v1.server.url}/job-detail.html"
+    pages = [requests.get(page, params={"jobName": name}, timeout=20).text for name in names]
     never = "virtual cluster default has 4 CPUs in all, the job wants 9 CPUs: it can never run."
     reasons = ("has 1 of 4 CPUs free, the job wants 2 CPUs", "1 job is before it in virtual cluster", never)
     for name, page, reason in zip(names, pages, reasons, strict=True):
@@ -191,15 +192,15 @@ def test_a_waiting_task_is_stopped_with_its_job(v2):
     assert used(v2)["cpu"] == 0
 
 
-def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, small, tmp_path):
+def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, tmp_path):
     """The next server knows which of them ran."""
     runs = tmp_path / "runs"
     command = f"echo $PAI_TASK_INDEX >> {runs}; {WAIT.format(tmp_path / 'go')}"
     roles = {"main": task_role(command, instances=6)}
     name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
     wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 4)
-    small.kill()
-    small.restart()
+    v2.server.kill()
+    v2.server.restart()
     assert used(v2)["cpu"] == 4
     (tmp_path / "go").touch()
     job = v2.wait(name)
@@ -210,70 +211,77 @@ def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, small, tmp
 # GPUs
 
 
-def test_gpu_numbers_are_never_given_twice(v1, v2, tmp_path):
-    """Across jobs, APIs and virtual clusters; none at all without a GPU."""
+def test_gpu_numbers_are_never_given_twice(v2, tmp_path):
+    """Across jobs and virtual clusters; none at all without a GPU."""
+    hold = f"{SHOW_GPUS}; {WAIT.format(tmp_path / 'go')}"
+    names = []
+    for text in (
+        main(hold, instances=2, gpu=1),
+        main(hold, gpu=2),
+        protocol(roles={"main": task_role(hold, resourcePerInstance=needs(gpu=2))}, **in_cluster("other")),
+    ):
+        names.append(v2.submit(text))
+        v2.wait(names[-1], "RUNNING")
+    none = v2.run(SHOW_GPUS)
+    (tmp_path / "go").touch()
+    first, second, third = map(v2.wait, names)
+    assert [v2.log(first, index=index) for index in (0, 1)] == ["0/0\n", "1/1\n"]
+    assert [v2.log(job) for job in (second, third)] == ["2,3/2,3\n", "4,5/4,5\n"]
+    assert v2.log(none) == "/none\n"
+
+
+def test_a_v1_task_says_which_gpus_it_has(v1, tmp_path):
+    """As a bit map."""
     hold = f"{SHOW_GPUS}; {WAIT.format(tmp_path / 'go')}"
     first = v1.submit(role(hold, taskNumber=2, gpuNumber=1))
     v1.wait(first, "RUNNING")
-    main = task_role(hold, resourcePerInstance=needs(gpu=2))
-    second = v2.submit(protocol(roles={"main": main}))
-    v2.wait(second, "RUNNING")
-    third = v2.submit(protocol(roles={"main": main}, **in_cluster("other")))
-    v2.wait(third, "RUNNING")
-    none = v1.run(SHOW_GPUS)
     (tmp_path / "go").touch()
     job = v1.wait(first)
     assert [v1.log(job, index=index) for index in (0, 1)] == ["0/0\n", "1/1\n"]
     assert [task["containerGpus"] for task in job["taskRoles"]["main"]["taskStatuses"]] == [0b1, 0b10]
-    assert [v2.log(v2.wait(name)) for name in (second, third)] == ["2,3/2,3\n", "4,5/4,5\n"]
-    assert v1.log(none) == "/none\n"
 
 
-def test_what_still_runs_after_a_restart_keeps_what_it_has(v1, v2, small, tmp_path):
+def test_what_still_runs_after_a_restart_keeps_what_it_has(v2, tmp_path):
     """The next job gets other GPUs; one that does not fit beside it waits."""
-    hold = f"touch {tmp_path}/began; {WAIT.format(tmp_path / 'go')}"
-    first = v1.submit(role(hold, gpuNumber=3, cpuNumber=2))
+    first = v2.submit(main(f"touch {tmp_path}/began; {WAIT.format(tmp_path / 'go')}", gpu=3, cpu=2))
     wait_until((tmp_path / "began").exists)  # a job that runs may have tasks that are just being started
-    small.kill()
-    small.restart()
+    v2.server.kill()
+    v2.server.restart()
     assert {key: used(v2)[key] for key in ("cpu", "memory", "gpu")} == {"cpu": 2, "memory": 100, "gpu": 3}
-    assert v1.log(v1.run(role(SHOW_GPUS, gpuNumber=1))) == "3/3\n"
-    large = v1.submit(role(SHOW_GPUS, gpuNumber=2))
-    assert v1.status(large)["state"] == "WAITING"
+    assert v2.log(v2.wait(v2.submit(main(SHOW_GPUS, gpu=1)))) == "3/3\n"
+    large = v2.submit(main(SHOW_GPUS, gpu=2))
+    assert v2.status(large)["state"] == "WAITING"
     (tmp_path / "go").touch()
-    assert v1.log(v1.wait(large)) == "0,1/0,1\n"
-    assert v1.status(first)["state"] == "SUCCEEDED"
+    assert v2.log(v2.wait(large)) == "0,1/0,1\n"
+    assert v2.status(first)["state"] == "SUCCEEDED"
 
 
 # stopping
 
 
-def test_a_job_can_be_stopped_at_any_moment(v1, v2):
+@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
+def test_a_job_can_be_stopped_at_any_moment(kind, request):
     """Before it began, while it begins, while it runs: nothing is left, and nothing is held."""
-    roles = {"main": task_role("sleep 60 & sleep 60", instances=2)}
-    loose = {"extras": {"gangAllocation": False}}
+    client = request.getfixturevalue("v1" if kind == "v1" else "v2")
+    command = "sleep 60 & sleep 60"
     names = []
     for number in range(12):
-        name = v1.submit(role("sleep 60 & sleep 60", taskNumber=2))
+        extras = {"gangAllocation": kind == "gang"}
+        text = protocol(roles={"main": task_role(command, instances=2)}, extras=extras)
+        name = client.submit(role(command, taskNumber=2) if kind == "v1" else text)
         time.sleep(number * 0.01)
-        v1.stop(name)
-        more = v2.submit(protocol(roles=roles, **(loose if number % 2 else {})))
-        time.sleep(number * 0.01)
-        v2.stop(more)
-        names.append((name, more))
-    for name, more in names:
-        assert v1.wait(name)["jobStatus"]["state"] == "STOPPED"
-        assert v2.wait(more)["jobStatus"]["state"] == "STOPPED"
-    wait_until(lambda: used(v2)["cpu"] == 0)
-    assert psutil.Process(v1.server.pid).children(recursive=True) == []
-    assert v1.run(role("true", cpuNumber=4))["jobStatus"]["state"] == "SUCCEEDED"
+        client.stop(name)
+        names.append(name)
+    for name in names:
+        assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+    wait_until(lambda: set(used(client).values()) == {0})
+    assert psutil.Process(client.server.pid).children(recursive=True) == []
 
 
 # what the virtual clusters show
 
 
-def test_both_apis_show_what_there_is_and_what_is_in_use(v1, v2, tmp_path):
-    """Jobs of both count in both."""
+def test_1_8_shows_what_there_is_and_what_is_in_use(v2, tmp_path):
     before = v2.send("GET", "/virtual-clusters").json()
     assert list(before) == ["default", "other"]
     assert before["other"] == {
@@ -285,12 +293,20 @@ def test_both_apis_show_what_there_is_and_what_is_in_use(v1, v2, tmp_path):
         "resourcesTotal": {"cpu": 1, "memory": 1000, "gpu": 2, "vCores": 1, "GPUs": 2},
         "maxCapacity": pytest.approx(100 * 2 / 6),
     }
-    name = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=2, gpuNumber=1, memoryMB=250))
-    waiting = v1.submit(role("true", cpuNumber=3))
-    v1.wait(name, "RUNNING")
+    name = v2.submit(main(WAIT.format(tmp_path / "go"), instances=2, gpu=1, memory=250))
+    v2.wait(name, "RUNNING")
     expected = {"cpu": 2, "memory": 500, "gpu": 2, "vCores": 2, "GPUs": 2}
     shown = v2.send("GET", "/virtual-clusters/default").json()
     assert (shown["resourcesUsed"], shown["usedCapacity"]) == (expected, pytest.approx(100 * 2 / 6))
+    (tmp_path / "go").touch()
+    v2.wait(name)
+    assert used(v2) == {"cpu": 0, "memory": 0, "gpu": 0, "vCores": 0, "GPUs": 0}
+
+
+def test_0_7_1_shows_what_there_is_and_what_is_in_use(v1, tmp_path):
+    name = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=2, gpuNumber=1, memoryMB=250))
+    waiting = v1.submit(role("true", cpuNumber=3))
+    v1.wait(name, "RUNNING")
     assert v1.call("GET", "/virtual-clusters/default").json() == {
         "capacity": 50,
         "maxCapacity": 50,
@@ -303,7 +319,6 @@ def test_both_apis_show_what_there_is_and_what_is_in_use(v1, v2, tmp_path):
     (tmp_path / "go").touch()
     for job in (name, waiting):
         v1.wait(job)
-    assert used(v2) == {"cpu": 0, "memory": 0, "gpu": 0, "vCores": 0, "GPUs": 0}
 
 
 # ports

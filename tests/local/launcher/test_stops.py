@@ -93,7 +93,7 @@ def test_a_job_that_is_stopped_at_any_moment_is_stopped(moment, kind, bench):
         attempt = bench.store.last_attempt(job)
         return ended, attempt, [task.exit_code for task in bench.tasks(job)]
 
-    ended, attempt, codes = bench(scenario, "default:cpu=4,memory=999,gpu=0")
+    ended, attempt, codes = bench(scenario, "default:cpu=4,memory=999,gpu=0", kind=kind)
     said = (214, "NON_TRANSIENT") if kind == "v1" else (-210, "Failed")
     assert (ended.exit_code, ended.exit_type, ended.execution_type) == (*said, "STOP")
     if attempt is not None:
@@ -117,7 +117,7 @@ def test_a_job_some_of_whose_tasks_wait_is_stopped(bench):
             bench.kept(),
         )
 
-    ended = bench(scenario, "default:cpu=4,memory=999,gpu=0")
+    ended = bench(scenario, "default:cpu=4,memory=999,gpu=0", kind="loose")
     assert ended == (-210, [(-220, False), (-220, True)], NOTHING)
 
 
@@ -135,7 +135,7 @@ def test_a_stop_while_a_decided_attempt_is_cleaned_up_leaves_its_outcome(kind, c
         ended = await bench.ended(job)
         return ended.exit_code, ended.execution_type, ended.retries, bench.processes(job), bench.kept()
 
-    assert bench(scenario) == (code, "STOP", 0, set(), NOTHING)
+    assert bench(scenario, kind=kind) == (code, "STOP", 0, set(), NOTHING)
 
 
 @pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
@@ -171,7 +171,7 @@ def test_a_job_that_is_stopped_while_a_task_is_being_started_leaves_no_process(
         await until(lambda: bench.kept() == NOTHING)
         return before, ended.exit_code, [bool(task.pid) for task in bench.tasks(job)], bench.processes(job)
 
-    assert bench(scenario) == (RUNNING, 214 if kind == "v1" else -210, [True], set())
+    assert bench(scenario, kind=kind) == (RUNNING, 214 if kind == "v1" else -210, [True], set())
 
 
 HIDING = """python -c '
@@ -202,4 +202,4 @@ def test_a_process_that_hides_ends_with_its_job(kind, bench):
         ends = [(await bench.ended(job)).exit_code for job in (stays, leaves)]
         return alive >= 3, ends, bench.processes(stays) | bench.processes(leaves), bench.kept()
 
-    assert bench(scenario) == (True, [214 if kind == "v1" else -210, 0], set(), NOTHING)
+    assert bench(scenario, kind=kind) == (True, [214 if kind == "v1" else -210, 0], set(), NOTHING)

@@ -18,11 +18,11 @@ MANY = 200
 FAILED, SUCCEEDED = 137, range(60)
 
 
-def add_many(store, name="many", api="v2"):
+def add_many(store, name="many"):
     """Write a job of many tasks that has failed; one task failed, some succeeded, the others were stopped."""
     main = {"name": "w", "taskNumber": MANY, "cpuNumber": 1, "memoryMB": 9, "shmMB": 9, "gpuNumber": 0}
     spec = {"taskRoles": [main], "retryCount": 0}
-    job = store.add_job(NewJob(name, "admin", "default", {}, spec, api))
+    job = store.add_job(NewJob(name, "admin", "default", {}, spec))
     attempt = store.add_attempt(job)
     for index in range(MANY):
         task = Task(f"{job.id:08x}-0000-0000-0000-{index:012d}", attempt.id, "w", index, f"{name}/{index}")
@@ -47,7 +47,7 @@ def many(tmp_path_factory):
         add_many(store)
     store.close()
     with LocalPai(folder) as server:
-        yield f"{server.url}/job-detail.html?username=admin&jobName=many&api=v2"
+        yield f"{server.url}/job-detail.html?username=admin&jobName=many"
 
 
 def page(server, name, **more):
@@ -77,11 +77,11 @@ def test_of_many_tasks_what_failed_comes_first(many):
 
 
 @pytest.mark.slow
-def test_a_running_task_has_a_duration(local_pai, client):
+def test_a_running_task_has_a_duration(local_pai_v1, client):
     """As its job and its attempt."""
     name = client.submit(role("sleep 60"))
     client.wait(name, "RUNNING")
-    text = page(local_pai, name)
+    text = page(local_pai_v1, name)
     assert re.fullmatch(r"\d+\.\d s", rows(text, "Tasks of attempt 1")[0][5])
     assert re.fullmatch(r"\d+\.\d s", rows(text, "Attempts, the last one first")[0][2])
     assert "<dt>Ended</dt>" not in text
@@ -89,10 +89,10 @@ def test_a_running_task_has_a_duration(local_pai, client):
 
 
 @pytest.mark.slow
-def test_all_times_are_written_alike(local_pai, v2):
+def test_all_times_are_written_alike(local_pai_v2, v2):
     """Those of events, too."""
     name = v2.run("exit 3")["name"]
-    text = page(local_pai, name, api="v2")
+    text = page(local_pai_v2, name)
     times = [row[0] for row in rows(text, "Events, the last one first")]
     assert times
     assert all(TIME.fullmatch(time) for time in times)
@@ -101,21 +101,21 @@ def test_all_times_are_written_alike(local_pai, v2):
     assert submitted <= times[-1] <= re.search(r"<dt>Ended</dt><dd>(.*?)</dd>", text)[1]
 
 
-def test_a_job_that_has_begun_nothing_says_so(local_pai, client):
+def test_a_job_that_has_begun_nothing_says_so(local_pai_v1, client):
     """In place of an empty log; a job that never began does, too."""
     name = client.submit(role("true", cpuNumber=5000))
-    assert '<p id="no-output" data-part>Nothing runs yet.</p>' in page(local_pai, name)
+    assert '<p id="no-output" data-part>Nothing runs yet.</p>' in page(local_pai_v1, name)
     client.stop(name)
-    assert "No task has run." in page(local_pai, name)
+    assert "No task has run." in page(local_pai_v1, name)
 
 
 @pytest.mark.slow
-def test_between_two_attempts_the_last_one_is_shown(local_pai, client):
+def test_between_two_attempts_the_last_one_is_shown(local_pai_v1, client):
     """What it wrote is what somebody wants to see then."""
     name = client.submit(role("echo here; exit 3"), retryCount=50)
     wait_until(lambda: client.job(name)["jobStatus"]["retries"] >= 3)
     wait_until(lambda: client.status(name)["state"] == "WAITING")
-    text = page(local_pai, name)
+    text = page(local_pai_v1, name)
     assert "WAITING" in text
     caption = re.search(r"Tasks of attempt \d+", text)[0]
     assert rows(text, caption)[0][1] == "FAILED"
@@ -146,11 +146,11 @@ def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
 
 
 @pytest.mark.slow
-def test_the_log_appears_with_the_first_task(local_pai, client, browser):
+def test_the_log_appears_with_the_first_task(local_pai_v1, client, browser):
     """Until then there is neither a choice of logs nor a box for one."""
     roles = (role(f"echo {word}; sleep 60", gpuNumber=8) for word in ("one", "two"))
     first, name = (client.submit(one, virtualCluster="vc1") for one in roles)
-    browser.open(f"{local_pai.url}/job-detail.html?username=admin&jobName={name}")
+    browser.open(f"{local_pai_v1.url}/job-detail.html?username=admin&jobName={name}")
     shown = "['log', 'which-log'].map((id) => document.getElementById(id).checkVisibility()).join()"
     said = "document.getElementById('no-output')"
     browser.wait(f"document.getElementById('output').checkVisibility() && {shown} === 'false,false'")

@@ -31,6 +31,7 @@ def open_server(tmp_path):
         "port": 0,
         "virtual_clusters": ["default"],
         "insecure_bind": True,
+        "api": "v1",
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "luigi_pai.local", json.dumps(settings)],
@@ -62,7 +63,7 @@ def test_whom_other_machines_reach_asks_who_stops_a_job(open_server):
     token = page.partition('name="token" value="')[2].partition('"')[0]
 
     def stop(**who):
-        fields = {**query, "api": "v1", "token": token, **who}
+        fields = {**query, "token": token, **who}
         return requests.post(f"{open_server.url}/stop-job", data=fields, timeout=20, allow_redirects=False)
 
     assert "User or password is wrong." in stop().text

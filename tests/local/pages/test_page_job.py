@@ -25,7 +25,7 @@ def store(tmp_path):
 @pytest.fixture
 def job(store):
     role = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 1, "shmMB": 1, "gpuNumber": 0}
-    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}, api="v2"))
+    return store.add_job(NewJob("tried-often", "admin", "default", {}, {"taskRoles": [role]}))
 
 
 def shown(store, job):

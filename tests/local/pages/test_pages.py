@@ -45,16 +45,27 @@ class Page(HTMLParser):
         return any(tag == "meta" and attrs.get("http-equiv") == "refresh" for tag, attrs in self.tags)
 
 
-@pytest.fixture
-def page(local_pai):
+def pages(server):
     def get(path, **query):
-        return Page(requests.get(local_pai.url + path, params=query, timeout=20))
+        return Page(requests.get(server.url + path, params=query, timeout=20))
 
     return get
 
 
+@pytest.fixture
+def page(local_pai_v1):
+    """Gets a page of the 0.7.1."""
+    return pages(local_pai_v1)
+
+
+@pytest.fixture
+def v2_page(local_pai_v2):
+    """Gets a page of the 1.8."""
+    return pages(local_pai_v2)
+
+
 @pytest.mark.slow
-def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai, client, page):
+def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai_v1, client, page):
     """State, ports, links to stdout and stderr; nothing is loaded from elsewhere or run in it."""
     name = client.submit(role("echo hello; sleep 60", name="w", taskNumber=2))
     client.wait(name, "RUNNING")
@@ -66,7 +77,7 @@ def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai, clie
     assert "w-1" in shown.text
     logs = [link for link in shown.links if link.endswith("/stdout/")]
     assert len(logs) == 2
-    assert requests.get(local_pai.url + logs[0], timeout=20).text in ("", "hello\n")
+    assert requests.get(local_pai_v1.url + logs[0], timeout=20).text in ("", "hello\n")
     policy = shown.headers["Content-Security-Policy"].split("; ")
     assert policy[:3] == ["default-src 'none'", "script-src 'self'", "style-src 'self'"]
     assert {"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"} < set(policy)
@@ -102,11 +113,11 @@ def test_the_tracking_url_of_a_job_is_its_page(client):
 
 
 @pytest.mark.slow
-def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai, v2, page):
+def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v2, v2, v2_page):
     """As that of a v1 job, with one log more."""
     name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
     v2.wait(f"admin~{name}", "RUNNING")
-    shown = page("/job-detail.html", username="admin", jobName=name)
+    shown = v2_page("/job-detail.html", username="admin", jobName=name)
     assert shown.refreshes
     assert "RUNNING (AttemptRunning)" in shown.text  # each launcher's own word
     assert "w-1" in shown.text
@@ -116,18 +127,17 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai, 
         "stderr",
         "runtime",
     ]
-    assert requests.get(local_pai.url + logs[0], timeout=20).text in ("", "hello\n")
-    assert requests.get(local_pai.url + logs[2], timeout=20).status_code == 200
+    assert requests.get(local_pai_v2.url + logs[0], timeout=20).text in ("", "hello\n")
+    assert requests.get(local_pai_v2.url + logs[2], timeout=20).status_code == 200
     v2.stop(f"admin~{name}")
-    assert page("/job-detail.html", username="zoe", jobName=name).status == 404
-    assert page("/job-detail.html", username="admin", jobName=name, api="v1").status == 404
+    assert v2_page("/job-detail.html", username="zoe", jobName=name).status == 404
 
 
 @pytest.mark.slow
-def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, page):
+def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, v2_page):
     """What the command wrote is not markup; the exit code has its name."""
     job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
-    shown = page("/job-detail.html", username="admin", jobName=job["name"])
+    shown = v2_page("/job-detail.html", username="admin", jobName=job["name"])
     assert not shown.refreshes
     assert "255 (PAIRuntimeUnknownFailed)" in shown.text
     assert HOSTILE in shown.text
@@ -172,7 +182,7 @@ def test_an_address_that_is_not_there_is_a_404(page):
 
 @pytest.mark.slow
 def test_a_job_that_waits_says_why():
-    with LocalPai(virtual_clusters=["small:cpu=3,memory=2000,gpu=2"]) as server:
+    with LocalPai(api="v1", virtual_clusters=["small:cpu=3,memory=2000,gpu=2"]) as server:
         client = LocalClient(server)
         running = client.submit(role("sleep 60", taskNumber=2, gpuNumber=1), virtualCluster="small")
         client.wait(running, "RUNNING")
@@ -193,9 +203,7 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
         with store.changing():
             for number in range(10_000):
                 spec = {"taskRoles": [role_spec]}
-                job = store.add_job(
-                    NewJob(f"many-{number}", "admin", "default", {}, spec, f"v{1 + number % 2}")
-                )
+                job = store.add_job(NewJob(f"many-{number}", "admin", "default", {}, spec))
                 job.sub_state, job.exit_code, job.completed = COMPLETED, number % 3, job.created
                 store.save_job(job)
         store.close()
@@ -231,25 +239,25 @@ def send(server, fields, **headers):
 
 
 @pytest.mark.slow
-def test_the_stop_button_stops_and_leads_back(local_pai, client):
+def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
     """Without a password, for whoever runs the server."""
     name = client.submit(role("sleep 60"))
     client.wait(name, "RUNNING")
-    fields = form_of(local_pai, name)
-    assert set(fields) == {"username", "jobName", "api", "token"}
-    reply = send(local_pai, fields, Origin=local_pai.url)
+    fields = form_of(local_pai_v1, name)
+    assert set(fields) == {"username", "jobName", "token"}
+    reply = send(local_pai_v1, fields, Origin=local_pai_v1.url)
     assert reply.status_code == 303
     assert reply.headers["Location"] == f"/job-detail.html?username=admin&jobName={name}"
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
-    assert form_of(local_pai, name) == {}
+    assert form_of(local_pai_v1, name) == {}
 
 
 @pytest.mark.slow
-def test_no_other_site_can_make_the_browser_stop_a_job(local_pai, client):
+def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
     """No foreign Origin, no foreign Host (DNS rebinding), no form without this job's token."""
     name, other = (client.submit(role("sleep 60")) for _ in range(2))
-    fields = form_of(local_pai, name)
-    port = local_pai.url.rpartition(":")[2]
+    fields = form_of(local_pai_v1, name)
+    port = local_pai_v1.url.rpartition(":")[2]
     for headers in (
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
@@ -260,14 +268,14 @@ def test_no_other_site_can_make_the_browser_stop_a_job(local_pai, client):
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ):
-        assert send(local_pai, fields, **headers).status_code == 403
-    assert send(local_pai, {**fields, "token": ""}).status_code == 403
-    assert send(local_pai, {**fields, "token": form_of(local_pai, other)["token"]}).status_code == 403
-    assert send(local_pai, {**fields, "token": "\u00fc"}).status_code == 403
-    assert send(local_pai, {**fields, "jobName": "no-such"}).status_code == 404
-    assert requests.get(f"{local_pai.url}/stop-job", params=fields, timeout=20).status_code == 405
+        assert send(local_pai_v1, fields, **headers).status_code == 403
+    assert send(local_pai_v1, {**fields, "token": ""}).status_code == 403
+    assert send(local_pai_v1, {**fields, "token": form_of(local_pai_v1, other)["token"]}).status_code == 403
+    assert send(local_pai_v1, {**fields, "token": "\u00fc"}).status_code == 403
+    assert send(local_pai_v1, {**fields, "jobName": "no-such"}).status_code == 404
+    assert requests.get(f"{local_pai_v1.url}/stop-job", params=fields, timeout=20).status_code == 405
     assert client.status(name)["state"] in ("WAITING", "RUNNING")
-    assert requests.get(local_pai.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
+    assert requests.get(local_pai_v1.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
     client.stop(name)
     client.stop(other)
 

@@ -46,13 +46,13 @@ def job_page(server, name, **query):
 
 
 @pytest.mark.slow
-def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai, client, browser, tmp_path):
+def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai_v1, client, browser, tmp_path):
     """Line by line while the job runs, to the last one; then the stop button is gone."""
     steps = [tmp_path / "one", tmp_path / "two"]
     wait = "; ".join(f"until [ -e {step} ]; do sleep 0.05; done; echo after {step.name}" for step in steps)
     name = client.submit(role(f"echo begun; {wait}; printf 'the ünd'"))
     client.wait(name, "RUNNING")
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.run("window.sameDocument = true")
     log = "document.getElementById('log').textContent"
     browser.wait(f"{log} === 'begun\\n'")
@@ -66,12 +66,12 @@ def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai, client, bro
 
 
 @pytest.mark.slow
-def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai, client, browser, tmp_path):
+def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai_v1, client, browser, tmp_path):
     """The page does not fetch 3 MB to show a screenful; nothing is shown twice."""
     job = f"yes 0123456789 | head -n 300000; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo last"
     name = client.submit(job)
     client.wait(name, "RUNNING")
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait("document.getElementById('log').textContent.length > 60000")
     (tmp_path / "go").touch()
     browser.wait("document.getElementById('log').textContent.endsWith('last\\n')")
@@ -91,7 +91,7 @@ def before_the_page(browser):
 
 
 @pytest.mark.slow
-def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, browser, before_the_page):
+def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai_v1, client, browser, before_the_page):
     """The choice of a log begins a read, too, while another may be on its way."""
     name = client.run("echo one; echo two")["name"]
     before_the_page("""
@@ -102,7 +102,7 @@ def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, br
         if (String(address).startsWith("/job-log")) await new Promise((letGo) => held.push(letGo));
         return answer;
       };""")
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait("held.length === 1")
     browser.run("document.getElementById('which-log').dispatchEvent(new Event('change'))")
     browser.wait("held.length === 2")
@@ -118,7 +118,7 @@ def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai, client, br
     "fault", ["Promise.reject(new TypeError('reset'))", "new Response('', {status: 503})"]
 )
 def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
-    local_pai, client, browser, before_the_page, fault
+    local_pai_v1, client, browser, before_the_page, fault
 ):
     """Of an ended job, too, whose page is not looked at any more."""
     name = client.run("echo one; echo two")["name"]
@@ -130,7 +130,7 @@ def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
         first = false;
         return {fault};
       }};""")
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait("document.getElementById('log').textContent === 'one\\ntwo\\n'")
     browser.wait("document.getElementById('trouble').textContent === ''")
 
@@ -175,11 +175,11 @@ def test_a_snap_is_not_driven(tmp_path, text, expected):
 
 
 @pytest.mark.slow
-def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):
+def test_a_job_is_stopped_by_keyboard_alone(local_pai_v1, client, browser):
     """The first Tab is the skip link; Tab and Enter reach the job in the list, and its stop button."""
     name = client.submit(role("sleep 60"))
     client.wait(name, "RUNNING")
-    browser.open(local_pai.url)
+    browser.open(local_pai_v1.url)
     focus = "document.activeElement"
     browser.press("Tab")
     assert browser.run(f"{focus}.className === 'skip' && {focus}.getBoundingClientRect().left >= 0")
@@ -203,11 +203,11 @@ def test_a_job_is_stopped_by_keyboard_alone(local_pai, client, browser):
 
 
 @pytest.mark.slow
-def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, browser):
+def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai_v1, client, browser):
     """A newer job pushes it down a row."""
     word = unique("focus")
     first = client.run("true", name=f"{word}-1")["name"]
-    browser.open(local_pai.url)
+    browser.open(local_pai_v1.url)
     browser.run("document.querySelector('#jobs tbody a').focus()")
     client.run("true", name=f"{word}-2")
     browser.wait(f"document.querySelector('#jobs tbody a').textContent === '{word}-2'")
@@ -215,30 +215,32 @@ def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai, client, br
 
 
 @pytest.mark.slow
-def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(local_pai, client, browser, tmp_path):
+def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(
+    local_pai_v1, client, browser, tmp_path
+):
     """Unless the reader has chosen another log, also while the page is open."""
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
     roles = [role("echo fine; sleep 60", name="good"), role(f"{wait}; echo no data >&2; exit 3", name="bad")]
     name = client.submit(*roles)
     client.wait(name, "RUNNING")
     log, which = "document.getElementById('log')", "document.getElementById('which-log')"
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait(f"{log}.textContent === 'fine\\n'")
     (tmp_path / "go").touch()
     browser.wait(f"{log}.textContent === 'no data\\n'")
     assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stderr (FAILED)"
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait(f"{log}.textContent === 'no data\\n'")
 
 
 @pytest.mark.slow
-def test_a_log_that_the_reader_chose_stays(local_pai, client, browser, tmp_path):
+def test_a_log_that_the_reader_chose_stays(local_pai_v1, client, browser, tmp_path):
     """When the job fails."""
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
     name = client.submit(role("echo fine; sleep 60", name="good"), role(f"{wait}; exit 3", name="bad"))
     client.wait(name, "RUNNING")
     which = "document.getElementById('which-log')"
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait(f"{which}.options.length === 4")
     browser.run(f"{which}.selectedIndex = 2; {which}.dispatchEvent(new Event('change'))")
     (tmp_path / "go").touch()
@@ -247,7 +249,7 @@ def test_a_log_that_the_reader_chose_stays(local_pai, client, browser, tmp_path)
 
 
 @pytest.mark.slow
-def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, browser):
+def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai_v2, v2, browser):
     """A job of thirty tasks with long names of ports; the list."""
     roles = {"a_role_of_many_tasks": task_role("sleep 60", instances=30)}
     roles["a_role_of_many_tasks"]["resourcePerInstance"] = {
@@ -261,7 +263,7 @@ def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, brows
     cut = "[...document.querySelectorAll('.scroll')].filter((n) => n.scrollWidth > n.clientWidth).length"
     for width in (1100, 400):
         browser.screen(width)
-        for address in (f"{local_pai.url}/", job_page(local_pai, name.partition("~")[2], api="v2")):
+        for address in (f"{local_pai_v2.url}/", job_page(local_pai_v2, name.partition("~")[2])):
             browser.open(address)
             assert browser.run(cut) == 0, (width, address)
             assert browser.run("document.documentElement.scrollWidth") <= width
@@ -269,16 +271,16 @@ def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai, v2, brows
 
 
 @pytest.mark.slow
-def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):
+def test_what_jobs_say_is_never_markup(local_pai_v1, client, local_pai_v2, v2, browser):
     """In a log, a reason: text. The browser has nothing to complain of."""
     name = client.run(f"cat <<'X'\n{HOSTILE}\nX\ncat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")["name"]
-    browser.open(job_page(local_pai, name))
+    browser.open(job_page(local_pai_v1, name))
     browser.wait(f"document.getElementById('log').textContent.includes({HOSTILE!r}.slice(0, 12))")
     assert browser.run("document.querySelectorAll('img, main script').length") == 0
     roles = {"w": task_role("echo hello; sleep 60", instances=2)}
     job = v2.submit(protocol(roles=roles))
     v2.wait(job, "RUNNING")
-    browser.open(job_page(local_pai, job.split("~")[1], api="v2"))
+    browser.open(job_page(local_pai_v2, job.split("~")[1]))
     browser.wait("document.getElementById('log').textContent === 'hello\\n'")
     assert browser.run("document.querySelectorAll('#which-log option').length") == 6
     assert "caught" not in browser.run("document.title")
@@ -287,12 +289,12 @@ def test_what_jobs_say_is_never_markup(local_pai, client, v2, browser):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
-def test_pages_can_be_read_in_the_dark_and_on_a_narrow_screen(local_pai, client, browser, dark):
+def test_pages_can_be_read_in_the_dark_and_on_a_narrow_screen(local_pai_v1, client, browser, dark):
     """Every text has a contrast of 4.5 to 1 and more; only tables scroll sideways."""
     failed = client.run("echo no; exit 3")["name"]
     running = client.submit(role("sleep 60", gpuNumber=1), name=unique("a-very-long-name-" * 8))
     client.wait(running, "RUNNING")
-    for page in (f"{local_pai.url}/", job_page(local_pai, failed), job_page(local_pai, running)):
+    for page in (f"{local_pai_v1.url}/", job_page(local_pai_v1, failed), job_page(local_pai_v1, running)):
         browser.screen(360, dark=dark)
         browser.open(page)
         assert browser.run(CONTRAST) >= 4.5

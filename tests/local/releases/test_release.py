@@ -13,14 +13,13 @@ from click.testing import CliRunner
 from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.settings import Address, HdfsAddress
+from luigi_pai.local.config.settings import APIS, DEFAULT_API, Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
 from luigi_pai.local.releases.release import (
     LTP_1_5,
     OPENPAI_0_7_1,
     OPENPAI_1_8,
-    releases_by_api,
-    v2_release,
+    RELEASES,
 )
 
 
@@ -36,13 +35,11 @@ def test_a_release_is_a_value():
     assert same == ["api", "launcher", "log_streams"]
 
 
-def test_a_server_has_one_release_of_each_api():
-    """Also of an API that it does not serve: its data folder may have such jobs."""
-    assert v2_release("ltp") is LTP_1_5
-    assert releases_by_api("ltp") == {"v1": OPENPAI_0_7_1, "v2": LTP_1_5}
-    for apis in ("both", "v1", "v2"):
-        assert v2_release(apis) is OPENPAI_1_8
-        assert releases_by_api(apis) == {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8}
+def test_a_setting_stands_for_a_release():
+    """The settings know the words without loading the releases."""
+    assert set(RELEASES) == set(APIS)
+    assert (RELEASES["v1"], RELEASES["v2"], RELEASES["ltp"]) == (OPENPAI_0_7_1, OPENPAI_1_8, LTP_1_5)
+    assert RELEASES[DEFAULT_API] is OPENPAI_1_8
 
 
 @pytest.mark.slow
@@ -58,7 +55,7 @@ def test_ltp_has_one_api():
 @pytest.mark.slow
 def test_a_wrong_name_is_refused():
     server = LocalPai(api="lpt")
-    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of both, v1, v2, ltp"):
+    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of v2, v1, ltp"):
         server.start()
     assert not server.data.exists()
 
@@ -67,17 +64,14 @@ def test_the_configuration_for_ltp_is_that_of_v2():
     """To Luigi, and to the client, it is one dialect."""
     address = Address("127.0.0.1", 1)
     hdfs = HdfsAddress.of_server(address)
-    apis = {
-        api: open_pai_section(address, hdfs, "a", "b", api).get("api_version")
-        for api in ("v1", "v2", "ltp", "both")
-    }
-    assert apis == {"v1": "v1", "v2": "v2", "ltp": "v2", "both": None}
+    apis = {api: open_pai_section(address, hdfs, "a", "b", api)["api_version"] for api in APIS}
+    assert apis == {"v1": "v1", "v2": "v2", "ltp": "v2"}
 
 
 def test_the_command_says_what_it_is():
     shown = CliRunner().invoke(local, ["--help"], terminal_width=100).output
-    assert "[both|v1|v2|ltp]" in shown
-    assert "ltp is its successor LTP 1.5" in " ".join(shown.split())
+    assert "[v2|v1|ltp]" in shown
+    assert "ltp is their successor LTP 1.5" in " ".join(shown.split())
 
 
 @pytest.mark.slow

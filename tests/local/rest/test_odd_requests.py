@@ -14,9 +14,9 @@ FAR = "9" * 18
 
 
 @pytest.fixture(autouse=True)
-def _nothing_failed(local_pai):
+def _nothing_failed(local_pai_v1):
     """The server writes down what fails in it."""
-    log = local_pai.data / "server.log"
+    log = local_pai_v1.data / "server.log"
     before = log.stat().st_size
     yield
     with log.open("rb") as file:
@@ -39,28 +39,31 @@ def ask(server, line, *headers, body=b""):
 
 @pytest.mark.parametrize("length", ["²", HUGE, "1" * 30, "x"])
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v2/jobs", "/stop-job"])
-def test_an_invalid_content_length_is_a_bad_request(local_pai, path, length):
+def test_an_invalid_content_length_is_a_bad_request(local_pai_v1, path, length):
     """It is read where the request begins."""
-    assert ask(local_pai, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
+    assert ask(local_pai_v1, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [FAR, HUGE, "%C2%B2", "%D9%A3", "-1", ""])
-def test_a_log_begins_where_it_can(local_pai, client, start):
+def test_a_log_begins_where_it_can(local_pai_v1, client, start):
     """A number behind its end is its end; from what is no such number the end of it is shown."""
     task = client.run("echo hello")["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
-    status, text = ask(local_pai, f"GET /job-log?task={task}&log=stdout&from={start}")
+    status, text = ask(local_pai_v1, f"GET /job-log?task={task}&log=stdout&from={start}")
     assert (status, text) == (200, "" if start == FAR else "hello\n")
-    assert ask(local_pai, f"GET /?page={start}")[0] == 200
+    assert ask(local_pai_v1, f"GET /?page={start}")[0] == 200
 
 
-def test_a_number_without_end_is_no_integer(local_pai):
+def test_a_number_without_end_is_no_integer(local_pai_v1, local_pai_v2):
     """Nor one of thousands of digits."""
     for digits in ("9" * 400, HUGE):
         body = f'{{"username": "admin", "password": "admin-password", "expiration": {digits}}}'.encode()
         headers = "Content-Type: application/json", f"Content-Length: {len(body)}"
-        for path in ("/api/v1/token", "/api/v2/authn/basic/login"):
-            status, text = ask(local_pai, f"POST {path}", *headers, body=body)
+        for server, path in (
+            (local_pai_v1, "/api/v1/token"),
+            (local_pai_v2, "/api/v2/authn/basic/login"),
+        ):
+            status, text = ask(server, f"POST {path}", *headers, body=body)
             assert status == 400, text
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import requests
-from local_client import LocalClient, unique
+from local_client import unique
 from protocol_client import ProtocolClient, protocol
 from waiting import wait_until
 
@@ -116,15 +116,6 @@ def test_too_many_are_refused_as_1_8_does(limited):
         assert int(reply.headers["X-RateLimit-Remaining"]) >= 0
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
     assert v2.call("GET", "/nosuch").status_code == 429
-
-
-@pytest.mark.slow
-def test_0_7_1_has_no_limits(limited):
-    """They came with 1.0; the two APIs of one server differ in it."""
-    client = LocalClient(limited)
-    for _ in range(45):
-        reply = client.call("GET", "/jobs")
-        assert (reply.status_code, "X-RateLimit-Limit" in reply.headers) == (200, False)
 
 
 def test_without_a_word_there_are_none(v2):

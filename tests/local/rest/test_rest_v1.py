@@ -20,22 +20,22 @@ def error(reply):
 
 
 @pytest.fixture
-def bob(client, local_pai):
+def bob(client, local_pai_v1):
     """A user without rights."""
     name = unique("bob").replace("-", "_")
     body = {"username": name, "password": "bobpassword", "modify": False}
     assert client.send("PUT", "/user", body).status_code == 201
-    other = LocalClient(local_pai, name, "bobpassword")
+    other = LocalClient(local_pai_v1, name, "bobpassword")
     other.name = name
     return other
 
 
-def test_the_api_is_also_under_rest_server(client, local_pai):
+def test_the_api_is_also_under_rest_server(client, local_pai_v1):
     """Most sites serve the API under a path, and so does this one; errors show the path behind it."""
     name = client.submit("true")
-    reply = requests.get(f"{local_pai.url}/rest-server/api/v1/jobs/{name}", timeout=20)
+    reply = requests.get(f"{local_pai_v1.url}/rest-server/api/v1/jobs/{name}", timeout=20)
     assert reply.json()["name"] == name
-    reply = requests.get(f"{local_pai.url}/rest-server/api/v1/nope?a=1", timeout=20)
+    reply = requests.get(f"{local_pai_v1.url}/rest-server/api/v1/nope?a=1", timeout=20)
     assert error(reply) == (404, "NoApiError", "API /api/v1/nope?a=1 is not found.")
 
 
@@ -55,11 +55,11 @@ def test_a_head_has_the_headers_of_the_get(client):
 
 
 @pytest.mark.slow
-def test_a_token_is_a_signed_statement_with_an_end(client, local_pai):
+def test_a_token_is_a_signed_statement_with_an_end(client, local_pai_v1):
     """HS256, username, admin, iat, exp; changing a letter of the claims makes it worthless."""
     header, claims, signature = client.token.split(".")
     decoded = json.loads(base64.urlsafe_b64decode(claims + "=="))
-    assert (decoded["username"], decoded["admin"]) == (local_pai.username, True)
+    assert (decoded["username"], decoded["admin"]) == (local_pai_v1.username, True)
     assert decoded["exp"] - decoded["iat"] == 24 * 3600
     decoded["exp"] += 1
     forged = base64.urlsafe_b64encode(json.dumps(decoded).encode()).decode().rstrip("=")
@@ -89,9 +89,9 @@ def test_a_token_is_a_signed_statement_with_an_end(client, local_pai):
         ({"more": 1}, 400, "more: is not a field here; there are username, password, expiration"),
     ],
 )
-def test_a_login_is_checked_before_the_password(body, status, message, client, local_pai):
+def test_a_login_is_checked_before_the_password(body, status, message, client, local_pai_v1):
     """The bounds of expiration and the forms of name and password."""
-    login = {"username": local_pai.username, "password": local_pai.password, **body}
+    login = {"username": local_pai_v1.username, "password": local_pai_v1.password, **body}
     reply = client.call("POST", "/token", login)
     assert reply.status_code == status
     if message:
@@ -265,13 +265,13 @@ def test_a_virtual_cluster_must_be_the_users(client, bob):
     assert client.status(client.submit("true", virtualCluster="vc1"))["virtualCluster"] == "vc1"
 
 
-def test_pages_of_other_sites_get_nothing(client, local_pai):
+def test_pages_of_other_sites_get_nothing(client, local_pai_v1):
     """A foreign Origin, or a foreign Host after DNS rebinding, is refused; no CORS header is sent."""
     for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}):
         for path in ("/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS", "/"):
-            reply = requests.get(local_pai.url + path, headers=headers, timeout=20)
+            reply = requests.get(local_pai_v1.url + path, headers=headers, timeout=20)
             assert error(reply)[:2] == (403, "ForbiddenOriginError")
-    reply = requests.get(f"{client.api}/jobs", headers={"Origin": local_pai.url}, timeout=20)
+    reply = requests.get(f"{client.api}/jobs", headers={"Origin": local_pai_v1.url}, timeout=20)
     assert reply.status_code == 200
     assert "Access-Control-Allow-Origin" not in reply.headers
 

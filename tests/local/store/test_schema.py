@@ -22,10 +22,10 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     with pytest.raises(ConfigError) as caught:
-        schema.open_database(path)
+        schema.open_database(path, "v2")
     assert str(caught.value) == (
         f"{path} was written by another version of luigi-pai (its tables have version {version}, this one "
-        "reads 2); use that luigi-pai, or another folder with --data"
+        "reads 3); use that luigi-pai, or another folder with --data"
     )
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="written by another version of luigi-pai"):
@@ -36,25 +36,25 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "server.sqlite"
     path.write_text("not a database, and long enough to be read as one" * 20)
     with pytest.raises(ConfigError, match=rf"cannot use {path}: file is not a database"):
-        schema.open_database(path)
+        schema.open_database(path, "v2")
 
 
 def test_a_new_file_is_opened_again(tmp_path):
     """It has the version, and references between tables are checked."""
     path = tmp_path / "server.sqlite"
     for _ in range(2):
-        with closing(schema.open_database(path)) as db:
-            assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION == 2
+        with closing(schema.open_database(path, "v2")) as db:
+            assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION == 3
             with pytest.raises(sqlite3.IntegrityError):
                 db.execute("INSERT INTO tags VALUES (99, 'of no job')")
 
 
 def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
     """Attempts, tasks, texts, tags, events, secrets."""
-    with closing(schema.open_database(tmp_path / "server.sqlite")) as db:
+    with closing(schema.open_database(tmp_path / "server.sqlite", "v2")) as db:
         db.execute(
-            "INSERT INTO jobs (id, api, name, username, virtual_cluster, sub_state, created)"
-            " VALUES (1, 'v2', 'a', 'anna', 'default', 'FRAMEWORK_COMPLETED', 0)"
+            "INSERT INTO jobs (id, name, username, virtual_cluster, sub_state, created)"
+            " VALUES (1, 'a', 'anna', 'default', 'FRAMEWORK_COMPLETED', 0)"
         )
         db.execute("INSERT INTO job_texts VALUES (1, '{}', '{}')")
         db.execute("INSERT INTO secrets VALUES (1, '{}')")
@@ -70,23 +70,48 @@ def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
             assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] == 0, table
 
 
-def test_names_are_unique_within_their_api(tmp_path):
-    """On v1 among all users, until the job is deleted; on v2 for each user."""
+@pytest.mark.parametrize(
+    ("api", "refused"),
+    [("v1", ["anna", "bob"]), ("v2", ["anna"]), ("ltp", ["anna"])],
+    ids=["v1", "v2", "ltp"],
+)
+def test_names_are_unique_until_their_job_is_deleted(api, refused, tmp_path):
+    """On v1 among all users, on v2 among the jobs of each."""
     insert = (
-        "INSERT INTO jobs (api, name, username, virtual_cluster, sub_state, created, deleted)"
-        " VALUES (?, 'a', ?, 'default', 'FRAMEWORK_WAITING', 0, ?)"
+        "INSERT INTO jobs (name, username, virtual_cluster, sub_state, created, deleted)"
+        " VALUES ('a', ?, 'default', 'FRAMEWORK_WAITING', 0, ?)"
     )
-    with closing(schema.open_database(tmp_path / "server.sqlite")) as db:
-        for values in (("v1", "anna", 1), ("v1", "anna", 0), ("v2", "anna", 0), ("v2", "bob", 0)):
-            db.execute(insert, values)
-        for values in (("v1", "bob", 0), ("v2", "bob", 0)):
-            with pytest.raises(sqlite3.IntegrityError):
-                db.execute(insert, values)
+    with closing(schema.open_database(tmp_path / "server.sqlite", api)) as db:
+        for deleted in (1, 1, 0):
+            db.execute(insert, ("anna", deleted))
+        for user in ("anna", "bob"):
+            if user in refused:
+                with pytest.raises(sqlite3.IntegrityError):
+                    db.execute(insert, (user, 0))
+            else:
+                db.execute(insert, (user, 0))
+
+
+@pytest.mark.parametrize(("its", "api"), [("v1", "v2"), ("v2", "v1"), ("v2", "ltp"), ("ltp", "v2")])
+def test_a_file_of_another_api_is_refused(its, api, tmp_path):
+    """It stays as it is; the message says which API it has."""
+    path = tmp_path / "server.sqlite"
+    schema.open_database(path, its).close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError) as caught:
+        schema.open_database(path, api)
+    names = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "ltp": "LTP 1.5"}
+    assert str(caught.value) == (
+        f"the data folder {tmp_path} has the jobs of {names[its]}, and this would be {names[api]}; "
+        f"use it with --api {its}, or another folder with --data"
+    )
+    assert path.read_bytes() == before
+    schema.open_database(path, its).close()
 
 
 def test_a_list_reads_no_configs_and_unfinished_jobs_are_found_by_an_index(tmp_path):
     """What 10,000 finished jobs must not make slow."""
-    with closing(schema.open_database(tmp_path / "server.sqlite")) as db:
+    with closing(schema.open_database(tmp_path / "server.sqlite", "v2")) as db:
 
         def plan(sql):
             return " ".join(row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))
@@ -94,7 +119,7 @@ def test_a_list_reads_no_configs_and_unfinished_jobs_are_found_by_an_index(tmp_p
         assert "jobs_unfinished" in plan(
             "SELECT * FROM jobs WHERE sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id"
         )
-        newest = plan("SELECT id FROM jobs WHERE api = 'v2' ORDER BY created DESC, id DESC LIMIT 5000")
+        newest = plan("SELECT id FROM jobs WHERE NOT deleted ORDER BY created DESC, id DESC LIMIT 5000")
         assert "jobs_by_created" in newest
         assert "TEMP B-TREE" not in newest
         assert "config_json" not in [row["name"] for row in db.execute("PRAGMA table_info(jobs)")]

@@ -22,9 +22,9 @@ def store(tmp_path):
     kept.close()
 
 
-def new(name="job", api="v1", **more):
+def new(name="job", **more):
     config = {"jobName": name, "taskRoles": [ROLE], "padding": "x" * 5000}
-    return NewJob(name, "anna", "default", config, config, api, **more)
+    return NewJob(name, "anna", "default", config, config, **more)
 
 
 def synchronous(store):
@@ -125,7 +125,7 @@ def test_records_have_their_values_back_if_a_change_fails(store):
 
 def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     """Deleted secrets leave the disk with the first change after it is done."""
-    job = store.add_job(new(api="v2", secrets={"pw": "hush-hush-9"}))
+    job = store.add_job(new(secrets={"pw": "hush-hush-9"}))
     log = tmp_path / "server.sqlite-wal"
     reader = sqlite3.connect(tmp_path / "server.sqlite", isolation_level=None)
     reader.execute("BEGIN")
@@ -144,7 +144,7 @@ def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
 
 def test_a_log_that_cannot_be_emptied_takes_back_no_change(store, monkeypatch):
     """The change is committed; the next one tries again."""
-    job = store.add_job(new(api="v2", secrets={"pw": "hush-hush-9"}))
+    job = store.add_job(new(secrets={"pw": "hush-hush-9"}))
     execute, refused = store.execute, []
 
     def full(sql, *values):
@@ -165,7 +165,7 @@ def test_a_log_that_cannot_be_emptied_takes_back_no_change(store, monkeypatch):
 
 def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
     """However many tries there were."""
-    job = store.add_job(new(api="v2"))
+    job = store.add_job(new())
     attempt = store.add_attempt(job)
     for number in range(3):
         for role, index in (("b", 0), ("b", 1), ("a", 0))[number and 1 :]:
@@ -179,7 +179,7 @@ def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
 def test_lists_leave_out_what_may_be_large(store):
     """A job by its name has it."""
     store.add_job(new())
-    assert [job.config_json for job in store.jobs("v1")] == [""]
+    assert [job.config_json for job in store.jobs()] == [""]
     assert store.job("job").roles == [ROLE]
     assert [job.roles for job in store.unfinished_jobs()] == [[ROLE]]
     job = store.job("job")
@@ -188,7 +188,7 @@ def test_lists_leave_out_what_may_be_large(store):
 
 def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
     """A list whose jobs have not changed asks for no job."""
-    first, second = store.add_job(new("a")), store.add_job(new("b", "v2"))
+    first, second = store.add_job(new("a")), store.add_job(new("b"))
     rows = JobRows(store)
     ids = [second.id, first.id]
     before = rows.as_json(ids)

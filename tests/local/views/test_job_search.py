@@ -18,7 +18,7 @@ def store(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("search") / "server.sqlite")
     for number, name in enumerate(NAMES):
         spec = {"taskRoles": [ROLE]}
-        store.add_job(NewJob(name, "anna", ("default", "night*[shift]?")[number % 2], {}, spec, api="v2"))
+        store.add_job(NewJob(name, "anna", ("default", "night*[shift]?")[number % 2], {}, spec))
     yield store
     store.close()
 

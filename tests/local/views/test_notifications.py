@@ -55,5 +55,5 @@ def test_retries_and_stops_are_notified(v2, tmp_path):
 
 
 def test_rate_limits_are_refused_without_the_v2_api(tmp_path):
-    with pytest.raises(ConfigError, match=r"^--rate-limits are of the v2 API; leave out --api v1"):
+    with pytest.raises(ConfigError, match=r"^--rate-limits are of the v2 API, not of v1; leave them out"):
         Settings(tmp_path, api="v1", rate_limits="default").check()

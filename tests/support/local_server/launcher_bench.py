@@ -55,17 +55,20 @@ class FailingCalls:
 class Bench:
     """A launcher, and what it works with.
 
+    Args:
+        kind: of its jobs: ``v1``; ``v2``, ``gang``, ``loose`` and all else are of 1.8.
+
     Attributes:
         go: the file whose existence ends commands that begin with ``hold``.
         services: the launcher's services.
     """
 
-    def __init__(self, folder, clusters=(), max_tasks=64):
+    def __init__(self, folder, clusters=(), max_tasks=64, kind="v1"):
         folder.mkdir(exist_ok=True)
         self.data = folder
         self.go = folder / "go"
         self.hold = f"until [ -e {self.go} ]; do sleep 0.02; done; "
-        self.store = Store(folder / "server.sqlite")
+        self.store = Store(folder / "server.sqlite", "v1" if kind == "v1" else "v2")
         self.services = Services(
             store=self.store,
             events=JobEvents(self.store),
@@ -96,7 +99,7 @@ class Bench:
         """Add a v2 job of one role, or of a protocol's text."""
         config = json.loads(text or protocol(name=name, roles={"main": role}, **more))
         config["extras"] = {**config.get("extras", {}), "gangAllocation": gang}
-        return self.add(NewJob(name, "admin", "default", config, job_spec(config), "v2"))
+        return self.add(NewJob(name, "admin", "default", config, job_spec(config)))
 
     def job(self, kind, command, *, tasks=1, cpu=1, retries=0, gang=None, name="a"):
         """Add a job of one role: v1, gang or loose."""
@@ -115,10 +118,7 @@ class Bench:
 
     def found(self, job):
         """Return a job as the file has it; None if it has gone."""
-        row = self.store.rows("SELECT api FROM jobs WHERE id = ?", (job.id,))
-        if not row:
-            return None
-        return self.store.job(job.name) if row[0]["api"] == "v1" else self.store.job_of("admin", job.name)
+        return self.store.job(job.name)
 
     def stop(self, job):
         self.launcher.stop(self.found(job))
@@ -171,7 +171,7 @@ NOTHING = {"running jobs": 0, "running tasks": 0, "in the queue": 0, "ports": 0}
 def v1_job(name, *roles, **more):
     config = {"jobName": name, "image": "x", "taskRoles": list(roles), **more}
     spec = {**read_config(config), "gang": True}
-    return NewJob(name, "admin", "default", config, spec, "v1")
+    return NewJob(name, "admin", "default", config, spec)
 
 
 async def at_once(condition):

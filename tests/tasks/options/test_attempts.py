@@ -61,7 +61,7 @@ def test_the_error_says_how_many_attempts_were_made(pai, caplog):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
+@pytest.mark.parametrize("server", ["local_pai_v1", "local_pai_v2"])
 def test_the_task_succeeds_with_the_attempt_that_does(request, as_settings, server):
     as_settings(request.getfixturevalue(server))
     task = Train(name=unique(), command='[ "$LUIGI_PAI_ATTEMPT" = 2 ]')

@@ -105,9 +105,9 @@ def test_a_job_that_the_server_loses(pai, events, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_job_that_waits_says_why_and_when_that_changes(local_pai, as_settings, events, monkeypatch):
+def test_a_job_that_waits_says_why_and_when_that_changes(local_pai_v1, as_settings, events, monkeypatch):
     """The reason is asked for after a second in the queue."""
-    as_settings(local_pai)
+    as_settings(local_pai_v1)
     monkeypatch.setattr("luigi_pai.api.waiting._FIRST_AFTER", 0.0)
     monkeypatch.setattr("luigi_pai.api.waiting._AGAIN_AFTER", 0.2)
     monkeypatch.setattr(Train, "tasks", [TaskRole("main", "true", gpuNumber=24, memoryMB=100)])

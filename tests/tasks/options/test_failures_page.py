@@ -114,7 +114,7 @@ def test_a_webhook_is_called(receiver):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_logs")
-@pytest.mark.parametrize("server", ["local_pai", "local_pai_v2"])
+@pytest.mark.parametrize("server", ["local_pai_v1", "local_pai_v2"])
 def test_the_first_example_runs(request, as_settings, caplog, server):
     """A program that fails for now is submitted again; every option does what its row says."""
     as_settings(request.getfixturevalue(server))

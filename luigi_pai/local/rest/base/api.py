@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
     from luigi_pai.local.launcher.launcher import Launcher
-    from luigi_pai.local.releases.release import V2Release
+    from luigi_pai.local.releases.release import Release
     from luigi_pai.local.rest.base.rate_limits import RateLimits
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.views.job_events import JobEvents
@@ -46,7 +46,7 @@ class Api:
     tags: JobTags
     storages: Storages
     rows: JobRows
-    release: V2Release
+    release: Release
     config_lines: str
     limits: RateLimits | None = None
 

@@ -64,7 +64,7 @@ class V1Handler(ApiHandler):
         self.answer(200, {"user": name, "token": token, "admin": user.admin})
 
     async def _list(self) -> None:
-        ids = self.api.store.job_ids(self.get_query_argument("username", None))
+        ids = self.api.store.job_ids(self.get_query_argument("username", "") or None)
         self.answer_json(self.api.rows.as_json(ids))
 
     async def _get(self, name: str) -> None:
@@ -153,9 +153,7 @@ class V1Handler(ApiHandler):
         raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
 
     def _shown_virtual_clusters(self) -> dict[str, dict[str, Any]]:
-        jobs = [
-            job for job in self.api.store.unfinished_jobs() if job.release.api == "v1" and not job.deleted
-        ]
+        jobs = [job for job in self.api.store.unfinished_jobs() if not job.deleted]
         return virtual_clusters(self.api.launcher.scheduler, jobs)
 
     async def _virtual_clusters(self) -> None:

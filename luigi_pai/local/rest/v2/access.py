@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
 from luigi_pai.local.json_http import NO_DATABASE, ApiError, basic_credentials
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.tokens import Bearer
+    from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.rest.base.bodies import Rule
     from luigi_pai.local.store.records import User
 
@@ -32,6 +33,11 @@ class AccessV2(ApiHandler):
     """A request of the v2 API."""
 
     _limit_headers: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def release(self) -> V2Release:
+        """The release that the server is."""
+        return cast("V2Release", self.api.release)
 
     def set_default_headers(self) -> None:
         """Say what is left of a limit, in errors too."""
@@ -76,7 +82,7 @@ class AccessV2(ApiHandler):
         self, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
     ) -> dict[str, Any]:
         """Return the body as `checked_body` does; where the release checks none, whatever it is."""
-        if self.api.release.checks_bodies:
+        if self.release.checks_bodies:
             return checked_body(self.body, fields, optional)
         return self.body if isinstance(self.body, dict) else {}
 

@@ -44,7 +44,7 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
 async def _all_virtual_clusters(handler: AccessV2) -> None:
     user = handler.user_of(handler.who())
     shown = _virtual_clusters(handler.api.launcher.scheduler)
-    if handler.api.release.own_virtual_clusters:
+    if handler.release.own_virtual_clusters:
         shown = {name: shown[name] for name in handler.api.users.virtual_clusters(user)}
     handler.answer(200, shown)
 

@@ -42,7 +42,7 @@ _NOT_A_PROTOCOL = "[object Object]"
 def _found(handler: AccessV2, name: str) -> Job:
     handler.require_database()
     user, _, job_name = name.partition("~")
-    job = handler.api.store.job_of(user, job_name)
+    job = handler.api.store.job(job_name, user)
     if job is None:
         raise ApiError(404, "NoJobError", f"Job {name} is not found.")
     return job
@@ -58,7 +58,7 @@ def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
     """Return a job that the caller may see, and its latest attempt or the one of a number."""
-    bearer, release = handler.who(), handler.api.release
+    bearer, release = handler.who(), handler.release
     try:
         job = _found(handler, name)
         shown = latest_attempt(job, handler.api.store)
@@ -93,7 +93,7 @@ async def _list(handler: AccessV2) -> None:
     bearer = handler.who()
     handler.count("list", bearer.username)
     store = handler.api.store
-    user, release = handler.user_of(bearer), handler.api.release
+    user, release = handler.user_of(bearer), handler.release
     clusters = handler.api.users.virtual_clusters(user) if release.own_virtual_clusters else None
     search = JobSearch(handler.request.query, release, clusters)
     handler.require_database()
@@ -118,12 +118,12 @@ async def _submit(handler: AccessV2) -> None:
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     small = len(body) <= _SMALL and _ALIAS not in body
     run = _at_once if small else asyncio.to_thread
-    release = handler.api.release
+    release = handler.release
     document = await run(submission.read_protocol, body, release)
     name, user = document["name"], bearer.username
     handler.require_database()
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
-    if handler.api.store.job_of(user, name) is not None:
+    if handler.api.store.job(name, user) is not None:
         raise taken
     cluster = submission.virtual_cluster(document)
     if cluster not in handler.api.users.virtual_clusters(handler.user_of(bearer)):
@@ -132,7 +132,7 @@ async def _submit(handler: AccessV2) -> None:
     known, defaults = handler.api.storages.names(), handler.default_storages()
     spec = await run(submission.spec_of, document, known, defaults, release)
     config = submission.shown_config(document)
-    new = NewJob(name, user, cluster, config, spec, api="v2", secrets=document.get("secrets"))
+    new = NewJob(name, user, cluster, config, spec, secrets=document.get("secrets"))
     try:
         job = handler.api.store.add_job(new)
     except NameTaken:
@@ -207,7 +207,7 @@ async def _task_attempts(handler: AccessV2, *path: str) -> None:
 async def _logs(handler: AccessV2, *path: str) -> None:
     handler.who()
     name, number, role, index, task_attempt = path
-    if handler.api.release.private_jobs:
+    if handler.release.private_jobs:
         _looked_up(handler, name)
     try:
         job, _, tried = _task(handler, (name, number, role, index))

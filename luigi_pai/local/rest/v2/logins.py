@@ -22,7 +22,7 @@ async def _welcome(handler: AccessV2) -> None:
 
 
 async def _info(handler: AccessV2) -> None:
-    version = handler.api.release.version
+    version = handler.release.version
     handler.answer(
         200, {"name": "PAI RESTful API", "version": version, "launcherType": "k8s", "authnMethod": "basic"}
     )
@@ -62,7 +62,7 @@ async def _tokens(handler: AccessV2) -> None:
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.who()
     shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
-    if handler.api.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
+    if handler.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
         shown["vcadmins"] = []
     handler.answer(200, shown)
 

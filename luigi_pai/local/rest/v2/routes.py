@@ -5,10 +5,7 @@ from __future__ import annotations
 from luigi_pai.local.rest.v2 import cluster, jobs, logins, users
 from luigi_pai.local.rest.v2.access import AccessV2
 
-__all__ = ["SHARED_PATHS", "LtpHandler", "V2Handler"]
-
-SHARED_PATHS = r"/api/(?:v2(?:/.*)?|v1/authn/.*|v1/token/.+|v1/user/[^/]+/?)"
-"""The paths that are this API's where 0.7.1 answers beside it."""
+__all__ = ["LtpHandler", "V2Handler"]
 
 _ROUTES = (
     *logins.ROUTES,

@@ -47,7 +47,7 @@ class JobSearch:
         self, query: str, release: V2Release = OPENPAI_1_8, clusters: Sequence[str] | None = None
     ) -> None:
         self._asked = parse_qs(query, keep_blank_values=True)
-        self._where = ["api = 'v2'"]
+        self._where = ["NOT deleted"]
         self._values: list[Any] = []
         state = state_sql(release)
         if clusters is not None:
