@@ -18,8 +18,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.accounts.tokens import TokenRegister, Tokens
-from luigi_pai.local.accounts.users import Users, password_matches
+from luigi_pai.local.accounts.users import TokenRegister, Tokens, Users, password_matches
 from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults

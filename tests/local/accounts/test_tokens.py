@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from luigi_pai.local.accounts.tokens import Bearer, TokenRegister, Tokens
+from luigi_pai.local.accounts.users import Bearer, TokenRegister, Tokens
 from luigi_pai.local.store.jobs import Store
 
 ZOE = {"username": "zoe"}

@@ -6,7 +6,7 @@ import pytest
 
 from luigi_pai.local.container.storages import Storages, absolute_mounts
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.v2.extras import read_extras
+from luigi_pai.local.rest.v2.submission import read_extras
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from luigi_pai.local.json_http import RestHandler, no_api
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from luigi_pai.local.accounts.tokens import TokenRegister
-    from luigi_pai.local.accounts.users import Users
+    from luigi_pai.local.accounts.users import TokenRegister, Users
     from luigi_pai.local.config.settings import Address
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders

@@ -1,4 +1,4 @@
-"""Checks of the small JSON bodies: logins, users, stops, tags."""
+"""Checks of bodies: the small JSON ones of logins, users, stops and tags, and the size of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from luigi_pai.local.json_http import ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Rule", "checked_body"]
+__all__ = ["MAX_JOB_PORTS", "MAX_PORTS", "MAX_TASKS", "Rule", "checked_body", "is_too_large"]
 
 Rule = str | range | tuple[Any, ...]
 """What a field takes: the pattern of a text, the range of a whole number, or one of some values."""
@@ -62,3 +62,26 @@ def _wanted(rule: Rule) -> str:
     if isinstance(rule, range):
         return f"is not a whole number from {rule.start} to {rule.stop - 1}"
     return f"is not one of {', '.join(map(json.dumps, rule))}"
+
+
+MAX_TASKS = 1000
+"""Tasks of a job."""
+
+MAX_PORTS = 1000
+"""Ports of a task, beside those that each task has."""
+
+MAX_JOB_PORTS = 5000
+"""The same of all tasks of a job."""
+
+_OF_EACH_TASK = ("ssh", "http")
+
+
+def is_too_large(spec: Mapping[str, Any]) -> bool:
+    """Return whether a job, as the launcher reads it, has too many tasks or ports for this machine."""
+    tasks = [role["taskNumber"] for role in spec["taskRoles"]]
+    ports = [
+        sum(port["portNumber"] for port in role["portList"] if port["label"] not in _OF_EACH_TASK)
+        for role in spec["taskRoles"]
+    ]
+    wanted: int = sum(count * number for count, number in zip(tasks, ports, strict=True))
+    return bool(sum(tasks) > MAX_TASKS or max(ports) > MAX_PORTS or wanted > MAX_JOB_PORTS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.base.job_size import is_too_large
+from luigi_pai.local.rest.base.bodies import is_too_large
 from luigi_pai.spec.schema_problems import schema
 from luigi_pai.spec.validate import validate_job, with_numbers
 

@@ -15,7 +15,7 @@ from luigi_pai.local.store.records import WAITING, NewJob
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
 
 if TYPE_CHECKING:
-    from luigi_pai.local.accounts.tokens import Bearer
+    from luigi_pai.local.accounts.users import Bearer
     from luigi_pai.local.rest.base.bodies import Rule
     from luigi_pai.local.store.records import Job
 

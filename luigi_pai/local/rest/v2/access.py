@@ -14,7 +14,7 @@ from luigi_pai.local.rest.base.bodies import checked_body
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from luigi_pai.local.accounts.tokens import Bearer
+    from luigi_pai.local.accounts.users import Bearer
     from luigi_pai.local.releases.release import V2Release
     from luigi_pai.local.rest.base.bodies import Rule
     from luigi_pai.local.store.records import User
