@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -93,7 +94,9 @@ class OptunaSweep(PaiSweep):
 
     def sampler(self) -> BaseSampler:
         """Return the sampler of the study; the default is a TPE sampler with a seed."""
-        return optuna.samplers.TPESampler(seed=1, constant_liar=True)
+        with warnings.catch_warnings():  # before Optuna 5, constant_liar is experimental
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
     def pruner(self) -> BasePruner | None:
         """Return the pruner that ends poor points early; None, the default, for none.

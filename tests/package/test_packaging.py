@@ -20,8 +20,9 @@ from luigi_pai.config import OpenPai
 
 
 def minima():
-    """Return the declared minimum of each library that the package needs."""
-    required = [line for line in metadata.requires("luigi-pai") if "extra ==" not in line]
+    """Return the declared minimum of each library that the package needs, and of Optuna, which is an extra."""
+    stated = [line.partition(";") for line in metadata.requires("luigi-pai")]
+    required = [line for line, _, extra in stated if not extra or "optuna" in extra]
     pattern = re.compile(r"([\w-]+)(?:<[\d.]+,)?>=([\d.]+)(?:,<[\d.]+)?")
     return dict(pattern.fullmatch(line.replace(" ", "")).groups() for line in required)
 
