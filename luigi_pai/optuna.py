@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import luigi
 import optuna
@@ -72,15 +72,9 @@ class OptunaSweep(PaiSweep):
     now, and one with a seed goes on as it would have.
     """
 
-    if TYPE_CHECKING:
-
-        @attribute
-        def trials(self) -> int:
-            """How many points the study proposes."""
-            ...
-
-    else:
-        trials = luigi.IntParameter(default=20, significant=False, description="points that are proposed")
+    trials: ClassVar[Any] = luigi.IntParameter(
+        default=20, significant=False, description="points that are proposed"
+    )
 
     @attribute
     def direction(self) -> str | Sequence[str]:

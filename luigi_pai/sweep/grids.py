@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 __all__ = ["grid", "sample", "zipped"]
@@ -69,11 +68,6 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose
     lists = _lists({name: values for name, values in space.items() if not callable(values)})
-    if len(lists) == len(space):
-        size = math.prod(len(each) for each in lists.values())
-        if n > size:
-            raise ValueError(f"sample() is to draw {n} points, and the space has {size}")
-        return [task(**_combination(lists, number)) for number in chance.sample(range(size), n)]
     points: dict[str, T] = {}
     for _ in range(n * _TRIES):
         if len(points) == n:
@@ -87,15 +81,6 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
     if len(points) < n:
         raise ValueError(f"sample() is to draw {n} points, and found {len(points)} different ones")
     return list(points.values())
-
-
-def _combination(lists: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
-    """Return one of all combinations, by its number."""
-    point = {}
-    for name, values in lists.items():
-        number, index = divmod(number, len(values))
-        point[name] = values[index]
-    return point
 
 
 def _lists(values: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:

@@ -1,12 +1,5 @@
 """SweepResults: the table of a sweep as a Luigi target: ``results.json``, ``results.csv``, ``results.html``.
 
-A sweep gives it a `Row` for each point, and a `Summary`::
-
-    row = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", page=URL)
-    digest = points_digest(["train_1"])
-    summary = Summary("study", points=1, complete=True, started_ms=T, updated_ms=T, digest=digest)
-    SweepResults("$PAI_DEFAULT_FS_URI/study").write([row], summary)
-
 ``results.json`` is a complete table, ``results.partial.json`` that of a run that goes on or has failed::
 
     {
@@ -129,12 +122,10 @@ class SweepResults(luigi.Target):
 
     Args:
         folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
-        digest: of the points that ``exists()`` asks for; any points where None.
     """
 
-    def __init__(self, folder: str, digest: str | None = None) -> None:
+    def __init__(self, folder: str) -> None:
         self.folder = folder.removeprefix(_FILE).rstrip("/") or "/"
-        self.digest = digest
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.folder!r})"
@@ -152,14 +143,13 @@ class SweepResults(luigi.Target):
         return f"{self.folder.rstrip('/')}/results.{ending}"
 
     def exists(self) -> bool:
-        """Return whether there is a complete table of these points.
+        """Return whether there is a complete table.
 
         Raises:
             HdfsError: HDFS failed.
             ValueError: ``results.json`` is not a table.
         """
-        summary = self.complete_summary()
-        return summary is not None and self.digest in (None, summary.digest)
+        return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
         """Return the summary of the complete table; None if there is none; errors as ``exists()``."""

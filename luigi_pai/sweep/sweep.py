@@ -6,7 +6,7 @@ import abc
 import hashlib
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import luigi
 
@@ -117,47 +117,22 @@ class PaiSweep(Task):
         """Whether Luigi's web page may send messages: ``parallel_jobs = 100``, ``status``, ``stop``."""
         return has_page()
 
-    if TYPE_CHECKING:
-
-        @attribute
-        def parallel_jobs(self) -> int:
-            """How many jobs wait or run at once."""
-            ...
-
-        @attribute
-        def tolerance(self) -> float:
-            """Share (below 1) or number of points that may fail."""
-            ...
-
-        @attribute
-        def max_attempts(self) -> int:
-            """How often a run of the sweep submits a point whose job fails."""
-            ...
-
-        @attribute
-        def points_per_job(self) -> int:
-            """How many points share a job."""
-            ...
-
-        @attribute
-        def max_points(self) -> int:
-            """The most points; more are an error."""
-            ...
-
-    else:
-        parallel_jobs = luigi.IntParameter(
-            default=50, significant=False, description="jobs that wait or run at once"
-        )
-        tolerance = luigi.FloatParameter(
-            default=0.0, significant=False, description="share (below 1) or number of points that may fail"
-        )
-        max_attempts = luigi.IntParameter(
-            default=1, significant=False, description="how often a point is submitted that fails"
-        )
-        points_per_job = luigi.IntParameter(
-            default=1, significant=False, description="points that share a job"
-        )
-        max_points = luigi.IntParameter(default=10_000, significant=False, description="most points")
+    # type checkers let subclasses define these as plain attributes and as properties
+    parallel_jobs: ClassVar[Any] = luigi.IntParameter(
+        default=50, significant=False, description="jobs that wait or run at once"
+    )
+    tolerance: ClassVar[Any] = luigi.FloatParameter(
+        default=0.0, significant=False, description="share (below 1) or number of points that may fail"
+    )
+    max_attempts: ClassVar[Any] = luigi.IntParameter(
+        default=1, significant=False, description="how often a point is submitted that fails"
+    )
+    points_per_job: ClassVar[Any] = luigi.IntParameter(
+        default=1, significant=False, description="points that share a job"
+    )
+    max_points: ClassVar[Any] = luigi.IntParameter(
+        default=10_000, significant=False, description="most points"
+    )
 
     @property
     def is_search(self) -> bool:

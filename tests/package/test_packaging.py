@@ -20,7 +20,7 @@ from luigi_pai.config import OpenPai
 
 
 def minima():
-    """Return the declared minimum of each library that the package needs, and of Optuna, which is an extra."""
+    """Return the declared minimum of each library that the package or its extra optuna needs."""
     stated = [line.partition(";") for line in metadata.requires("luigi-pai")]
     required = [line for line, _, extra in stated if not extra or "optuna" in extra]
     pattern = re.compile(r"([\w-]+)(?:<[\d.]+,)?>=([\d.]+)(?:,<[\d.]+)?")

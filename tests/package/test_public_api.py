@@ -49,6 +49,7 @@ def test_all_is_complete():
 def test_importing_the_package_imports_nothing_heavy():
     """``import luigi_pai`` loads neither Luigi nor any library."""
     assert imported_by("import luigi_pai").isdisjoint({*HEAVY, "requests"})
+    assert "optuna" not in imported_by("from luigi_pai import PaiSweep")
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def test_a_sample_is_reproducible_and_has_no_point_twice():
     assert values(drawn) != values(sample(Train, 5, seed=2, **space))
     assert len(set(values(drawn))) == 5
     assert sorted(values(sample(Train, 12, seed=3, **space))) == sorted(values(grid(Train, **space)))
-    with pytest.raises(ValueError, match="is to draw 13 points, and the space has 12"):
+    with pytest.raises(ValueError, match="is to draw 13 points, and found 12 different ones"):
         sample(Train, 13, seed=1, **space)
 
 
