@@ -474,13 +474,6 @@ def test_a_job_whose_tasks_all_ended_succeeds_even_if_some_failed(client):
 
 
 @pytest.mark.slow
-def test_a_role_without_tasks_is_no_obstacle(client):
-    """taskNumber 0 is taken by 0.7.1."""
-    job = client.run(role("exit 1", taskNumber=0, minFailedTaskCount=None))
-    assert job["jobStatus"]["state"] == "SUCCEEDED"
-
-
-@pytest.mark.slow
 def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
     """A NUL byte fits into JSON, and into no environment."""
     job = client.run("true", dataDir="a\0b")
