@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from luigi_pai.api.request_limits import Kind
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import (
     NO_FILE,
@@ -39,6 +40,7 @@ _DAY = 86400.0
 _NOT_FOUND = 404
 _DOTS = 2  # in a JSON Web Token
 _WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
+_NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0 it does with a submission"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -175,44 +177,54 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
     cluster = settings.cluster()
     try:
         dialect = settings.api_version if settings.api_version != "auto" else cluster.server.api_version()
-        info = cluster.server.info() if dialect == "v2" else {}
-        version = greeting.info.get("version") or info.get("version")
+        version = greeting.info.get("version")  # from 0.15 on
         if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
             yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
-        release = f"OpenPAI {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
-        yield Check("server", "ok", f"{release}, spoken to in {dialect}")
     except PaiError as error:
         yield Check("server", "fail", str(error), "is pai_url the rest-server, not the web portal?")
         return
     try:
         life = cluster.server.token_life()
+        token = cluster.server.token_check() if dialect == "v2" else None
     except AuthenticationError as error:
         yield Check("login", "fail", str(error))
         return
     except PaiError as error:
         yield Check("login", "fail", str(error), "is pai_url the rest-server, not the web portal?")
         return
-    yield _login(settings, life)
+    is_ltp = token is not None and "vcadmins" in token
+    product = "LTP, which goes on from OpenPAI" if is_ltp else "OpenPAI"
+    release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
+    yield Check("server", "ok", f"{release}, spoken to in {dialect}")
+    yield _login(settings, life, is_checked=token is not None, is_ltp=is_ltp)
     yield from _jobs(cluster)
     yield from _virtual_clusters(cluster)
     yield from _storages(cluster)
-    for name, (left, seconds) in cluster.server.requests_left().items():
+    limits = cluster.server.requests_left()
+    for name, (left, seconds) in limits.items():
         state = "ok" if left > 0 else "warn"
         yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
+    if limits and Kind.SUBMIT.value not in limits:
+        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the server tells with the first one of an hour"
+        yield Check("limits", "ok", text)
 
 
-def _login(settings: OpenPai, life: float | None) -> Check:
+def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: bool) -> Check:
     if settings.token and settings.token.count(".") != _DOTS:
         text = "the token is not a whole one: those of OpenPAI have three parts with dots between"
         return Check("login", "warn", text, "copy it again from your profile page of the web portal")
+    who = f"as {settings.username}" if is_checked or not settings.token else _NOT_CHECKED
+    if is_ltp and not settings.token:
+        text = f"{who}, by a password, which LTP may come to refuse"
+        return Check("login", "warn", text, "make an application token on your profile page: token = ...")
     if life is None:
-        return Check("login", "ok", f"as {settings.username}; the token does not say how long it lives")
+        return Check("login", "ok", f"{who}; the token does not say how long it lives")
     if life <= 0:
         return Check("login", "fail", "the token has expired", "make a new one and write it as token = ...")
     shown = f"{life / _DAY:.0f} days" if life > 2 * _DAY else f"{life / 60:.0f} min"
     if settings.token and life < _SHORT_LIFE:
         return Check("login", "warn", f"the token lives {shown} only", "make a new one")
-    return Check("login", "ok", f"as {settings.username}; the token lives {shown}")
+    return Check("login", "ok", f"{who}; the token lives {shown}")
 
 
 def _jobs(cluster: Cluster) -> Iterator[Check]:

@@ -11,7 +11,7 @@ import luigi.worker
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.job import PaiJob, default_output
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.definition import Definition
@@ -84,7 +84,7 @@ class PaiTask(JobTask):
     @attribute
     def output_dir(self) -> str | None:
         """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is on HDFS."""
-        return f"$PAI_DEFAULT_FS_URI/{self.name}/output"
+        return default_output(self.name)
 
     @attribute
     def virtual_cluster(self) -> str | None:
@@ -147,6 +147,7 @@ class PaiTask(JobTask):
             task=self,
             name=self.name,
             folder=self._output_folder(),
+            folder_is_set=self.output_dir not in (None, "", default_output(self.name)),
             check=self._check,
             targets=functools.partial(overridden_targets, self, PaiTask),
             upload=functools.partial(_send_uploads, self),

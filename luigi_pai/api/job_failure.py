@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.deadlines import Deadline
+from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.logs.failed_task import deciding_task, last_lines
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable, redact_values
@@ -43,7 +44,8 @@ def job_failure(
     """
     status = _redacted_status(status, secrets)
     last = last_lines(api, status)
-    lines = [_summary(status, log_is_known=last is not None)]
+    reason, report = (redact_values(text, secrets) for text in reason_and_report(status.diagnostics or ""))
+    lines = [_summary(status) + (f": {_end_of(printable(reason))}" if reason else "")]
     if missed is not None:
         verb = "waited" if missed is Deadline.QUEUE else "ran"
         lines.append(f"it was stopped because it {verb} for longer than {missed.value}")
@@ -56,14 +58,15 @@ def job_failure(
         task, log = last
         shown = _end_of(redact_values(log, secrets))
         lines.append(f"last lines of {task}:\n{shown}")
+    has_log = last is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
+    if report and not has_log:  # else it ends as the log does
+        lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages(status)
     lines += [next_step] if next_step else []
     kind = PaiJobFailed if missed is None else PaiJobTimeout
-    log_lines = [] if last is None else redact_values(last[1], secrets).splitlines()
-    return kind(
-        _joined(lines), status, next((line.strip() for line in reversed(log_lines) if line.strip()), "")
-    )
+    log_lines = "" if last is None else redact_values(last[1], secrets).rstrip()
+    return kind(_joined(lines), status, log_lines.rpartition("\n")[2].strip())
 
 
 def _joined(lines: Sequence[str]) -> str:
@@ -90,10 +93,10 @@ def _with_exit_code(task: TaskStatus) -> str:
 
 
 def _output_pages(status: JobStatus) -> Iterator[str]:
-    """Yield the URLs of tasks' output, those of failed tasks first."""
+    """Yield the URLs of the output of the failed tasks; of all tasks if it is not known which failed."""
     failed = [task for task in [deciding_task(status)] if task is not None]
     failed += [task for task in status.failed_tasks() if task not in failed]
-    logged = [task for task in [*failed, *(t for t in status.tasks if t not in failed)] if task.log_url]
+    logged = [task for task in failed or status.tasks if task.log_url]
     for task in logged[:_MOST_LOGS]:
         yield f"output of {task}: {task.log_url}"
     if len(logged) > _MOST_LOGS:
@@ -107,7 +110,7 @@ def _redacted_status(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
     return replace(status, diagnostics=redact_values(status.diagnostics, secrets))
 
 
-def _summary(status: JobStatus, *, log_is_known: bool) -> str:
+def _summary(status: JobStatus) -> str:
     text = f"job {status.name!r} ended as {status.raw_state}"
     if status.exit_code is not None:
         text += f" with exit code {status.exit_code}"
@@ -118,8 +121,6 @@ def _summary(status: JobStatus, *, log_is_known: bool) -> str:
         text += f" ({status.exit_type})"
     if status.retries:
         text += f" after {status.retries} retr{'y' if status.retries == 1 else 'ies'}"
-    if status.diagnostics and not (own is not None and log_is_known):  # such diagnostics contain the log
-        text += f": {_end_of(printable(status.diagnostics))}"
     return text
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.request_limits import Kind, server_time
 from luigi_pai.api.wire.replies import error_of
-from luigi_pai.errors import PaiApiError
+from luigi_pai.errors import PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import DialectDetector
@@ -94,9 +94,33 @@ class Server:
         """
         return self._session.token_life()
 
+    def token_check(self) -> dict[str, Any] | None:
+        """Return what the server says of the token, LTP with ``vcadmins``; None where it cannot be asked.
+
+        Raises:
+            AuthenticationError: the login or the token was refused.
+        """
+        try:
+            reply = self._session.request("GET", "/api/v2/tokens/check")
+        except PaiHttpError as error:
+            if error.code != "NoApiError":
+                raise
+            return None
+        return reply if isinstance(reply, dict) else None
+
     def api_version(self) -> str:
         """Return ``v1`` or ``v2``; where it is not known, the server is asked what it is, once."""
         return self._detector.detect()
+
+    def gives_logs(self) -> bool:
+        """Return whether the logs of tasks can be read: 1.4 and later give them out, nodes of 0.7 to 0.14 do.
+
+        A server that does not say its release is taken to give them out.
+        """
+        try:
+            return self._detector.gives_logs()
+        except PaiApiError:
+            return True
 
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; else nothing)."""

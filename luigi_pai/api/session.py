@@ -212,6 +212,13 @@ class Session:
         with self._errors():
             return self._transport.send("GET", url, None, None, part=part)
 
+    def times(self, what: str) -> int:
+        """Count what is done or logged a few times only, by all forks; return how often it was counted."""
+        with self._shared.update() as state:
+            counts = state.get("counts", {})
+            state["counts"] = {**counts, what: counts.get(what, 0) + 1}
+            return int(state["counts"][what])
+
     def token_life(self) -> float | None:
         """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
 

@@ -65,7 +65,7 @@ class TaskStatus:
         index: number within the role, from 0.
         log_url: page with its output, if there is one.
         state: the server's word for its state; None before 0.15.
-        exit_code: of its last container, once that has ended; None before 0.15.
+        exit_code: of its last container, once that has ended; before 0.9.1 of the deciding task only.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
         exit_type, exit_reason, exit_solution: of that end, as those of a job (v2 only).
@@ -103,7 +103,7 @@ class JobStatus:
         diagnostics: the server's text about the end.
         exit_type: the server's class of the end (``NON_TRANSIENT``, ``UserAppFailed``).
         exit_reason, exit_solution: the server's explanation of that class, and its advice (v2 only).
-        exit_task: role and index of the task that caused the end (v2 only).
+        exit_task: role and index of the task that caused the end.
         created_ms, completed_ms: milliseconds since 1970 UTC, or None.
         launched_ms: when it began to run; None where nobody knows: 0.x do not send it.
         progress: 0 to 1, where known.
@@ -162,7 +162,7 @@ class JobStatus:
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
-        """Return the tasks with a non-zero exit code (0.9.1 and later).
+        """Return the tasks with a non-zero exit code; before 0.9.1 at most the deciding one.
 
         Tasks that were stopped with their job are included only if there is no other.
         """

@@ -9,7 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from luigi_pai.cli.tables import tell
-from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, SpecError
+from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, ServerFault, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,8 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
             raise
         give_up(command, f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}", EXIT_USAGE)
     except ClusterUnreachable as error:
-        give_up(command, f"{error}{_where_it_was_looked_for()}", EXIT_UNREACHABLE)
+        unset = _unset_address()
+        give_up(command, f"{error}{unset}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
     except PaiError as error:
         give_up(command, error, _code_of(error))
     except KeyboardInterrupt:
@@ -75,8 +76,8 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
     return None
 
 
-def _where_it_was_looked_for() -> str:
-    """Return a hint if nobody has said where the cluster is."""
+def _unset_address() -> str:
+    """Return a hint if nobody has said where the cluster is, which is a wrong configuration."""
     from luigi_pai.config_file import NO_FILE, chosen_section, files_read, has_key  # noqa: PLC0415  loads Luigi
 
     if has_key(chosen_section(None), "pai_url"):
@@ -87,7 +88,7 @@ def _where_it_was_looked_for() -> str:
 def _code_of(error: PaiError) -> int:
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
 
-    if isinstance(error, HdfsUnreachable):
+    if isinstance(error, (HdfsUnreachable, ServerFault)):  # of its database, say
         return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
     return EXIT_USAGE if is_wrong_path else EXIT_FAILED

@@ -82,9 +82,8 @@ def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
 
 def report_unreadable(reader: LogReader) -> None:
     """Say of which tasks the logs could not be read, and where a person finds them."""
-    for task in reader.unreadable:
-        page = f"; its page: {task.page}" if task.page else ""
-        tell(f"luigi-pai logs: {task.role}/{task.index}: {task.reason}{page}", err=True)
+    for log in reader.unreadable:
+        tell(f"luigi-pai logs: {log}", err=True)
 
 
 def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:

@@ -83,6 +83,7 @@ def _headline(name: str, job: JobStatus) -> str:
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
+    from luigi_pai.api.dialects.launcher_text import reason_and_report  # noqa: PLC0415  as below
     from luigi_pai.cli.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
     from luigi_pai.redaction import printable  # noqa: PLC0415  as above
 
@@ -101,7 +102,8 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
     known = own is not None or job.succeeded or reason is not None  # and said above
-    yield "diagnostics", "" if known else printable((job.diagnostics or "").strip())
+    said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
+    yield "diagnostics", printable(said)
     yield "tasks", "\n".join(_tasks(job))
 
 
@@ -160,9 +162,22 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
     from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
 
     there = cluster_option(cluster.section)
+    if job.succeeded:
+        return
+    if cluster.server.gives_logs():
+        yield f"  logs: luigi-pai logs{there} {'' if job.finished else '-f '}{name}"
     if not job.finished:
-        yield f"  logs: luigi-pai logs{there} -f {name}"
         yield f"  stop: luigi-pai stop{there} {job.name}"
-    elif not job.succeeded:
-        yield f"  logs: luigi-pai logs{there} {name}"
+    elif _has_secrets(cluster, job.name):
+        yield "  again: run its Luigi task again, or submit its file: servers do not give its secrets out"
+    else:
         yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {name}"
+
+
+def _has_secrets(cluster: Cluster, name: str) -> bool:
+    from luigi_pai.redaction import MASK  # noqa: PLC0415  as above
+
+    try:
+        return MASK in json.dumps(cluster.config(name).get("secrets", ""))
+    except PaiApiError:
+        return False

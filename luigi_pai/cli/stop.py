@@ -11,7 +11,7 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, is_address, matching, on_cluster
 from luigi_pai.cli.tables import tell
-from luigi_pai.errors import ClusterUnreachable, PaiApiError
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
             try:
                 status = _job_of(cluster, text)
                 found[status.name] = status
-            except ClusterUnreachable:
+            except (ClusterUnreachable, ServerFault):
                 raise
             except PaiApiError as error:
                 missing += 1

@@ -88,7 +88,9 @@ def submit(
             from luigi_pai.config_file import cluster_option  # noqa: PLC0415  loads Luigi
 
             there = cluster_option(cluster.section)
-            tell(f"page: {handle.url}\nlogs: luigi-pai logs{there} -f {handle.name}", err=True)
+            tell(f"page: {handle.url}", err=True)
+            if cluster.server.gives_logs():
+                tell(f"logs: luigi-pai logs{there} -f {handle.name}", err=True)
 
 
 def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.job import FS_URI, PaiJob
+from luigi_pai.spec.job import FS_URI, PaiJob, default_output
 from luigi_pai.spec.names import folded, v2_name
 from luigi_pai.spec.protocol import JobProtocol
 from luigi_pai.spec.protocol_extras import NOTIFICATION
@@ -34,6 +34,7 @@ _SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role that says none
 _RDMA = "paiAzRDMA"  # of jobEnvs: the containers get the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
 _PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # what means itself, or a variable, in double quotes
 
 _FOLDERS = (
@@ -55,6 +56,15 @@ class Conversion:
 
     protocol: JobProtocol
     losses: tuple[Problem, ...]
+
+    @property
+    def notable_losses(self) -> list[Problem]:
+        """The losses, except that of the output folder of a task that sets none."""
+        return [
+            loss
+            for loss in self.losses
+            if loss.path != "outputDir" or _DEFAULT_OUTPUT.match(loss.message) is None
+        ]
 
 
 def convert(

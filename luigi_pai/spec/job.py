@@ -19,7 +19,17 @@ from luigi_pai.spec.paths import Path, path_text
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FS_URI", "UNSET", "PaiJob", "Port", "TaskRole", "Unset", "methods_in", "slot_to_dict"]
+__all__ = [
+    "FS_URI",
+    "UNSET",
+    "PaiJob",
+    "Port",
+    "TaskRole",
+    "Unset",
+    "default_output",
+    "methods_in",
+    "slot_to_dict",
+]
 
 
 class Unset(Enum):
@@ -36,6 +46,12 @@ UNSET: Final = Unset.UNSET
 
 FS_URI: Final = "$PAI_DEFAULT_FS_URI"
 """Stands for the cluster's HDFS in the folders of a v1 job."""
+
+
+def default_output(name: str) -> str:
+    """Return the output folder of a job whose task sets none."""
+    return f"{FS_URI}/{name}/output"
+
 
 _NO_PORTS: list[Port] = []
 

@@ -129,7 +129,7 @@ class Arrays:
     def protocol(self, job: PaiJob | JobProtocol) -> JobProtocol:
         """Return a job as a protocol; a v1 job is converted. What the first of a sweep loses is logged."""
         conversion = _converted(job, self._settings)
-        for loss in () if self._losses_logged else conversion.losses:
+        for loss in () if self._losses_logged else conversion.notable_losses:
             logger.warning("%s, jobs of a v2 cluster: %s", self._sweep, loss)
         self._losses_logged = True
         return conversion.protocol

@@ -39,6 +39,7 @@ class Definition:
         task: the Luigi task; the callbacks that a worker sets on it while it runs are called.
         name: of the task's job; its first submission has this name.
         folder: the job's output folder; None if it has none, or none that is known here.
+        folder_is_set: the folder is not the default.
         check: validates a job, and returns warnings; raises SpecError.
         targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
         secrets: returns the job's secrets, as its logs may show them.
@@ -54,5 +55,6 @@ class Definition:
     targets: Callable[[], Sequence[luigi.Target]]
     secrets: Callable[[], Sequence[str]] = tuple
     upload: Callable[[str | None, WebHdfs | None], None] = lambda _folder, _hdfs: None
+    folder_is_set: bool = True
     api_version: str | None = None
     compares_stored_job: bool = False

@@ -108,21 +108,13 @@ class LogStream(JobLogs):
                     break
             except PaiApiError as error:
                 errors += 1
-                if errors > _ERRORS_AT_END:
+                if errors > _ERRORS_AT_END or self._reader.gave_up:
                     logger.warning("The logs of job %s could not be read to their end: %s", self._job, error)
                     return
                 self._put_off(error)
             yield self.idle(status)
-        for task in self._reader.unreadable:
-            page = f"; its page: {task.page}" if task.page else ""
-            logger.warning(
-                "Job %s: the log of %s/%d could not be read: %s%s",
-                self._job,
-                task.role,
-                task.index,
-                task.reason,
-                page,
-            )
+        for log in self._reader.unreadable:
+            logger.warning("Job %s: a log could not be read: %s", self._job, log)
 
     def _advance(self, status: JobStatus) -> bool:
         """Log lines up to the next wait; return whether all was read."""

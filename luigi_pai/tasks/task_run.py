@@ -341,9 +341,16 @@ class TaskRun:
                 job.outputDir = job.outputDir or definition.folder
             definition.upload(job.codeDir, self._hdfs)
         if definition.folder is not None and not self.evidence.has_flag:
-            fallback = self.outputs.completion_fallback()
-            self._log("Job %s gets no completion flag: %s", name, fallback)
+            self._log_fallback(name)
         return job
+
+    def _log_fallback(self, name: str) -> None:
+        """Log once why jobs get no completion flag, unless nobody has set anything of HDFS."""
+        if self._hdfs is None and not self._definition.folder_is_set:
+            return
+        if self.book.times("jobs without completion flag") == 1:
+            fallback = self.outputs.completion_fallback()
+            self._log("Job %s, as others after it, gets no completion flag: %s", name, fallback)
 
     def named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job as it is posted under a name on this cluster."""

@@ -171,24 +171,6 @@ def test_the_token_of_a_log_is_not_logged(cluster, rest, serve, caplog):
     assert "hush" not in caplog.text
 
 
-def test_a_v1_server_is_not_asked_for_logs(new_cluster, rest):
-    """0.7 has pages of logs, which are named."""
-    status = JobStatus(
-        "j",
-        JobState.FAILED,
-        raw_state="FAILED",
-        exit_code=1,
-        diagnostics="diag",
-        tasks=(TaskStatus("main", 0, log_url="http://nm/log"),),
-    )
-    assert text_of(new_cluster("http://pai.test:9186"), status) == (
-        "job 'j' ended as FAILED with exit code 1: diag\n"
-        "  job page: http://pai.test:9286/view.html?jobName=j\n"
-        "  output of main[0]: http://nm/log"
-    )
-    assert len(rest.calls) == 0
-
-
 def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
     """What catches it need not read its text."""
     rest.get(LOGS, status=404, json={})
@@ -221,8 +203,10 @@ def test_a_log_cannot_draw_on_the_terminal(cluster, rest):
 def test_diagnostics_of_several_lines_are_indented(new_cluster):
     """No line of theirs looks like one of ours, nor like a new entry of the log."""
     status = JobStatus("j", JobState.FAILED, raw_state="FAILED", diagnostics="one\n\x1b[1mtwo")
-    assert text_of(new_cluster("http://pai.test:9186"), status).splitlines()[:2] == [
-        "job 'j' ended as FAILED: one",
+    assert text_of(new_cluster("http://pai.test:9186"), status).splitlines()[:4] == [
+        "job 'j' ended as FAILED",
+        "  the cluster's report:",
+        "    one",
         "    two",
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.book.entries import Entry, NoEvidence
@@ -54,7 +53,6 @@ class Book(Jobs):
         super().__init__(api, family)
         self._answers: BoundedCache[tuple[str, str], tuple[float, Entry | None]] = BoundedCache()
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
-        self._counts: Counter[str] = Counter()
 
     def with_api(self, api: RestApi) -> Book:
         """Return the same book for the same server in another dialect."""
@@ -142,9 +140,8 @@ class Book(Jobs):
         self._remembered.put(key, value)
 
     def times(self, what: str) -> int:
-        """Count what is done or said a few times a process only; return how often it was counted."""
-        self._counts[what] += 1
-        return self._counts[what]
+        """Count what is done or logged a few times only, see ``Session.times``."""
+        return self.api.session.times(what)
 
     def _search(self, name: str, patience: float | None = None) -> Search:
         return Search(self, self.api, name, patience)

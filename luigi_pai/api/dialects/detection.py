@@ -132,12 +132,27 @@ class DialectDetector:
         short = self._dialects["v1"].can.retention
         if self.current.version == "v1":
             return short
-        release = self._state.read().get("release")
-        if release is None:
-            release = str(self._session.server_info().get("version") or "")
-            with self._state.update() as state:
-                state["release"] = release
+        release = self._state.read().get("release") or self._version()
         return short if re.match(r"v?0\.|$", release) else self.current.can.retention
+
+    def gives_logs(self) -> bool:
+        """Return whether the logs of tasks can be read: the server gives them out (1.4), or nodes do (0.x).
+
+        Raises:
+            PaiApiError: the server does not say its release, which is requested if it is not known.
+        """
+        if self.current.version == "v1":
+            return True
+        return self.current.can.logs and re.match(r"v?(0|1\.[0-3])\.", self._version()) is None
+
+    def _version(self) -> str:
+        """Return the version that the server says it has; it is requested once."""
+        version = self._state.read().get("version")
+        if version is None:
+            version = str(self._session.server_info().get("version") or "")
+            with self._state.update() as state:
+                state["version"] = version
+        return str(version)
 
     def _shows_v2(self, error: PaiHttpError) -> bool:
         """Return whether the reply to a v1 request shows that the server speaks v2 only.

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
+from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import InvalidReply
 
@@ -29,7 +31,9 @@ def job_status(name: str, reply: Any) -> JobStatus:
         raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
     roles = reply.get("taskRoles")
     fields = {**status, "tags": reply["tags"]} if "tags" in reply else status
-    return _status_of(name, fields, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
+    return _with_last_task(
+        _status_of(name, fields, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
+    )
 
 
 def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
@@ -89,6 +93,23 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
     )
+
+
+def _with_last_task(status: JobStatus) -> JobStatus:
+    """Return the status of an ended job with the deciding task, which the diagnostics of 0.x name."""
+    last = last_completed_task(status.diagnostics or "") if status.finished else None
+    if last is None or status.exit_task is not None:
+        return status
+    role, numbers = str(last.get("taskRoleName")), _integers(last)
+    decided = role, numbers.get("taskIndex", 0)
+    code = numbers.get("containerExitCode")
+    tasks = [
+        replace(task, exit_code=code)
+        if (task.role, task.index) == decided and task.exit_code is None
+        else task
+        for task in status.tasks
+    ]
+    return replace(status, exit_task=decided, tasks=tuple(tasks))
 
 
 def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:

@@ -41,8 +41,8 @@ class LogFiles:
         self._resting: dict[str, tuple[float, float, str]] = {}  # node -> until when, seconds, error
 
     def text(self, file: LogFile) -> str:
-        """Return the text of a log."""
-        response = self._get(file)
+        """Return the text of a log; of a page from its ``start`` on, as YARN shows 4 KB without one."""
+        response = self._page(file, f"?start={file.start}") if file.paged else self._get(file)
         return (_shown_by_page(response) if file.paged else response.content).decode("utf-8", "replace")
 
     def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:

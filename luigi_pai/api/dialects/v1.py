@@ -157,9 +157,10 @@ class V1Dialect:
         page = next(iter(pages), None)
         if page is None:
             return ()
-        start = "?start=-16384" if tail else ""
+        start = -16384 if tail else 0
         return tuple(
-            LogFile(name, f"{page.rstrip('/')}/{name}{start}", paged=True) for name in ("stdout", "stderr")
+            LogFile(name, f"{page.rstrip('/')}/{name}", paged=True, start=start)
+            for name in ("stdout", "stderr")
         )
 
     def ssh(self, name: str) -> SshAccess:

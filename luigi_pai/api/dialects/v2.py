@@ -13,9 +13,16 @@ from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
 from luigi_pai.api.wire.replies import object_of, stop_accepted
-from luigi_pai.errors import AuthenticationError, JobNotFound, PaiHttpError, RateLimited, ServerFault
+from luigi_pai.errors import (
+    AuthenticationError,
+    JobNotFound,
+    PaiHttpError,
+    PermissionRefused,
+    RateLimited,
+    ServerFault,
+)
 from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import v2_name
+from luigi_pai.spec.names import base_name, v2_name
 
 if TYPE_CHECKING:
     import builtins
@@ -104,8 +111,10 @@ class V2Dialect:
 
         conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
-            for loss in conversion.losses:
-                logger.warning("Job %s on a v2 cluster: %s", job.jobName, loss)
+            for loss in conversion.notable_losses:
+                kind = str(loss).replace(base_name(job.jobName), "")  # a folder has the name in it
+                if self._session.times(kind) == 1:
+                    logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         check_protocol(conversion.protocol)
         return conversion.protocol
 
@@ -126,9 +135,18 @@ class V2Dialect:
         """Return the jobs of a user, or of all, in the server's order: the newest first; page by page.
 
         Releases before 1.2 filter by ``username`` alone (0.16 and later), those before 1.3 not by ``tags``.
+        LTP may refuse the jobs of all users; then they are those of the virtual clusters that the user has.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
-        query = {key: value for key, value in query.items() if value}
+        try:
+            return self._list(query, username)
+        except PermissionRefused:
+            if username is not None:
+                raise
+        return self._list({**query, "vc": ",".join(self.virtual_clusters())}, None)
+
+    def _list(self, given: dict[str, str], username: str | None) -> builtins.list[JobStatus]:
+        query = {key: value for key, value in given.items() if value}
         jobs: dict[tuple[str | None, str], JobStatus] = {}
         offset = 0
         for page in range(_MOST_PAGES):
@@ -169,11 +187,21 @@ class V2Dialect:
     # logs, attempts, events, tags
 
     def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
-        """Return the logs of the last attempt of a task (1.4 and later)."""
+        """Return the logs of the last attempt of a task.
+
+        Raises:
+            PaiHttpError: NoApiError; releases before 1.4 give no logs out.
+        """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
         path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs{'?tail-mode=true' if tail else ''}"
-        locations = self._object_of_job(status.name, path).get("locations")
+        try:
+            locations = self._object_of_job(status.name, path).get("locations")
+        except PaiHttpError as error:
+            if error.code != "NoApiError":
+                raise
+            self.can = replace(self.can, logs=False)
+            raise error.reworded("OpenPAI before 1.4 gives no logs out") from None
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
             for place in (locations if isinstance(locations, list) else ())

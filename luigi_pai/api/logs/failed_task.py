@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import PaiApiError
 from luigi_pai.redaction import printable
 
@@ -18,25 +19,33 @@ logger = logging.getLogger(__name__)
 
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
+_SHORT = 5.0  # seconds for which the log of a failed job is waited for
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
-    """Return the task that caused the end of a job, or the first failed one."""
+    """Return the task that caused the end of a job: as the server says, or by its exit code.
+
+    Else it is the first failed one, or the only one.
+    """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
-    return next(iter(decided + status.failed_tasks()), None)
+    failed = status.failed_tasks()
+    same_code = [task for task in failed if task.exit_code == status.exit_code]
+    only = status.tasks if len(status.tasks) == 1 else ()
+    return next(iter([*decided, *same_code, *failed, *only]), None)
 
 
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
     """Return the task that caused the end of a job, and the last lines of its log.
 
-    None if there is no log (1.4 and later have them), or if it cannot be read: that error must not
-    replace the one of the job.
+    None if it cannot be read at once (0.15 to 1.3 give none out, nodes of 0.x may be out of reach): that
+    error must not replace the one of the job.
     """
     task = deciding_task(status)
-    if task is None or not api.dialect.can.logs:
+    if task is None:
         return None
     try:
-        lines = log_end(api, status, task, _LAST_LINES)
+        with at_most(_SHORT):
+            lines = log_end(api, status, task, _LAST_LINES)
     except PaiApiError as error:
         logger.debug("No log of %s: %s", status.name, error)
         return None

@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.logs.silence import Silence
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 
@@ -58,15 +59,19 @@ class UnreadableLog:
     """A task whose logs cannot be read here.
 
     Attributes:
-        role, index: the task.
+        task: ``ROLE/INDEX``; "" for all tasks of the job.
         page: for people, if there is one.
         reason: why.
     """
 
-    role: str
-    index: int
+    task: str
     page: str | None
     reason: str
+
+    def __str__(self) -> str:
+        if not self.task:
+            return f"{self.reason}; see {self.page}"
+        return f"{self.task}: {self.reason}" + (f"; its page: {self.page}" if self.page else "")
 
 
 @dataclass
@@ -131,9 +136,15 @@ class LogReader:
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._next_request = 0.0
         self._following = False
+        self._silence = Silence(book.api.clock)
         self._no_logs: str | None = None  # why the server gives no log out at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the logs of the ended job were waited for in vain for so long that no more are read."""
+        return self._silence.is_over_limit
 
     def tasks(self) -> list[TaskStatus]:
         """Return the tasks whose logs are read, by the last lookup."""
@@ -185,6 +196,7 @@ class LogReader:
             else:
                 self.status = status()
             found_some, ended = False, self.status is not None and self.status.finished
+            self._silence.counts = ended
             for stream in self._refresh():
                 for step in self._new_lines(stream):
                     found_some |= isinstance(step, LogLine)
@@ -192,7 +204,8 @@ class LogReader:
                 if stream.closed or (ended and not stream.cut_short):
                     yield from self._last_line(stream)
             self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
-            if ended and (tries >= _LAST_TRIES or not any(each.cut_short for each in self._streams.values())):
+            is_whole = not any(each.cut_short for each in self._streams.values())
+            if ended and (is_whole or tries >= _LAST_TRIES or self.gave_up):
                 for stream in self._streams.values():
                     yield from self._last_line(stream)
                 self._collect_unreadable()
@@ -292,6 +305,10 @@ class LogReader:
 
     def _part(self, stream: _Stream, start: int, size: int) -> Reading[tuple[bytes, int]]:
         """Return a part of a stream and its length; nothing where it cannot be read."""
+        if self.gave_up:
+            stream.reason = stream.reason or "the logs of other tasks were waited for in vain"
+            stream.cut_short = True
+            return b"", stream.offset
         stream.cut_short = False
         for is_last in (False, True):
             file = yield from self._file_of(stream)
@@ -300,7 +317,8 @@ class LogReader:
             try:
                 if not self._api.log_files.is_resting(file):
                     yield from self._pace()
-                answer = self._api.log_files.part(file, start, size)
+                with self._silence.request():
+                    answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     self._forget_file(stream)  # its address may have expired
@@ -326,13 +344,14 @@ class LogReader:
             try:
                 yield from self._pace()
                 dialect = self._api.dialect
-                self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
+                with self._silence.request():
+                    self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
             except ClusterUnreachable:
                 raise
             except (JobNotFound, PaiHttpError) as error:
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT)
-                if isinstance(error, PaiHttpError) and error.code == "NoApiError":  # 0.15 to 1.3
+                if error.code == "NoApiError":  # before 1.4
                     self._no_logs = stream.reason
                 return None
         named = {file.name: file for file in self._files.get(key, ())}
@@ -354,12 +373,15 @@ class LogReader:
         self._next_request = max(now, self._next_request) + _PER_REQUEST
 
     def _collect_unreadable(self) -> None:
+        if self._no_logs is not None:
+            self.unreadable = [UnreadableLog("", self._api.page(self._name), self._no_logs)]
+            return
         unread: dict[tuple[str, int], UnreadableLog] = {}
         for stream in self._streams.values():
             if stream.reason is not None and (stream.offset == 0 or stream.cut_short):
                 task = stream.task
                 unread.setdefault(
                     (task.role, task.index),
-                    UnreadableLog(task.role, task.index, task.log_url, stream.reason),
+                    UnreadableLog(f"{task.role}/{task.index}", task.log_url, stream.reason),
                 )
         self.unreadable = list(unread.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -20,11 +22,25 @@ from luigi_pai.redaction import redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from luigi_pai.errors import PaiError
 
-__all__ = ["Account", "Transport"]
+__all__ = ["Account", "Transport", "at_most"]
 
 redact_urllib3_logs()
+
+_most: ContextVar[float | None] = ContextVar("most", default=None)
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Limit the timeouts of the requests inside ``with``: for what is wanted only if it is at hand."""
+    before = _most.set(seconds)
+    try:
+        yield
+    finally:
+        _most.reset(before)
 
 
 @dataclass(frozen=True)
@@ -166,7 +182,7 @@ class Transport:
             auth=_Bearer(token),
         )
         return request, {
-            "timeout": (account.connect_timeout, account.read_timeout),
+            "timeout": (_limited(account.connect_timeout), _limited(account.read_timeout)),
             "allow_redirects": method == "GET",
             "proxies": dict(self._environment.route(url).proxies),
             "verify": self._environment.verify,
@@ -193,13 +209,18 @@ class Transport:
             method=method,
             url=url,
             server=account.url,
-            connect_timeout=account.connect_timeout,
-            read_timeout=account.read_timeout,
+            connect_timeout=_limited(account.connect_timeout),
+            read_timeout=_limited(account.read_timeout),
             proxy_variable=route.variable,
             environment=self._environment,
             sent=progress.sent,
             answered=self.answered,
         )
+
+
+def _limited(timeout: float) -> float:
+    most = _most.get()
+    return timeout if most is None else min(timeout, most)
 
 
 class _Bearer(requests.auth.AuthBase):

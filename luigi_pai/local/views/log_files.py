@@ -99,13 +99,17 @@ class LogPage(_Log):
     """The output of a task, for people and as 0.7.1 has it."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send stdout, stderr, or both, from ``start`` (negative: from the end) to ``end``, as YARN does."""
+        """Send both, or as YARN does one, from ``start`` (negative: from the end) to ``end``.
+
+        Without ``start`` that is the last 4 KB of one.
+        """
         files = self.files(container_id)
-        start, end = self._number("start") or 0, self._number("end")
+        start, end = self._number("start"), self._number("end")
         self.begin()
         if stream:
-            await self.send(files.folder / stream, start, end)
+            await self.send(files.folder / stream, -4096 if start is None else start, end)
             return
+        start = start or 0
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
             await self.send(files.folder / name, start, end)

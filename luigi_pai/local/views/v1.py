@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
+
+_RULE = "_" * 200
 
 __all__ = ["job_detail", "job_link", "job_row", "log_url", "virtual_clusters"]
 
@@ -45,6 +48,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
+    diagnostics = _diagnostics(job, attempt, tasks, address) if waits_for is None else f"waiting: {waits_for}"
     roles: dict[str, Any] = {}
     for task in tasks:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
@@ -54,7 +58,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
         "jobStatus": {
             **_status(job),
             **_application(job, attempt, tasks, store, address),
-            "appExitDiagnostics": f"waiting: {waits_for}" if waits_for is not None else job.diagnostics,
+            "appExitDiagnostics": diagnostics,
             "appExitType": job.exit_type,
             "virtualCluster": job.virtual_cluster,
         },
@@ -75,6 +79,28 @@ def _application(
         "appCompletedTime": attempt and attempt.completed,
         "appExitCode": job.exit_code,
     }
+
+
+def _diagnostics(job: Job, attempt: Attempt | None, tasks: Sequence[Task], address: Address) -> str | None:
+    """Return why a job ended; for one that a task failed in the form of 0.7.1's launcher."""
+    decided = attempt and (attempt.trigger_role, attempt.trigger_index)
+    task = next((each for each in tasks if (each.role, each.index) == decided), None)
+    if task is None or not job.exit_code or not job.diagnostics:
+        return job.diagnostics
+    reason, _, report = job.diagnostics.partition("\n")
+    status = {
+        "taskIndex": task.index,
+        "taskRoleName": task.role,
+        "taskState": "TASK_COMPLETED",
+        "containerId": task.container_id,
+        "containerIp": CONTAINER_IP,
+        "containerLogHttpAddress": log_url(task, job, address),
+        "containerExitCode": task.exit_code,
+        "containerExitDiagnostics": report,
+        "containerExitType": job.exit_type,
+    }
+    last = f"[{task.role}]: [LastCompletedTask]: [TaskStatus]:\n{json.dumps(status, indent=1)}"
+    return f"{last}\n{_RULE}\n[ApplicationCompletionReason]: {reason}"
 
 
 def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:

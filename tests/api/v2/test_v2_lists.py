@@ -15,6 +15,7 @@ from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import (
     AuthenticationError,
     InvalidReply,
+    PermissionRefused,
     RateLimited,
     ServerFault,
 )
@@ -172,6 +173,22 @@ def test_the_cluster(v2, say):
     assert v2.info()["version"] == "v1.8.0"
     assert list(v2.virtual_clusters()) == ["default"]
     assert [storage["name"] for storage in v2.storages()] == ["nfs1"]
+
+
+def test_a_list_of_all_users_that_is_refused_is_one_of_the_virtual_clusters(v2, rest):
+    """LTP 1.5 refuses it to a user who had other virtual clusters once; those of now may be asked for."""
+    refused = {"code": "ForbiddenUserError", "message": "not allowed"}
+    rest.get(f"{URL}/api/v2/jobs?offset=0&limit=5000", json=refused, status=403)
+    rest.get(f"{URL}/api/v2/virtual-clusters", json={"day": {}, "night": {}})
+    row = {"name": "bob~j", "username": "bob", "state": "RUNNING"}
+    rest.get(f"{URL}/api/v2/jobs?vc=day%2Cnight&offset=0&limit=5000", json=[row])
+    assert [job.name for job in v2.list(None)] == ["j"]
+
+
+def test_a_refused_list_of_one_user_is_an_error(v2, rest):
+    rest.get(re.compile(".*"), json={"code": "ForbiddenUserError", "message": "not allowed"}, status=403)
+    with pytest.raises(PermissionRefused):
+        v2.list("bob")
 
 
 def test_an_answer_of_another_shape(v2, rest):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 
@@ -69,12 +70,19 @@ def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
 
 @pytest.mark.slow
 def test_a_failed_job_says_which_task_and_its_last_words(client):
-    """Role, index, exit code and the end of stderr."""
+    """As the launcher of 0.7.1 writes it: the record of the task, a rule of underscores, the reason."""
     job = client.run(role("echo fine"), role("echo 'no data & <b>' >&2; exit 3", name="w", taskNumber=1))
-    assert job["jobStatus"]["appExitDiagnostics"] == (
-        "[w]: FailedTaskCount 1 has reached MinFailedTaskCount 1.\n"
+    first, record, _rule, reason = re.split(
+        r"\n(?=\{)|(?<=\})\n|\n(?=\[App)", job["jobStatus"]["appExitDiagnostics"]
+    )
+    task = json.loads(record)
+    assert first == "[w]: [LastCompletedTask]: [TaskStatus]:"
+    assert (task["taskRoleName"], task["taskIndex"], task["containerExitCode"]) == ("w", 0, 3)
+    assert task["containerLogHttpAddress"] == job["taskRoles"]["w"]["taskStatuses"][0]["containerLog"]
+    assert task["containerExitDiagnostics"] == (
         "task w-0 ended with exit code 3; the last lines of its log:\nno data & <b>"
     )
+    assert reason == "[ApplicationCompletionReason]: [w]: FailedTaskCount 1 has reached MinFailedTaskCount 1."
 
 
 @pytest.mark.slow

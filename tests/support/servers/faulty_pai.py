@@ -302,9 +302,14 @@ class FaultyPai(FaultServer):
             body = json.dumps(job.config, default=str).encode()
             return Reply(200, body, {"Content-Type": "text/yaml; charset=utf-8"})
         if route[1:]:
-            return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
+            return self._log(request.path)
         tags = {"tags": [*(["others"] if self._is_ltp else []), *job.tags]}
         return Reply(200, job.detail_v2() | (tags if RELEASES[self.release].tags else {}))
+
+    def _log(self, path: str) -> Reply:
+        if not RELEASES[self.release].tags:  # those without tags give no logs out either
+            return _no_api(path)
+        return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
 
     def _tag(self, request: Request, job: Job) -> Reply:
         if not RELEASES[self.release].tags:

@@ -1,0 +1,54 @@
+"""Diagnostics of the launcher of OpenPAI 0.x: the task that decided the end of a job, and why it ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["last_completed_task", "reason_and_report"]
+
+_LAST_TASK = re.compile(r"\[LastCompletedTask\]: \[TaskStatus\]:\s*")
+_REASON = re.compile(r"^\s*\[ApplicationCompletionReason\]:\s*(.*)", re.MULTILINE)
+_OF_THE_LAUNCHER = re.compile(
+    r"^\s*(?:\[(?:ExitStatus|ApplicationCompletionReason)\]:|_{40,}$)", re.MULTILINE
+)
+_NOISE = re.compile(  # rules, Java stacks, headings, and what other fields say
+    r"\s*(?:$|_{40,}$|at [\w.$]+\(|Stack trace: |Exception from container-launch|Container id: |Exit code: |"
+    r"Container exited with a non-zero exit code|\[Exit(?:Code|Type|CustomizedDiagnostics)\]:|"
+    r"\[ExitStatus\]: LAUNCHER_EXIT_STATUS_UNDEFINED|\[ExitDiagnostics\]:\s*$)"
+)
+
+
+def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
+    """Return the launcher's record of the task that decided the end of a job; None without one.
+
+    It has ``taskRoleName``, ``taskIndex``, ``containerExitCode`` and ``containerExitDiagnostics``.
+    """
+    found = _LAST_TASK.search(diagnostics)
+    if found is None:
+        return None
+    try:
+        task, _end = json.JSONDecoder(strict=False).raw_decode(diagnostics, found.end())
+    except (ValueError, RecursionError):
+        return None
+    return task if isinstance(task, dict) else None
+
+
+def reason_and_report(diagnostics: str) -> tuple[str, str]:
+    """Return why a job ended, in a line, and what else the server's diagnostics say; either may be empty.
+
+    The launcher of 0.x names the rule that ended the job, and has the container's report among rules of
+    underscores, records in JSON and stacks of Java. Other texts are a reason if they have one line.
+    """
+    if _OF_THE_LAUNCHER.search(diagnostics) is None:
+        text = diagnostics.strip()
+        return ("", text) if "\n" in text else (text, "")
+    reason, task = _REASON.search(diagnostics), last_completed_task(diagnostics)
+    text = diagnostics
+    if task is not None:
+        text = str(task.get("containerExitDiagnostics") or "")
+    elif reason is not None:
+        text = diagnostics[: reason.start()]
+    lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line)]
+    return ("" if reason is None else reason[1].strip()), "\n".join(lines)
