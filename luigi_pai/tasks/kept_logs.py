@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.logs.reader import STREAMS
 from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ logger = logging.getLogger("luigi-interface")
 
 _FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore
 _PART = 2 * 1024 * 1024  # bytes of one request
-_PATIENCE = 20.0  # seconds for which a transient error of the cluster is retried
+_PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
+_SHORT = 5.0  # seconds for which a silent server is waited for
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
 
@@ -97,7 +99,8 @@ class KeptLogs:
 
     def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
         dialect = self._api.dialect
-        return self._request(lambda: dialect.task_logs(status, task.role, task.index, tail=False))
+        with at_most(_SHORT):
+            return self._request(lambda: dialect.task_logs(status, task.role, task.index, tail=False))
 
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""
@@ -105,7 +108,8 @@ class KeptLogs:
             start = 0
             while True:
                 fetch = functools.partial(self._api.log_files.part, file, start, _PART)
-                part, whole = fetch() if file.paged else self._request(fetch)
+                with at_most(_SHORT):
+                    part, whole = fetch() if file.paged else self._request(fetch)
                 target.write(part)
                 start += len(part)
                 if not part or (len(part) < _PART and start >= whole):
@@ -114,7 +118,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server, which is not asked again if it did not answer one.
 
-        Transient errors are retried for 20 s.
+        Transient errors are retried for 10 s.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -107,6 +107,13 @@ def test_a_job_is_stopped(submit):
     assert str(job.failure()).startswith(f"job '{job.name}' ended as STOPPED")
 
 
+def submitted_log(submit) -> str:
+    """Return the whole output of a job that writes more than a page of a YARN node shows by itself."""
+    job = submit("seq 10000")
+    job.wait()
+    return str(job.logs("main")["stdout"])
+
+
 def test_the_logs_of_a_task(submit, is_v2):
     """By their names, as far as the release gives them out."""
     job = submit("echo out; echo err >&2")
@@ -115,6 +122,7 @@ def test_the_logs_of_a_task(submit, is_v2):
     assert logs["stdout"].splitlines()[-1] == "out"
     assert "err" in logs["stderr"]
     if not is_v2:
+        assert len(submitted_log(submit).splitlines()) == 10_000
         return
     assert {"out", "err"} <= set(logs["all"].splitlines())
     assert job.logs("main", tail=True).keys() == logs.keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -112,7 +113,8 @@ class V2Dialect:
         conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
             for loss in conversion.notable_losses:
-                kind = str(loss).replace(base_name(job.jobName), "")  # a folder has the name in it
+                name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
+                kind = re.sub(name, "", str(loss))  # a folder has the name in it
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         check_protocol(conversion.protocol)

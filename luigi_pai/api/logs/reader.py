@@ -196,7 +196,7 @@ class LogReader:
             else:
                 self.status = status()
             found_some, ended = False, self.status is not None and self.status.finished
-            self._silence.counts = ended
+            self._silence.counts, self._silence.is_short = ended, ended or status is not None
             for stream in self._refresh():
                 for step in self._new_lines(stream):
                     found_some |= isinstance(step, LogLine)
@@ -325,7 +325,8 @@ class LogReader:
                     continue
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
-                if stream.cut_short and not self._following:
+                is_away = isinstance(error, ClusterUnreachable) and self._silence.is_short
+                if stream.cut_short and (not self._following or (is_away and not self._silence.counts)):
                     raise
                 return b"", stream.offset
             stream.reason = None

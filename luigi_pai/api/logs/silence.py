@@ -1,4 +1,4 @@
-"""Silence: how long the logs of an ended job are waited for in vain, all together."""
+"""Silence: how long logs are waited for in vain by what watches their job."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _LONGEST = 10.0  # seconds of all requests that were waited for in vain
 
 
 class Silence:
-    """Limits the requests for the logs of an ended job, whose task has nothing else to wait for.
+    """Limits the requests for logs, which must not keep the watching of a job, nor its end.
 
     Args:
         clock: measures them.
 
     Attributes:
-        counts: whether the job has ended.
+        is_short: whether a request is limited to 5 s.
+        counts: whether the job has ended, so that requests are waited for 10 s in vain, all together.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._seconds = 0.0
-        self.counts = False
+        self.counts = self.is_short = False
 
     @property
     def is_over_limit(self) -> bool:
@@ -41,9 +42,9 @@ class Silence:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
-        """Make a request: within 5 s if the job has ended, and counted if there was no answer."""
+        """Make a request, which is counted if there was no answer."""
         began = self._clock.monotonic()
-        with at_most(_SHORT) if self.counts else contextlib.nullcontext():
+        with at_most(_SHORT) if self.is_short else contextlib.nullcontext():
             try:
                 yield
             except ClusterUnreachable:

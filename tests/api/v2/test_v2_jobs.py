@@ -203,10 +203,29 @@ def test_a_v1_job_is_posted_converted(v2, rest, caplog):
     shown = v2.document(job)
     assert caplog.messages == []
     v2.submit(job)
-    assert [line.partition(": ")[0] for line in caplog.messages] == ["Job j on a v2 cluster"]
+    assert [line.partition(": ")[0] for line in caplog.messages] == [
+        "Job j, and others like it, on a v2 cluster"
+    ]
     (sent,) = [yaml.safe_load(call.request.body) for call in rest.calls]
     assert (sent["name"], sent["jobRetryCount"], list(sent["taskRoles"])) == ("j", 2, ["main"])
     assert shown == sent
+
+
+def test_what_many_jobs_lose_is_logged_once(v2, rest, caplog):
+    """Folders differ by the name only; nothing is said of the output folder that a task has by default."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    for name in ("a", "b", "b__attempt2"):
+        folder = f"$PAI_DEFAULT_FS_URI/{name[0]}/output"
+        role = TaskRole("main", "true", memoryMB=512, shmMB=64)
+        v2.submit(PaiJob(name, "ubuntu", [role], outputDir=folder))
+    assert caplog.messages == []
+    for name in ("a2", "b2"):
+        job = PaiJob(name, "ubuntu", [role], dataDir=f"$PAI_DEFAULT_FS_URI/{name}", gpuType="K80")
+        v2.submit(job)
+    assert [message.partition(": ")[2].partition(" ")[0] for message in caplog.messages] == [
+        "gpuType:",
+        "dataDir:",
+    ]
 
 
 def test_secrets_are_not_in_the_shown_document(v2, rest):

@@ -9,6 +9,7 @@ import time
 
 import luigi
 import pytest
+import requests
 import responses
 from local_client import unique
 
@@ -249,3 +250,41 @@ def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
     told = [message for message in caplog.messages if "could not be read" in message]
     page = "http://pai/job-detail.html?username=admin&jobName=old"
     assert told == [f"Job old: a log could not be read: OpenPAI before 1.4 gives no logs out; see {page}"]
+
+
+@pytest.mark.slow
+@responses.activate
+def test_logs_that_never_answer_do_not_hold_an_ended_job(settings, monkeypatch, caplog):
+    """Neither their addresses nor they themselves, however long read_timeout is."""
+    clock = MovingClock()
+    monkeypatch.setattr("luigi_pai.api.registry.CLUSTERS.clock", clock)
+    settings(pai_url="http://pai", username="admin", password="secret", api_version="v2", read_timeout=300)
+    responses.post("http://pai/api/v1/token", json={"token": "t"})
+    tasks = {"worker": {"taskStatuses": [{"taskIndex": index} for index in range(20)]}}
+    log = {
+        "locations": [
+            {"name": "stdout", "uri": "http://node/log"},
+            {"name": "stderr", "uri": "http://node/log"},
+        ]
+    }
+
+    def never(request):
+        waited.append(request.req_kwargs["timeout"][1])
+        clock.now += waited[-1]
+        raise requests.ReadTimeout("no answer")
+
+    for name in ("addresses", "logs"):
+        job = {"name": name, "username": "admin", "createdTime": 1}
+        path = f"http://pai/api/v2/jobs/admin~{name}"
+        for state in ("RUNNING", "SUCCEEDED"):
+            responses.get(path, json={"jobStatus": job | {"state": state}, "taskRoles": tasks})
+        if name == "logs":
+            responses.get(re.compile(f"{path}/attempts/.*"), json=log)
+        silent = "http://node/log" if name == "logs" else re.compile(f"{path}/attempts/.*")
+        responses.add_callback(responses.GET, silent, never)
+        waited: list[float] = []
+        with caplog.at_level(logging.INFO, "luigi-interface"):
+            Train(name=name, command="x").run()
+        assert sum(waited) <= 20, "5 s while the job runs, 15 s at its end"
+        assert "could not be read" in caplog.text
+        caplog.clear()
