@@ -141,7 +141,7 @@ class Job:
         """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
 
         On 0.x they are read from the node where the task ran (``TaskStatus.log_url``), which a worker
-        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``{}``.
+        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``PaiHttpError``.
 
         Args:
             role: the task role, as in ``status().tasks``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -166,8 +167,10 @@ class Claims:
                 raise
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back: the job was certainly not submitted."""
+        """Give a claim back: the job was certainly not submitted. No empty folder of claims is left."""
         self._fs.remove(self._path(claim.number, "json"), recursive=False)
+        with contextlib.suppress(HdfsError):  # it has other claims
+            self._fs.remove(self._folder, recursive=False)
 
     def _path(self, number: int, what: str) -> str:
         return f"{self._folder}/{self._stem}.{number}.{what}"

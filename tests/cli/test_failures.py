@@ -14,6 +14,7 @@ from luigi_pai.errors import (
     InvalidReply,
     PaiNameTaken,
     Problem,
+    ServerFault,
     SpecError,
 )
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable
@@ -31,7 +32,7 @@ from luigi_pai.hdfs import HdfsError, HdfsUnreachable
         ),
         (
             ClusterUnreachable("cannot reach http://h"),
-            3,
+            2,
             f"cannot reach http://h; pai_url is not set: {NO_FILE}",
         ),
         (
@@ -43,6 +44,7 @@ from luigi_pai.hdfs import HdfsError, HdfsUnreachable
         (HdfsError("no path", operation="resolve", path="p"), 2, "no path"),
         (HdfsError("denied", operation="read", path="/p"), 1, "denied"),
         (InvalidReply("a page"), 1, "a page"),
+        (ServerFault("a problem with your database", status=500), 3, "a problem with your database"),
         (PaiNameTaken("taken", "j"), 1, "taken"),
         (KeyboardInterrupt(), 1, "interrupted; nothing is lost"),
     ],

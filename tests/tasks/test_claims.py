@@ -121,6 +121,7 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
     with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 .*: no"):
         Train().run()
     assert claims(hdfs) == []
+    assert not list(hdfs.rglob("_luigi_pai"))
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed):
         Train().run()

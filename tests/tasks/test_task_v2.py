@@ -123,7 +123,10 @@ def test_what_is_lost_is_logged(caplog):
     """Each loss of the conversion is a warning."""
     with caplog.at_level(logging.WARNING, "luigi-interface"):
         Train().run()
-    assert "Job train on a v2 cluster: taskRoles[0].name: 'ps_server' becomes 'psserver'" in caplog.text
+    assert (
+        "Job train, and others like it, on a v2 cluster: taskRoles[0].name: 'ps_server' becomes 'psserver'"
+        in caplog.text
+    )
 
 
 def test_a_failure_raises(pai):
