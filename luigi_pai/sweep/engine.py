@@ -11,11 +11,10 @@ from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line
+from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line, user_error
 from luigi_pai.sweep.journal import JournalClaims
 from luigi_pai.sweep.starting import Pack, Started, begin, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_all
-from luigi_pai.sweep.user_code import user_error
 from luigi_pai.sweep.workers import Outage, Start, Workers
 
 if TYPE_CHECKING:

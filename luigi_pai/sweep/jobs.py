@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.entries import Entry
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
-__all__ = ["OF_ALL", "Ended", "Member", "Point", "SweepJob", "first_line"]
+__all__ = ["OF_ALL", "Ended", "Member", "Point", "SweepJob", "first_line", "user_error"]
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""
 
 _LONGEST = 300  # characters of a reason
+_OURS = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -234,6 +237,26 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error, cut."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
+
+
+def user_error(error: BaseException, function: str = "") -> str:
+    """Return a line for what a function of the user's raised: ``tell() raised KeyError: 'x' (study.py:12)``.
+
+    Args:
+        error: what was raised.
+        function: ``tell()``, or empty.
+    """
+    what = f"{function} raised " if function else ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((frame for frame in reversed(frames) if not _is_library(frame.filename)), None)
+    place = f" ({Path(own.filename).name}:{own.lineno})" if own is not None else ""
+    is_ours = isinstance(error, PaiError) or (own is None and isinstance(error, ValueError))
+    kind = "" if is_ours else f"{type(error).__name__}: "
+    return f"{what}{kind}{first_line(error)}{place}"
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((_OURS, "<frozen")) or "site-packages" in file
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:

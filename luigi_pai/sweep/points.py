@@ -15,9 +15,8 @@ from luigi.parameter import ParameterVisibility
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.hints import closest
-from luigi_pai.sweep.jobs import Point
+from luigi_pai.sweep.jobs import Point, user_error
 from luigi_pai.sweep.limits import LIMITS
-from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:

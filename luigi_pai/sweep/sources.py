@@ -10,9 +10,8 @@ import luigi
 
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, Point
+from luigi_pai.sweep.jobs import OF_ALL, Ended, Point, user_error
 from luigi_pai.sweep.points import check_job, describe, iterated, problem_texts, too_many_points
-from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:

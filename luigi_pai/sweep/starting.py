@@ -21,8 +21,9 @@ from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
 from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
-from luigi_pai.tasks.tagging import add_tags
-from luigi_pai.tasks.task_run import RECENT, RunsInArrayError
+from luigi_pai.tasks.events import add_tags
+from luigi_pai.tasks.refusals import RunsInArrayError
+from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
-from luigi_pai.sweep.jobs import OF_ALL, first_line
-from luigi_pai.sweep.user_code import user_error
+from luigi_pai.sweep.jobs import OF_ALL, first_line, user_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import Ended, first_line
+from luigi_pai.sweep.jobs import Ended, first_line, user_error
 from luigi_pai.sweep.points import parameters_of
 from luigi_pai.sweep.results import Row, Summary, flattened, plain_values, points_digest
-from luigi_pai.sweep.user_code import user_error
 from luigi_pai.tasks.outputs import LastReports
 
 if TYPE_CHECKING:

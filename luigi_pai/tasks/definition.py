@@ -1,21 +1,29 @@
-"""What a run needs of a task, and what it would do: Definition, Forecast."""
+"""What a run needs of a task, its job, and what it would do: Definition, TaskJob, Forecast."""
 
 from __future__ import annotations
 
+import functools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.job import PaiJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import luigi
 
+    from luigi_pai.api.book.book import Book
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
+    from luigi_pai.tasks.options import Options
 
-__all__ = ["Definition", "Forecast"]
+__all__ = ["Definition", "Forecast", "TaskJob"]
+
+logger = logging.getLogger("luigi-interface")
 
 
 @dataclass(frozen=True)
@@ -58,3 +66,70 @@ class Definition:
     folder_is_set: bool = True
     api_version: str | None = None
     compares_stored_job: bool = False
+
+
+class TaskJob:
+    """The job of a task, built once: what is checked is what is claimed, posted and compared.
+
+    Args:
+        definition: of the task.
+        book: of the cluster.
+        options: returns those of the task.
+    """
+
+    def __init__(self, definition: Definition, book: Book, options: Callable[[], Options]) -> None:
+        self._task, self._name = definition.task, definition.name
+        self._book = book
+        self._options = options
+
+    @functools.cached_property
+    def job(self) -> PaiJob | JobProtocol:
+        """The job as the task defines it."""
+        return self._task.job()
+
+    def named(self, name: str) -> PaiJob | JobProtocol:
+        """Return the job as it is posted under a name on this cluster."""
+        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
+
+        job = for_containers(self.job, name, with_runtime=self._task.runtime)
+        notify = self._options().notify
+        if notify and self._book.api.dialect.version == "v1":
+            text = "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications"
+            logger.warning(text, name)
+        elif notify and isinstance(job, PaiJob):
+            from luigi_pai.spec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
+
+            job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
+        elif notify and not isinstance(job, PaiJob):
+            for change in notify:
+                setattr(job.extras.jobStatusChangeNotification, change, True)
+        return job
+
+    def check_owner(self) -> None:
+        """Check that no other task of this process has the same name for another job, which has not failed.
+
+        Raises:
+            SpecError: one has.
+        """
+        key = "task", self._name
+        other = self._book.remembered(key, lambda: self._task)
+        if other is self._task or other.task_id == self._task.task_id:
+            return
+        known = self._book.known(self._name)
+        if known is not None and known.failed:  # the next submission may be another job
+            self._book.remember(key, self._task)
+            return
+        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
+
+        if job_digest(other.job()) != job_digest(self.job):
+            raise SpecError(
+                self._name,
+                [
+                    Problem(
+                        "name",
+                        f"two different tasks have it: {other} and {self._task}. One of them would get the "
+                        "result of the other; put what tells them apart into the name, "
+                        'such as name = f"train-{self.rate}"',
+                    )
+                ],
+            )

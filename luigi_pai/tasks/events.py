@@ -1,10 +1,21 @@
-"""The events of jobs, which handlers of a task are called with, as with those of Luigi."""
+"""What a job of a task gets besides its run: events for handlers, as those of Luigi, and tags for lists."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["PaiEvent", "trigger"]
+from luigi_pai.errors import PaiApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.status import JobStatus
+
+__all__ = ["PaiEvent", "add_tags", "trigger"]
+
+logger = logging.getLogger("luigi-interface")
 
 
 class PaiEvent:
@@ -37,3 +48,25 @@ class PaiEvent:
 def trigger(task: Any, event: str, *arguments: object) -> None:
     """Call the handlers of an event with a task and further arguments; Luigi logs those that raise."""
     task.trigger_event(event, task, *arguments)
+
+
+def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
+    """Add the tags that a job lacks, by one request each; none if its server has no tags.
+
+    An error is logged, and ends it: the job is there and runs, whatever its tags.
+
+    Args:
+        api: of the cluster.
+        status: of the job, which shows the tags that it has.
+        tags: that it is to have.
+    """
+    if not status.takes_tags:
+        return
+    for tag in tags:
+        if tag in status.tags:
+            continue
+        try:
+            api.add_tag(status.name, tag)
+        except PaiApiError as error:
+            logger.warning("Job %s runs without the tag %s: %s", status.name, tag, error)
+            return

@@ -6,29 +6,26 @@ import functools
 import logging
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
-from luigi_pai.config_file import cluster_option
-from luigi_pai.errors import PaiApiError, PaiError, PaiJobForgotten, PaiOutputElsewhere
+from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
+from luigi_pai.tasks.refusals import ago, check_folder, forgotten
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.job import PaiJob
-    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.claims import Claim, Claims, ClaimStore
-    from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.definition import Definition, TaskJob
     from luigi_pai.tasks.flag import CompletionFlag
     from luigi_pai.tasks.outputs import Outputs
 
-__all__ = ["Evidence", "Jobs"]
+__all__ = ["Evidence"]
 
 logger = logging.getLogger("luigi-interface")
 
-_DAYS_FROM = 72  # hours
 _SHOWN = 5  # fields that differ
 _MOST_COMPARED = 10  # stored jobs that a process requests only to compare them
 _FRESH = 30.0  # seconds for which what was read is good enough for a run
@@ -41,19 +38,6 @@ class _Known:
     claim: Claim | None = None
     read_at: float = -math.inf
     end: tuple[int, str] | None = None  # number and state
-
-
-class Jobs(Protocol):
-    """The job of a task."""
-
-    @property
-    def job(self) -> PaiJob | JobProtocol:
-        """The job as the task defines it."""
-        ...
-
-    def named(self, name: str) -> PaiJob | JobProtocol:
-        """Return the job as it is posted under a name on this cluster."""
-        ...
 
 
 class Evidence:
@@ -75,7 +59,7 @@ class Evidence:
         definition: Definition,
         outputs: Outputs,
         book: Book,
-        jobs: Jobs,
+        jobs: TaskJob,
         claims: ClaimStore | None = None,
     ) -> None:
         self._definition = definition
@@ -177,10 +161,10 @@ class Evidence:
                 "Job %s was submitted %s and the server no longer knows it; it is submitted again, because "
                 "on_forgotten = submit",
                 claim.job,
-                _ago(age),
+                ago(age),
             )
             return claim.number + 1
-        raise self._forgotten(claim, age)
+        raise forgotten(claim, age, self._definition.folder, api)
 
     def claim(self, number: int, job_name: str) -> str:
         """Claim a submission before it is sent; return the name of the job that it is claimed for.
@@ -244,7 +228,7 @@ class Evidence:
         claim = self.last()
         if claim is None:
             if self._hdfs is not None:
-                self._check_folder(status)
+                check_folder(status, self._definition.folder, self._book.api)
         elif claim.job == status.name and claim.digest != self._digest():
             logger.warning(
                 "Job %s was submitted with another definition than the task has now; it runs as it was "
@@ -303,7 +287,7 @@ class Evidence:
                     self._flag.add(self._definition.name, submitted_here=True)
                     self._end(entry, status)
             elif self._flag is not None and not self._flag.holds(self._definition.name):
-                self._check_folder(status)
+                check_folder(status, self._definition.folder, self._book.api)
                 self._flag.add(self._definition.name, submitted_here=False)
         except PaiOutputElsewhere:
             raise
@@ -351,22 +335,6 @@ class Evidence:
         claim = self._known.claim
         if self._claims is not None and claim is not None and claim.number == entry.number:
             self._known.claim = self._claims.end(claim, status.state.value)
-
-    def _check_folder(self, status: JobStatus) -> None:
-        """Compare the output folder that the server has stored with that of the task."""
-        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  only needed with HDFS
-
-        mine, api = self._definition.folder, self._book.api
-        theirs = api.dialect.output_folder(api.config(status.name))
-        if mine is None or theirs is None or same_path(mine, theirs):
-            return
-        verb = "wrote" if status.finished else "writes"
-        raise PaiOutputElsewhere(
-            f"job {status.name!r} already exists ({status.raw_state}), and it {verb} to {theirs}; "
-            f"output_dir of the task is {mine}, which does not contain its output. Restore output_dir, or "
-            "run the task under another name",
-            status.name,
-        )
 
     # the definition
 
@@ -416,35 +384,3 @@ class Evidence:
 
     def _may_compare(self) -> bool:
         return self._definition.compares_stored_job and self._book.times("compared") <= _MOST_COMPARED
-
-    def _forgotten(self, claim: Claim, age: float) -> PaiJobForgotten:
-        api = self._book.api
-        end = "its result is not known"
-        there = "" if claim.cluster == api.url else f" to {claim.cluster}"
-        knows = "does not know" if there else "no longer knows"
-        option = cluster_option(api.section)
-        if claim.state is not None:
-            end = f"its recorded state is {claim.state}, but the completion flag in its output folder is gone"
-        folder = self._definition.folder
-        accept = (
-            ""
-            if folder is None
-            else (
-                f"  output folder: {folder}\n"
-                "  to accept its output as complete: "
-                f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
-            )
-        )
-        return PaiJobForgotten(
-            f"job {claim.job!r} was submitted{there} {_ago(age)} by {claim.user!r}, and {api.url} "
-            f"{knows} it: {end}. Nothing was submitted\n{accept}"
-            "  to run it again: run the task with --OpenPai-on-forgotten submit",
-            claim.job,
-        )
-
-
-def _ago(seconds: float) -> str:
-    hours = seconds / 3600
-    if hours < _DAYS_FROM:
-        return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"
-    return f"{hours / 24:.0f} days ago"

@@ -9,13 +9,12 @@ from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import PaiApiError
-from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
 from luigi_pai.tasks.job_logs import job_logs
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import continues
-from luigi_pai.tasks.tagging import add_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable

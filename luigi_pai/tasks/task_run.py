@@ -20,15 +20,14 @@ from luigi_pai.errors import (
     PaiHttpError,
     PaiJobError,
     PaiJobFailed,
-    Problem,
-    SpecError,
 )
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import check_name
-from luigi_pai.tasks.definition import Forecast
+from luigi_pai.tasks.definition import Forecast, TaskJob
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.evidence import Evidence
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
+from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.signals import OnKill, before_signals, submission_unknown
 
 if TYPE_CHECKING:
@@ -42,29 +41,13 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_watch import JobWatch
     from luigi_pai.tasks.options import Options
 
-__all__ = ["RECENT", "RunsInArrayError", "TaskRun"]
+__all__ = ["RECENT", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 RECENT = 30.0
 """Seconds for which a run uses what ``complete()`` has found; a 409 or a claim corrects it."""
-
-
-class RunsInArrayError(PaiJobError):
-    """A task's job waits or runs as an instance of an array, or was claimed for one."""
-
-    @classmethod
-    def of(cls, name: str, entry: Entry, page: str = "") -> RunsInArrayError:
-        """Return the error for a task's job; the page is that of the array, if the server has it."""
-        if entry.status is None:
-            why = "it was claimed as a part of"
-            end = "and is not on the server; run the sweep again, which submits it"
-        else:
-            why = f"it is {entry.status.raw_state} as a part of"
-            end = f"({page}); run the sweep, or run the task again when that job has ended"
-        text = f"{why} job {entry.job!r}, which has several points of a sweep {end}"
-        return cls(f"job {name!r} was not submitted: {text}", entry.job)
 
 
 class TaskRun:
@@ -99,18 +82,14 @@ class TaskRun:
         self.book = cluster.book
         self._hdfs = configured_hdfs(self._settings, self._task.cluster)
         self.outputs = Outputs(self._hdfs, definition.folder, definition.targets)
+        self._job = TaskJob(definition, self.book, lambda: self.options)
         self._made = 0  # attempts of this run
         self._check_signals: Callable[[], None] = lambda: None
 
     @functools.cached_property
     def evidence(self) -> Evidence:
         """What is known of the job besides what its server says."""
-        return Evidence(self._definition, self.outputs, self.book, self, self._claims)
-
-    @functools.cached_property
-    def job(self) -> PaiJob | JobProtocol:
-        """The job as the task defines it: this one object is checked, claimed, posted and compared."""
-        return self._task.job()
+        return Evidence(self._definition, self.outputs, self.book, self._job, self._claims)
 
     @functools.cached_property
     def options(self) -> Options:
@@ -134,7 +113,7 @@ class TaskRun:
 
     def is_complete(self) -> bool:
         """Return whether the task is complete; its ``complete()``."""
-        self._check_owner()
+        self._job.check_owner()
         entry = self._newest_now()
         if entry is None or entry.status is None:
             return self.evidence.is_complete()
@@ -148,7 +127,7 @@ class TaskRun:
         Raises:
             PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
         """
-        self._check_owner()
+        self._job.check_owner()
         entry = self._newest_now()
         if entry is None or entry.status is None:
             return Forecast("done" if self.evidence.is_complete() else "to submit", 1)
@@ -163,35 +142,6 @@ class TaskRun:
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
         steps = self.book.latest(self._name, self.evidence, patience=patience)
         return run_steps(steps, self.book.api.clock.sleep)
-
-    def _check_owner(self) -> None:
-        """Check that no other task of this process has the same name for another job, which has not failed.
-
-        Raises:
-            SpecError: one has.
-        """
-        key = "task", self._name
-        other = self.book.remembered(key, lambda: self._task)
-        if other is self._task or other.task_id == self._task.task_id:
-            return
-        known = self.book.known(self._name)
-        if known is not None and known.failed:  # the next submission may be another job
-            self.book.remember(key, self._task)
-            return
-        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
-
-        if job_digest(other.job()) != job_digest(self.job):
-            raise SpecError(
-                self._name,
-                [
-                    Problem(
-                        "name",
-                        f"two different tasks have it: {other} and {self._task}. One of them would get the "
-                        "result of the other; put what tells them apart into the name, "
-                        'such as name = f"train-{self.rate}"',
-                    )
-                ],
-            )
 
     # a run
 
@@ -208,7 +158,7 @@ class TaskRun:
             PaiJobFailed: the job ended as FAILED or STOPPED.
             PaiJobForgotten: it was submitted earlier, and its result is not known.
         """
-        for warning in self._definition.check(self.job):
+        for warning in self._definition.check(self._job.job):
             logger.warning("Job %s: %s", self._name, warning)
         with before_signals(self._on_kill.act) as self._check_signals:
             yield from self._steps()
@@ -268,7 +218,7 @@ class TaskRun:
         Args:
             max_age: seconds for which an answer is good enough.
         """
-        self._check_owner()
+        self._job.check_owner()
         entry = yield from self.book.latest(self._name, self.evidence, max_age=max_age)
         is_one = entry is None or entry.status is None or entry.status.identified or self._made > 0
         return entry if is_one else None
@@ -335,7 +285,7 @@ class TaskRun:
         if not name.startswith(self._name):
             text = "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only"
             logger.log(logging.WARNING if self._single else logging.DEBUG, text, self._name, name)
-        job = self.named(name)
+        job = self._job.named(name)
         if isinstance(job, PaiJob):
             if number > 1 or not api.dialect.can.output_folders:
                 job.outputDir = job.outputDir or definition.folder
@@ -346,29 +296,10 @@ class TaskRun:
 
     def _log_fallback(self, name: str) -> None:
         """Log once why jobs get no completion flag, unless nobody has set anything of HDFS."""
-        if self._hdfs is None and not self._definition.folder_is_set:
-            return
-        if self.book.times("jobs without completion flag") == 1:
+        is_set = self._hdfs is not None or self._definition.folder_is_set
+        if is_set and self.book.times("jobs without completion flag") == 1:
             fallback = self.outputs.completion_fallback()
             self._log("Job %s, as others after it, gets no completion flag: %s", name, fallback)
-
-    def named(self, name: str) -> PaiJob | JobProtocol:
-        """Return the job as it is posted under a name on this cluster."""
-        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
-
-        job = for_containers(self.job, name, with_runtime=self._task.runtime)
-        notify = self.options.notify
-        if notify and self.book.api.dialect.version == "v1":
-            text = "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications"
-            logger.warning(text, name)
-        elif notify and isinstance(job, PaiJob):
-            from luigi_pai.spec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
-
-            job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
-        elif notify and not isinstance(job, PaiJob):
-            for change in notify:
-                setattr(job.extras.jobStatusChangeNotification, change, True)
-        return job
 
     def announce(self, entry: Entry, *, with_tags: bool = True) -> None:
         """Trigger the event of a job that was submitted or taken over, and give it its tags."""

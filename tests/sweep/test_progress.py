@@ -178,6 +178,7 @@ class Member:
             options={"queue_timeout": None, "run_timeout": None, "on_kill": "leave"},
             announce=lambda *_, **__: None,
             finish=lambda *_: None,
+            evidence=SimpleNamespace(with_start=lambda status: status),
         )
 
 

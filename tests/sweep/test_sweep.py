@@ -64,6 +64,7 @@ def test_a_downstream_task_reads_a_row_for_each_point(pai):
             with self.output().open("w") as file:
                 json.dump(best, file)
 
+    pai.plan = {"runs_for": 1}  # else it may never be seen running
     assert build(Best())
     assert states(Study()) == ["SUCCEEDED"] * 6
     best = json.loads(Path("best.json").read_text())
