@@ -65,14 +65,12 @@ class V2Release(Release):
         job_types: whether a job has a type, which becomes a tag of it and a filter of lists.
         checks_extras: whether folders and nodes in extras are checked.
         started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
-        shm_mb: MB of shared memory of a task that asks for none.
     """
 
     version: str
     reader: YamlReader
     spec_release: str
     checks_bodies: bool
-    shm_mb: int
     failed_lookup: str | None = None
     attempt_0_is_latest: bool = False
     private_jobs: bool = False
@@ -100,7 +98,6 @@ OPENPAI_1_8 = V2Release(
     reader=JS_YAML_3,
     spec_release="1.8.0",
     checks_bodies=True,
-    shm_mb=512,
 )
 
 LTP_1_5 = V2Release(
@@ -119,7 +116,6 @@ LTP_1_5 = V2Release(
     job_types=True,
     checks_extras=True,
     started_by_site=frozenset({"dind"}),
-    shm_mb=16384,
     window_of_each_key=True,
 )
 

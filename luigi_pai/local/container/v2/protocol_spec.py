@@ -35,18 +35,13 @@ def server_name(role: str) -> str:
     return re.sub(r"[^a-z0-9]", "", role.lower())
 
 
-def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
+def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a valid protocol as the launcher reads it, without its secrets.
-
-    Args:
-        document: the protocol, as plain data.
-        shm_mb: MB of shared memory of a task that asks for none.
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
         keys of a v1 role with the server's defaults filled in, its protocol's
-        own name as ``shown``, the memory that it shares as ``sharedMemoryMB``,
-        and ``plugins`` in the order of their start. A plugin whose parameters
+        own name as ``shown``, and ``plugins`` in the order of their start. A plugin whose parameters
         the runtime cannot read has the reason as ``fault``.
 
     Raises:
@@ -59,15 +54,9 @@ def job_spec(document: Mapping[str, Any], shm_mb: int = 0) -> dict[str, Any]:
         "gang": extras.get("gangAllocation") is not False,
         "storages": [item for item in extras.get("storages") or () if item.get("name")],
         "taskRoles": [
-            {**_role(name, role, commands[name], document), "sharedMemoryMB": _shared_memory(role) or shm_mb}
-            for name, role in document["taskRoles"].items()
+            _role(name, role, commands[name], document) for name, role in document["taskRoles"].items()
         ],
     }
-
-
-def _shared_memory(role: Mapping[str, Any]) -> Any:
-    """Return the MB of shared memory that a role asks for, which variables name; 0 if it asks for none."""
-    return (role.get("extraContainerOptions") or {}).get("shmMB", 0)
 
 
 def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +70,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
         "cpuNumber": wanted["cpu"],
         "memoryMB": wanted["memoryMB"],
         "gpuNumber": wanted["gpu"],
-        "shmMB": _shared_memory(role),
+        "shmMB": (role.get("extraContainerOptions") or {}).get("shmMB", 0),
         "portList": [
             {"label": label, "beginAt": 0, "portNumber": count} for label, count in _ports(wanted).items()
         ],

@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 and LTP for what the cluster has: virtual clusters and storages."""
+"""The routes of OpenPAI 1.8 and LTP for what the cluster has: virtual clusters, storages and users."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base.api import route
+from luigi_pai.local.rest.base.bodies import checked_body
 
 if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Resources
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES"]
 
 _HUNDRED = 100
+_ADMINISTRATORS = "admingroup"
+_NEW = {"username": "[A-Za-z0-9_-][A-Za-z0-9_.-]*", "password": ".{6,}"}
+_PLAIN: dict[str, Any] = {
+    "email": ("",),
+    "virtualCluster": ([], ["default"]),
+    "admin": (False,),
+    "extension": ({},),
+}
 
 
 def _resources(of: Resources) -> dict[str, int]:
@@ -73,9 +82,44 @@ async def _one_storage(handler: AccessV2, name: str) -> None:
     handler.answer(200, handler.api.storages.detail(name))
 
 
+async def _user(handler: AccessV2, name: str) -> None:
+    handler.who()
+    users = handler.api.users
+    user = users.get(name)
+    if user is None:
+        raise ApiError(400, "NoUserError", f"User {name} is not found.")
+    clusters = list(users.virtual_clusters(user))
+    shown = {
+        "username": user.name,
+        "grouplist": [*clusters, _ADMINISTRATORS] if user.admin else clusters,
+        "email": "",
+        "extension": {},
+        "admin": user.admin,
+        "virtualCluster": clusters,
+        "storageConfig": handler.api.storages.names(),
+    }
+    handler.answer(200, shown)
+
+
+async def _new_user(handler: AccessV2) -> None:
+    """Add a plain user, who has the virtual cluster ``default``."""
+    bearer = handler.person()
+    asked = checked_body(handler.body, _NEW, _PLAIN)
+    handler.require_admin(bearer)
+    if not await handler.api.users.add(asked["username"], asked["password"]):
+        raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
+    handler.answer(201, {"message": "User is created successfully"})
+
+
 ROUTES = (
     route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
     route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
     route("GET", "/api/v2/storages", _storages),
     route("GET", "/api/v2/storages/:name", _one_storage),
+    route("GET", "/api/v1/user/:name", _user),
+    *(
+        found
+        for prefix in ("/api/v2/users", "/api/v2/user")
+        for found in (route("POST", prefix, _new_user), route("GET", f"{prefix}/:name", _user))
+    ),
 )

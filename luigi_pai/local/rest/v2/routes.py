@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from luigi_pai.local.rest.v2 import cluster, jobs, logins, users
+from luigi_pai.local.rest.v2 import cluster, jobs, logins
 from luigi_pai.local.rest.v2.access import AccessV2
 
 __all__ = ["LtpHandler", "V2Handler"]
 
 _ROUTES = (
     *logins.ROUTES,
-    *users.ROUTES,
     *cluster.ROUTES,
     *jobs.ROUTES,
 )

@@ -162,7 +162,7 @@ def spec_of(
     mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
     extras = {**extras, PLUGIN: mine}
     try:
-        spec = job_spec({**document, "extras": extras}, release.shm_mb)
+        spec = job_spec({**document, "extras": extras})
     except SpecError as error:
         raise _failure(error) from None
     if is_too_large(spec):
