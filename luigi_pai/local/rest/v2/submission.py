@@ -54,9 +54,10 @@ def read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Seque
 
 
 def _list(extras: Mapping[str, Any], field: str) -> list[Any]:
-    if not isinstance(extras[field], list):
-        raise ApiError(500, None, f"extras.{field}: is not a list")
-    return list_of(extras, field)
+    items = extras[field]
+    if not isinstance(items, list) or None in items:
+        raise ApiError(500, None, f"extras.{field}: is not a list of objects")
+    return items
 
 
 def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any]]:
