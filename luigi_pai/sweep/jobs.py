@@ -264,5 +264,11 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
-    end = end.replace(" (UNKNOWN)", "")
-    return f"{end.partition(': ')[0]}: {error.last_line[:_LONGEST]}" if error.last_line else end
+    end, last = end.replace(" (UNKNOWN)", ""), error.last_line or _last_text(error.status.diagnostics)
+    return f"{end.partition(': ')[0]}: {last[:_LONGEST]}" if last else end
+
+
+def _last_text(diagnostics: str | None) -> str:
+    """Return the last line that a v1 server has from the program, not from itself; an empty text for none."""
+    lines = [line.strip() for line in (diagnostics or "").splitlines()[1:]]
+    return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

@@ -252,12 +252,12 @@ class SweepRun:
             percentage = self._progress.percentage(total)
             if self._page.report("set_status_message", line) and percentage is not None:
                 self._page.report("set_progress_percentage", percentage)
-            self._show_reason()
         now = self._clock.monotonic()
         if now - self._drawn_at >= _DRAWN_EVERY:
             self._drawn_at = now
             best = "" if self._progress.best is None else str(self._progress.best)
             note_progress({"sweep": self._name, "total": total, "best": best, **self._progress.counts})
+            self._show_reason()
         self._control.give_back()
 
     def _show_reason(self) -> None:
