@@ -113,6 +113,12 @@ def test_only_nodes_that_take_no_jobs_may_be_forced(admin):
     assert admin.post(protocol("true", extras={"forceNodes": ""})).status_code == 202
 
 
+def test_1_8_has_no_administered_virtual_clusters_and_keeps_all_tokens(local_pai_v2):
+    client = ProtocolClient(local_pai_v2)
+    assert "vcadmins" not in client.send("GET", "/tokens/check").json()
+    assert said(client.send("DELETE", "/tokens"))[:2] == (404, "NoApiError")
+
+
 def test_1_8_takes_all_of_it(local_pai_v2):
     """The fields of LTP mean nothing there; only the type of a job is none of its fields."""
     client = ProtocolClient(local_pai_v2)

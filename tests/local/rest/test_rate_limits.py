@@ -72,6 +72,34 @@ def test_lists_and_submissions_are_counted_apart_by_user():
     assert limits.count("list", "a")[0]["Retry-After"] == "60"
 
 
+def test_on_ltp_each_user_has_a_window_of_their_own():
+    """It begins with their first request; Retry-After is what is left of it."""
+    clock = Clock()
+    limits = RateLimits((9, 1, 1), clock, of_each_key=True)
+    assert limits.count("list", "anna")[0]["X-RateLimit-Reset"] == "1000061"
+    clock.now += 40
+    headers, refused = limits.count("list", "anna")
+    assert (refused, headers["Retry-After"], headers["X-RateLimit-Reset"]) == (True, "20", "1000061")
+    assert limits.count("list", "bob")[0]["X-RateLimit-Reset"] == "1000101"
+    clock.now += 20
+    headers, refused = limits.count("list", "anna")
+    assert (refused, headers["X-RateLimit-Remaining"]) == (False, "0")
+    assert limits.count("list", "bob")[0]["Retry-After"] == "40"
+
+
+@pytest.mark.slow
+def test_on_ltp_a_refused_request_says_when_it_may_be_sent_again():
+    """On the wire, and for the fault `limit`."""
+    with LocalPai(api="ltp", rate_limits="40,1,9") as server:
+        client = ProtocolClient(server)
+        assert client.send("GET", "/jobs").status_code == 200
+        reply = client.send("GET", "/jobs")
+        assert (reply.status_code, reply.headers["Content-Type"]) == (429, "text/html; charset=utf-8")
+        assert 0 < int(reply.headers["Retry-After"]) <= 60
+        server.set_faults([{"fault": "limit", "seconds": 7}])
+        assert client.send("GET", "/jobs").headers["Retry-After"] == "7"
+
+
 @pytest.mark.slow
 def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):
     """Anything else is refused before the server starts."""
