@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.errors import ClusterUnreachable
+from luigi_pai.errors import ClusterUnreachable, ServerFault
 
 if TYPE_CHECKING:
     import builtins
@@ -87,8 +87,20 @@ class JobRequests:
         return self._call(lambda dialect: dialect.ssh(dialect.job_name(name)))
 
     def virtual_clusters(self) -> dict[str, Any]:
-        """Return the virtual clusters by name, with their capacity and usage as the server reports them."""
-        return self._call(lambda dialect: dialect.virtual_clusters())
+        """Return the virtual clusters by name, with their capacity and usage as the server reports them.
+
+        0.15 to 1.0 fail the request of v1, which shows no dialect: they are asked for their version.
+        """
+
+        def request(dialect: Dialect) -> dict[str, Any]:
+            try:
+                return dialect.virtual_clusters()
+            except ServerFault as error:
+                if self._detector.known is not None or error.mocked or self._detector.detect() == "v1":
+                    raise
+            return self._detector.current.virtual_clusters()
+
+        return self._call(request)
 
     def page(self, name: str, username: str | None = None) -> str:
         """Return the URL of a job's page in the web portal; the user is this one by default."""

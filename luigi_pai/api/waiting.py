@@ -11,8 +11,12 @@ from luigi_pai.errors import PaiApiError
 from luigi_pai.spec.demand import Demand, shortage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.spec.protocol import JobProtocol
 
 __all__ = ["WaitingReasons"]
 
@@ -25,12 +29,17 @@ _LONGEST_TEXT = 300
 class WaitingReasons:
     """Why jobs of a cluster wait, asked for no more often than it changes.
 
+    Forked processes share what virtual clusters have, and what the cluster says of jobs that ask for the
+    same; all together make at most four requests a minute for it.
+
     Args:
         book: of the cluster.
+        job: returns the job whose reason is asked for; default: its config is requested.
     """
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
         self._book = book
+        self._job = job
         self._demands: dict[str, Demand] = {}
         self._asked: dict[str, float] = {}
         self._last: dict[str, str | None] = {}
@@ -59,7 +68,7 @@ class WaitingReasons:
         if self.idle(status) <= 0:
             self._asked[name] = self._book.api.clock.monotonic()
             try:
-                self._last[name] = self.now(status)
+                self._last[name] = self._reason(status, self._book.may_explain) or self._last.get(name)
             except PaiApiError as error:
                 logger.debug("Why %s waits is not known: %s", name, error)
         return self._last.get(name)
@@ -70,17 +79,49 @@ class WaitingReasons:
         Raises:
             PaiApiError: it cannot be asked.
         """
-        dialect = self._book.api.dialect  # not through the API, which learns from answers what it speaks
-        name = dialect.job_name(status.name)
-        if status.name not in self._demands:
-            self._demands[status.name] = Demand.of_config(dialect.config(name))
-        demand = self._demands[status.name]
-        own = shortage(demand, self._book.virtual_clusters(), status.virtual_cluster)
-        said = _last_warning(dialect.events(name)) if dialect.can.events else status.diagnostics
-        said = " ".join((said or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
+        return self._reason(status, lambda: True)
+
+    def _reason(self, status: JobStatus, may_ask: Callable[[], bool]) -> str | None:
+        demand = self._demand_of(status, may_ask)
+        if demand is None:
+            return None
+        clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
+        own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
+        said = self._said(status, demand, may_ask)
         if own is None or said.startswith("virtual cluster "):  # the cluster's own numbers
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
+
+    def _demand_of(self, status: JobStatus, may_ask: Callable[[], bool]) -> Demand | None:
+        if status.name not in self._demands:
+            if self._job is not None:
+                config = self._job().to_dict()
+            elif may_ask():
+                dialect = (
+                    self._book.api.dialect
+                )  # not through the API, which learns from answers what it speaks
+                config = dialect.config(dialect.job_name(status.name))
+            else:
+                return None
+            self._demands[status.name] = Demand.of_config(config)
+        return self._demands[status.name]
+
+    def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
+        """Return what the cluster says, of this job or of one that asks for the same; else nothing."""
+        dialect, text = self._book.api.dialect, status.diagnostics
+        if dialect.can.events:
+            of = f"{status.virtual_cluster} {demand.at_once}"
+            try:
+                text = self._book.explanation(
+                    of,
+                    _AGAIN_AFTER,
+                    may_ask,
+                    lambda: _last_warning(dialect.events(dialect.job_name(status.name))),
+                )
+            except PaiApiError as error:
+                logger.debug("Events of %s: %s", status.name, error)
+                text = None
+        return " ".join((text or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
 
 
 def _last_warning(events: list[dict[str, Any]]) -> str | None:

@@ -248,7 +248,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     from luigi_pai.spec.demand import oversize_warning  # noqa: PLC0415  as above
 
     try:
-        warning = oversize_warning(cluster.book.virtual_clusters(), job)
+        warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
     except (ClusterUnreachable, InvalidReply):  # a wrong pai_url; a submission is tried for half an hour
         raise
     except PaiApiError:

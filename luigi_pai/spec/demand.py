@@ -101,16 +101,26 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
 
 
 def _without_total(demand: Demand, name: str, about: Mapping[str, Any], used: Resources) -> str | None:
-    """Return what releases tell that do not say what a virtual cluster has (to 0.8): what is in use."""
+    """Return what releases tell that do not say what a virtual cluster has (to 0.13).
+
+    That is which part of its share of the cluster is in use, in percent, what is in use, and how many
+    jobs are pending.
+    """
     wanted = [(resource, want) for resource, want, _ in _by_resource(demand.at_once, used) if want]
     in_use = dict(zip(_NAMES, _values(used), strict=True))
     resource, want = next(iter(wanted), ("gpus", 0))
-    if in_use[resource] is None:
+    share, load = _number(about.get("capacity")), _number(about.get("usedCapacity"))
+    texts = []
+    if share is not None and load is not None:
+        texts.append(f"{_plain(round(load, 1))} % of its {_plain(round(share, 1))} % of the cluster in use")
+    if in_use[resource] is not None:
+        texts.append(f"{_amount(in_use[resource] or 0, resource)} in use")
+    if not texts:
         return None
     pending = int(_number(about.get("numPendingJobs")) or 0)
-    others = f" and {pending} job{'' if pending == 1 else 's'} pending" if pending else ""
-    there = f"{_amount(in_use[resource] or 0, resource)} in use{others}"
-    return f"virtual cluster {name} has {there}, the job wants {_plain(want)}"
+    if pending:
+        texts.append(f"{pending} job{'' if pending == 1 else 's'} pending")
+    return f"virtual cluster {name} has {', '.join(texts)}; the job wants {_amount(want, resource)}"
 
 
 def free_in(about: object) -> str | None:

@@ -17,13 +17,12 @@ from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import continues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
-    from luigi_pai.tasks.definition import Definition
+    from luigi_pai.tasks.definition import Definition, TaskJob
+    from luigi_pai.tasks.evidence import Evidence
     from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.tasks.signals import OnKill
@@ -42,7 +41,8 @@ class JobWatch:
         outputs: of the task.
         options: of the task.
         on_kill: of the run.
-        with_start: adds to the status of a running job when it began to run.
+        evidence: of the job.
+        job: of the task.
     """
 
     def __init__(
@@ -52,15 +52,16 @@ class JobWatch:
         outputs: Outputs,
         options: Options,
         on_kill: OnKill,
-        with_start: Callable[[JobStatus], JobStatus],
+        evidence: Evidence,
+        job: TaskJob,
     ) -> None:
         self._definition = definition
         self._book, self._api = book, book.api
         self._outputs = outputs
         self._options = options
         self._on_kill = on_kill
-        self._with_start = with_start
-        self._reasons = WaitingReasons(book)
+        self._with_start = evidence.with_start
+        self._reasons = WaitingReasons(book, lambda: job.job)
         self._messages = Messages(definition.task, book.api)
         self._page = LuigiPage(definition.task, book.api.clock)
         self._logged = ""

@@ -106,8 +106,15 @@ class TaskRun:
     def _watch(self) -> JobWatch:
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
 
-        with_start = self.evidence.with_start
-        return JobWatch(self._definition, self.book, self.outputs, self.options, self._on_kill, with_start)
+        return JobWatch(
+            self._definition,
+            self.book,
+            self.outputs,
+            self.options,
+            self._on_kill,
+            self.evidence,
+            self._job,
+        )
 
     # what is known
 

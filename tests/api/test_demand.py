@@ -54,11 +54,22 @@ def test_what_is_free_and_what_is_wanted(config, used, text):
     assert shortage(Demand.of_config(config), cluster_with(**used)) == expected
 
 
-def test_releases_that_say_only_what_is_in_use():
-    """To 0.8 there are no totals."""
-    clusters = {"default": {"numPendingJobs": 2, "resourcesUsed": {"GPUs": 6, "vCores": 1, "memory": 1}}}
-    text = "virtual cluster default has 6 GPUs in use and 2 jobs pending, the job wants 4"
-    assert shortage(Demand.of_config(v1_config(gpus=4)), clusters) == text
+IN_USE = {"GPUs": 6, "vCores": 1, "memory": 1}
+SHARE = {"capacity": 50, "maxCapacity": 100, "usedCapacity": 93.75}
+
+
+@pytest.mark.parametrize(
+    ("about", "has"),
+    [
+        ({"numPendingJobs": 2, "resourcesUsed": IN_USE}, "6 GPUs in use, 2 jobs pending"),
+        ({**SHARE, "numPendingJobs": 1}, "93.8 % of its 50 % of the cluster in use, 1 job pending"),
+        ({**SHARE, "resourcesUsed": IN_USE}, "93.8 % of its 50 % of the cluster in use, 6 GPUs in use"),
+    ],
+)
+def test_releases_that_do_not_say_what_there_is(about, has):
+    """To 0.13 there are no totals, but the share of the cluster, and how much of it is in use."""
+    text = f"virtual cluster default has {has}; the job wants 4 GPUs"
+    assert shortage(Demand.of_config(v1_config(gpus=4)), {"default": about}) == text
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,13 @@ __all__ = ["SharedDocument"]
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
 _DEADLOCK_WAIT = 0.002  # seconds
-_LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3}  # the byte of the file that is locked for each
+_LOCKS = {
+    "document": 0,
+    "login": 1,
+    "dialect": 2,
+    "list": 3,
+    "virtual clusters": 4,
+}  # the byte of the file that is locked for each
 
 
 class SharedDocument:
@@ -66,7 +72,7 @@ class SharedDocument:
         """Hold a lock against all threads and processes that share the document.
 
         Args:
-            what: ``document``, ``login``, ``dialect`` or ``list``. ``document`` may be locked within one of
+            what: a key of ``_LOCKS``. ``document`` may be locked within one of
                 the others; no lock may be taken within ``document``.
         """
         # one for each process: a thread of the parent that holds a lock does not exist in a fork

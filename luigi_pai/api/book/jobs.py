@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.ends import Ends
+from luigi_pai.api.book.explanations import Explanations
 from luigi_pai.api.book.failed_posts import FailedPosts
 from luigi_pai.api.book.lists import Lists
 from luigi_pai.api.book.outage import Outage
@@ -16,7 +17,7 @@ from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import attempt_name, base_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.api.book.family import Family
     from luigi_pai.api.book.lists import Listing
@@ -49,6 +50,7 @@ class Jobs:
         self._family = family
         self._ends = Ends(lambda: api.session.connection_epoch, api.clock)
         self._lists = Lists(family.jobs)
+        self._explanations = Explanations(family.server, family.jobs, api.clock)
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._taken_at = -1.0  # when the list was made whose ends are known
@@ -219,16 +221,47 @@ class Jobs:
         is_new = posted < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
         return is_new and listing.latest.get(self.api.job_name(name), 1) == number
 
-    def virtual_clusters(self) -> Mapping[str, Any]:
-        """Return the virtual clusters by name, at most 10 s old; forks share the answer."""
-        kept = self._family.jobs.read().get("virtual clusters")
-        now = self.api.clock.monotonic()
-        if kept is None or not 0 <= now - kept[0] < _VIRTUAL_CLUSTERS_KEPT:
-            kept = [now, self.api.dialect.virtual_clusters()]
-            with self._family.jobs.update() as state:
-                state["virtual clusters"] = kept
-        found: Mapping[str, Any] = kept[1]
-        return found
+    def virtual_clusters(
+        self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
+    ) -> Mapping[str, Any] | None:
+        """Return the virtual clusters by name; forks share the answer.
+
+        Args:
+            max_age: seconds for which an answer is good enough.
+            may_ask: whether they may be asked for; if not, the result may be None.
+        """
+        return self._explanations.virtual_clusters(max_age, may_ask, self.api.virtual_clusters)
+
+    def explanation(
+        self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
+    ) -> str | None:
+        """Return what the cluster says of jobs that ask for the same, see ``Explanations.of``."""
+        return self._explanations.of(what, max_age, may_ask, ask)
+
+    def may_explain(self) -> bool:
+        """Count a request that tells why a job waits, and return whether it may be made."""
+        return self._explanations.may_ask()
+
+    def waiting(self) -> int:
+        """Note that this process waits for a job in the queue; return how many processes do."""
+        return self._explanations.note_waiting()
+
+    def shared_status(self, name: str, max_age: float) -> JobStatus | None:
+        """Return what a list that forks share says of a job; None if it is to be looked up alone.
+
+        Args:
+            name: of the job.
+            max_age: seconds for which a list is good enough; at most 10.
+        """
+        listing, now = self._current_list(), self.api.clock.monotonic()
+        if listing is None or now - listing.at >= max_age:
+            if self.list_wait() != 0:
+                return None
+            try:
+                listing = self._make_list(now - max_age)
+            except PaiApiError:
+                return None
+        return self._lists.rows(listing).get(self.api.job_name(name))
 
     def _note(self, name: str, status: JobStatus | None) -> None:
         """Note what a lookup of a job alone has said."""

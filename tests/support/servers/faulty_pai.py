@@ -89,6 +89,8 @@ class FaultyPai(FaultServer):
         prefix: the path that it is mounted at.
         admin: whether its user is an administrator.
         database_down: the jobs are there, and their database does not answer (``ltp-1.5``).
+        virtual_clusters: by name; there is no such API unless a test sets them.
+        events: of each job (1.3 and later).
         left_clusters: virtual clusters whose jobs its lists leave out (``ltp-1.5``).
     """
 
@@ -101,6 +103,8 @@ class FaultyPai(FaultServer):
         self.prefix = ""
         self.admin = True
         self.database_down = False
+        self.virtual_clusters: dict[str, Any] = {}
+        self.events: list[dict[str, Any]] = []
         self.left_clusters: set[str] = set()
         self._password_lost = False
         self._serial = 0
@@ -207,6 +211,8 @@ class FaultyPai(FaultServer):
             return self._introduce(release, path)
         if release.is_ltp and path.startswith(("/api/v2/users/", "/api/v2/tokens")):
             return self._people(request, path)
+        if self.virtual_clusters and path in ("/api/v1/virtual-clusters", "/api/v2/virtual-clusters"):
+            return self._show_virtual_clusters(release, path)
         found = re.fullmatch(r"/api/(v1|v2)/jobs/?(.*)", path)
         router = {"v1": release.v1_jobs, "v2": "v2" if release.v2_jobs else None}[found[1]] if found else None
         if found is None or router is None:
@@ -264,6 +270,14 @@ class FaultyPai(FaultServer):
             return Reply(400, {"code": "IncorrectPasswordError", "message": "Password is incorrect."})
         return Reply(200, {"user": USER, "token": self.token(), "admin": self.admin})
 
+    def _show_virtual_clusters(self, release: Release, path: str) -> Reply:
+        router = release.v1_jobs if "/v1/" in path else "v2" if release.v2_jobs else None
+        if router is None:
+            return _no_api(path)
+        if "/v1/" in path and router == "v2":  # 0.15 to 1.0 look for them in YARN, which they have not
+            return Reply(500, {"message": "Cannot read property 'default' of undefined"})
+        return Reply(200, self.virtual_clusters)
+
     def _v1(self, request: Request, route: list[str], query: dict) -> Reply:
         if not route:
             if request.method == "POST":
@@ -302,14 +316,16 @@ class FaultyPai(FaultServer):
             body = json.dumps(job.config, default=str).encode()
             return Reply(200, body, {"Content-Type": "text/yaml; charset=utf-8"})
         if route[1:]:
-            return self._log(request.path)
+            return self._show_more(route[1], request.path)
         tags = {"tags": [*(["others"] if self._is_ltp else []), *job.tags]}
         return Reply(200, job.detail_v2() | (tags if RELEASES[self.release].tags else {}))
 
-    def _log(self, path: str) -> Reply:
-        if not RELEASES[self.release].tags:  # those without tags give no logs out either
+    def _show_more(self, what: str, path: str) -> Reply:
+        if not RELEASES[self.release].tags:  # those without tags have no events, and give no logs out
             return _no_api(path)
-        return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
+        if what != "events":
+            return Reply(404, {"code": "NoTaskLogError", "message": "Log of task is not found."})
+        return Reply(200, {"totalCount": len(self.events), "data": self.events})
 
     def _tag(self, request: Request, job: Job) -> Reply:
         if not RELEASES[self.release].tags:

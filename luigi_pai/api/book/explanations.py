@@ -1,0 +1,105 @@
+"""Explanations: why jobs wait, as far as it is the same for several; forked processes share them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import PaiHttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.api.shared import Shared
+
+__all__ = ["Explanations"]
+
+_KEY, _NO_EVENTS, _WAITING = "explanations", "no events", "waiting"
+_WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
+_MOST_KEPT = 50
+_WAITS_FOR = 30.0  # seconds for which a process counts that has looked up a job in the queue
+
+
+class Explanations:
+    """What the cluster says of jobs that wait, and how many processes wait for one.
+
+    Args:
+        shared: with forks; small, as it is written often.
+        virtual_clusters: shared with forks; holds what virtual clusters have.
+        clock: measures ages.
+    """
+
+    def __init__(self, shared: Shared, virtual_clusters: Shared, clock: Clock) -> None:
+        self._shared = shared
+        self._clusters = virtual_clusters
+        self._clock = clock
+
+    def note_waiting(self) -> int:
+        """Note that this process waits for a job in the queue; return how many processes do."""
+        now = self._clock.monotonic()
+        with self._shared.update() as state:
+            known = state.get(_WAITING, {})
+            waiting = {process: at for process, at in known.items() if now - at < _WAITS_FOR}
+            waiting[str(os.getpid())] = now
+            state[_WAITING] = waiting
+        return len(waiting)
+
+    def may_ask(self) -> bool:
+        """Count a request, and return whether it may be made: four a minute by all processes."""
+        now = self._clock.monotonic()
+        with self._shared.update() as state:
+            known = state.get(_KEY, {})
+            since, asked = known.get("since", now), known.get("asked", 0)
+            if now - since >= _WINDOW:
+                since, asked = now, 0
+            state[_KEY] = {**known, "since": since, "asked": asked + 1}
+        return bool(asked < _MOST_ASKED)
+
+    def of(
+        self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
+    ) -> str | None:
+        """Return what the cluster says of jobs that ask for the same.
+
+        Args:
+            what: they ask for.
+            max_age: seconds for which an answer is good enough.
+            may_ask: whether a request may be made; else an older answer is returned.
+            ask: makes it. A server without this API (before 1.3) is asked once.
+        """
+        known, now = self._shared.read(), self._clock.monotonic()
+        at, text = known.get(_KEY, {}).get(what, (-max_age, None))
+        if known.get(_NO_EVENTS) or now - at < max_age or not may_ask():
+            return str(text) if text else None
+        try:
+            text = ask()
+        except PaiHttpError as error:
+            if error.code == "NoApiError":
+                with self._shared.update() as state:
+                    state[_NO_EVENTS] = True
+            raise
+        with self._shared.update() as state:
+            kept = state.get(_KEY, {})
+            said = {key: value for key, value in kept.items() if isinstance(value, list)}
+            newest = sorted(said.items(), key=lambda item: item[1][0])[-_MOST_KEPT:]
+            rest = {key: value for key, value in kept.items() if not isinstance(value, list)}
+            state[_KEY] = {**rest, **dict(newest), what: [now, text]}
+        return text
+
+    def virtual_clusters(
+        self, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], Mapping[str, Any]]
+    ) -> Mapping[str, Any] | None:
+        """Return the virtual clusters by name; None if they are not known, and may not be asked for."""
+        known = self._young(max_age)
+        if known is None:
+            with self._clusters.locked("virtual clusters"):
+                known = self._young(max_age)  # of another process, meanwhile
+                if known is None and may_ask():
+                    now, known = self._clock.monotonic(), ask()
+                    with self._clusters.update() as state:
+                        state["virtual clusters"] = [now, known]
+        return known
+
+    def _young(self, max_age: float) -> Mapping[str, Any] | None:
+        at, known = self._clusters.read().get("virtual clusters", (0.0, None))
+        return known if known is not None and 0 <= self._clock.monotonic() - at < max_age else None
