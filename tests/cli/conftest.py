@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
+    from luigi_pai.local import LocalPai
+
 PROTOCOL = """\
 protocolVersion: 2
 name: {name}
@@ -36,11 +38,21 @@ taskRoles:
 
 
 @pytest.fixture(params=["v1", "v2"])
-def dialect(request: pytest.FixtureRequest, settings: Callable[..., None]) -> str:
-    """Each dialect in turn, as [OpenPai] of luigi.cfg says it."""
-    request.getfixturevalue("cluster")
+def dialect(request: pytest.FixtureRequest, as_settings, settings: Callable[..., None]) -> str:
+    """Each dialect in turn, of a local OpenPAI that speaks it, as [OpenPai] of luigi.cfg."""
+    as_settings(request.getfixturevalue(f"local_pai_{request.param}"))
     settings(api_version=request.param)
     return str(request.param)
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, as_settings) -> LocalPai:
+    """The local OpenPAI of the dialect; 0.7.1 where a test has none."""
+    if "dialect" in request.fixturenames:
+        return request.getfixturevalue(f"local_pai_{request.getfixturevalue('dialect')}")
+    server: LocalPai = request.getfixturevalue("local_pai_v1")
+    as_settings(server)
+    return server
 
 
 @pytest.fixture
