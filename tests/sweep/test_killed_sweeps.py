@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -41,6 +42,42 @@ class Many(PaiSweep):
 
 sys.exit(not luigi.build([Many()], local_scheduler=True))
 """
+SEARCH = """
+import sys
+import luigi, optuna
+from luigi_pai import PaiTask, TaskRole
+from luigi_pai.optuna import OptunaSweep
+
+class Point(PaiTask):
+    x = luigi.FloatParameter()
+    image, tasks = "x", [TaskRole("main", "x")]
+
+    @property
+    def name(self):
+        return f"point-{self.x:.9f}"
+
+    def result(self):
+        return {"loss": (self.x - 0.3) ** 2}
+
+class Search(OptunaSweep):
+    trials = 16
+    parallel_jobs = 4
+    best = "min loss"
+    results_dir = "results"
+
+    def point(self, trial):
+        return Point(x=trial.suggest_float("x", 0, 1))
+
+    def sampler(self):
+        return SAMPLER
+
+sys.exit(not luigi.build([Search()], local_scheduler=True))
+"""
+SAMPLERS = {
+    "TPE": "super().sampler()",
+    "random": "optuna.samplers.RandomSampler(seed=7)",
+    "unseeded": "optuna.samplers.RandomSampler()",
+}
 
 
 @pytest.fixture
@@ -54,13 +91,13 @@ def worker(pai, tmp_path, log):
     """Start a worker that runs the sweep; return its process."""
     started = []
 
-    def start(**openpai):
+    def start(script=SWEEP, **openpai):
         settings = {"pai_url": pai.url, "username": "admin", "password": PASSWORD, "poll_max": 0.2, **openpai}
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
         (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{lines}")
         with log.open("a") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", SWEEP],
+                [sys.executable, "-c", script],
                 cwd=tmp_path,
                 env={
                     **os.environ,
@@ -92,6 +129,23 @@ def test_killed_at_random_moments(pai, worker, log, seed):
     assert "Many: 20 points: 20 done" in log.read_text()
     assert sorted(pai.posts(), key=lambda name: int(name.split("-")[1])) == [f"point-{n}" for n in range(20)]
     assert pai.refused_submissions == 0
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_search_killed_at_random_moments(pai, worker, tmp_path, sampler):
+    """Three times: as many jobs as trials, and a row for each."""
+    script = SEARCH.replace("SAMPLER", SAMPLERS[sampler])
+    pai.plan = {"runs_for": 0.4}
+    for count in sorted(random.sample(range(1, 16), 3)):
+        process = worker(script)
+        wait_until(lambda: pai.submissions >= count)  # noqa: B023  called in this round
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert worker(script).wait(60) == 0
+    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    assert len(pai.posts()) == 16
+    assert sorted(row["job"] for row in rows) == sorted(pai.posts())
+    assert {row["state"] for row in rows} == {"SUCCEEDED"}
 
 
 def test_killed_while_points_fail(pai, worker):
