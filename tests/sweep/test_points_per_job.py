@@ -376,6 +376,70 @@ def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdf
     assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("with_hdfs", [True, False])
+@pytest.mark.parametrize("packs", [(4, 1), (4, 3), (1, 4), (3, 4)])
+def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monkeypatch, packs, with_hdfs):
+    """And after the next run, which packs otherwise, has looked for it: its points run once."""
+    if with_hdfs:
+        request.getfixturevalue("hdfs")
+    late, submit = [], V2Dialect.submit
+
+    def killed(_, job):
+        late.append(job)
+        raise KeyboardInterrupt
+
+    def overtaken(dialect, job):
+        while late:
+            submit(dialect, late.pop())
+        return submit(dialect, job)
+
+    def sweep(points_per_job):
+        return type("Packed", (Packed,), {"points_per_job": points_per_job})()
+
+    monkeypatch.setattr(V2Dialect, "submit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(packs[0]).run()
+    new_process()
+    monkeypatch.setattr(V2Dialect, "submit", overtaken)
+    sweep(packs[1]).run()
+    submitted = [base_name(name) for names in packed(v2) for name in names]
+    assert sorted(submitted) == sorted(point.name for point in Packed().points())
+    assert [row["state"] for row in sweep(packs[1]).output().rows()] == ["SUCCEEDED"] * 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", [(), (1,)])
+def test_a_job_that_another_sweep_has_submitted_and_watched_to_its_end(v2, hdfs, monkeypatch, failing):
+    """The server refuses the name then. What has succeeded stays so, and is not run again."""
+    del hdfs
+    v2.plan = {"task_codes": dict.fromkeys(failing, 255)}
+
+    class Other(Packed):
+        name, results_dir = "Other", "other"
+        tolerance = 2
+
+    submit, other = V2Dialect.submit, [Other()]
+
+    def overtaken(dialect, job):
+        if other:
+            new_process()  # which knows nothing of what this one has looked up
+            other.pop().run()
+        return submit(dialect, job)
+
+    monkeypatch.setattr(V2Dialect, "submit", overtaken)
+    sweep = Packed(tolerance=2)
+    sweep.run()
+    assert [len(names) for names in packed(v2)] == [
+        4,
+        2,
+    ]  # also for what has failed: it was an attempt of both
+    succeeded = [point for number, point in enumerate(sweep.points()) if number % 4 not in failing]
+    assert all(point.complete() for point in succeeded)
+    states = ["SUCCEEDED" if point in succeeded else "FAILED" for point in sweep.points()]
+    assert [row["state"] for row in sweep.output().rows()] == states
+
+
 def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
     """Somebody else has submitted one of them meanwhile: another sweep, or its task alone."""
     monkeypatch.setattr("luigi_pai.sweep.starting.RECENT", 0.3)
