@@ -497,11 +497,11 @@ def test_a_data_folder_whose_files_cannot_be_used_is_refused(name, tmp_path):
 @pytest.mark.newest
 def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
     """Tasks find their files and come to an end, and what they left running ends with them."""
-    before = {"plugin": "cmd", "parameters": {"preCommands": ["echo before"]}}
+    barrier = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True}}
     job = protocol(
         f"sleep 60 & echo $! > {tmp_path}/left",
         name="a",
-        extras={"com.microsoft.pai.runtimeplugin": [before]},
+        extras={"com.microsoft.pai.runtimeplugin": [barrier]},
     )
     code = textwrap.dedent(
         f"""

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from protocol_client import ProtocolClient, plugin, protocol, task_role
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.container.v2.protocol_spec import job_spec
@@ -21,7 +22,7 @@ def scripts(name, given, tmp_path, /, *, secrets=None, role=None, policy="fail",
     extras = plugin(name, given, failurePolicy=policy)
     document = json.loads(protocol(roles={"main": task_role("true", **(role or {}))}, extras=extras, **more))
     spec = job_spec({**document, "secrets": secrets} if secrets else document)
-    return role_scripts(spec["taskRoles"][0], secrets or {}, str(tmp_path / "main-0"))
+    return role_scripts(spec["taskRoles"][0], secrets or {}, str(tmp_path / "main-0"), [])
 
 
 def run(text, folder):
@@ -224,6 +225,28 @@ def test_a_job_runs_without_the_plugins_that_a_laptop_has_no_use_for(name, param
     line = f"luigi-pai local: the plugin {name} is left out here: {said}"
     assert v2.log(job, name="runtime.log").count(line) == 1
     assert v2.log(job, name="stderr").count(line) == (name == "git")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("timeout", "code"), [(0, 249), ("long", -210)])
+def test_an_ssh_barrier_that_waits_in_vain(timeout, code, v2):
+    """With 249, which is not tried again; a word is as good as no timeout, and the job can be stopped."""
+    parameters = {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": timeout}
+    roles = {"main": task_role("true"), "other": task_role("true", prerequisites=["p"])}
+    slow = {
+        "name": "p",
+        "type": "script",
+        "plugin": "com.microsoft.pai.runtimeplugin.cmd",
+        "callbacks": [{"event": "taskStarts", "commands": ["sleep 60"]}],
+    }
+    text = protocol(roles=roles, prerequisites=[slow], extras=plugin("ssh", parameters), jobRetryCount=1)
+    name = v2.submit(text)
+    running = v2.wait(name, "RUNNING", "FAILED")
+    if code == -210:
+        wait_until(lambda: "waiting for other-0" in v2.log(running, name="runtime.log"))
+        v2.stop(name)
+    job = v2.wait(name)
+    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (code, 0)
 
 
 # where the other tasks are

@@ -17,7 +17,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, 
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import ContainerExit, Preparation, log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
-from luigi_pai.local.container.v2.runtime_exit import runtime_exit
+from luigi_pai.local.container.v2.runtime_exit import EXIT_BARRIER, runtime_exit
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.runtime import variables
 from luigi_pai.spec.templates.secrets import fill_secrets
@@ -35,17 +35,33 @@ INIT, BEFORE, COMMAND, AFTER = "init.sh", "before.sh", "command.sh", "after.sh"
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
 _IGNORED = "echo 'luigi-pai local: this is ignored, as its failurePolicy says' >&2"
 _LEFT_OUT = {
-    "ssh": "there is no sshd, and no barrier",
+    "ssh": "there is no sshd; sshbarrier waits until every task is up",
     "git": "no repository is cloned",
     "tensorboard": "it is not started",
 }
+_BARRIER = """\
+(
+  for task in {tasks}; do
+    [ -e {attempt}/$task/ssh-ready ] || echo "SSH barrier: waiting for $task"
+    until [ -e {attempt}/$task/ssh-ready ]; do
+      if (( SECONDS >= {minutes} * 60 )); then
+        echo "SSH barrier reaches max retry count: $task has not come up" >&2
+        exit {exit_code}
+      fi
+      sleep 0.2
+    done
+  done
+  echo "SSH barrier: every task is up"
+)"""
+_BARRIER_MINUTES = "300"
 
 
 def prepare(start: TaskStart) -> Preparation:
     """Return what a v2 task needs before it starts; raises ValueError if a storage cannot be mounted."""
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
-    scripts = role_scripts(start.role, start.secrets, folder)
+    gang = [task.name for task in start.tasks] if start.job.gang else []
+    scripts = role_scripts(start.role, start.secrets, folder, gang)
     names = dict.fromkeys(plugin["plugin"] for plugin in start.role["plugins"])
     missing = {
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
@@ -72,8 +88,12 @@ def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> Contai
     return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
 
 
-def role_scripts(role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str) -> dict[str, str]:
+def role_scripts(
+    role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
+) -> dict[str, str]:
     """Return the scripts of a task by file name; they will lie in ``folder``.
+
+    ``tasks`` names the tasks, itself too, that an ssh barrier waits for; none without gang allocation.
 
     A failurePolicy of ``ignore`` covers a plugin's own failures, not those of the runtime, which reads the
     parameters and looks for the plugin.
@@ -89,6 +109,8 @@ def role_scripts(role: Mapping[str, Any], secrets: Mapping[str, Any], folder: st
             after: Sequence[str] = ()
             if name == "cmd":
                 before, after = _cmd(parameters)
+            elif name == "ssh":
+                before = _ssh(parameters, folder, tasks)
             parts = {BEFORE: _script(before, policy), AFTER: _script(after, policy)}
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             reason = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
@@ -142,6 +164,22 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
                 raise ValueError(f"the callback of {callback['event']} has no commands")
             commands[callback["event"]].extend(callback["commands"])
     return commands["taskStarts"], commands["taskSucceeds"]
+
+
+def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
+    """Return the commands of the plugin ``ssh``: mark the task as up; with a barrier, wait for the others."""
+    wanted = parameters if isinstance(parameters, dict) else {}
+    job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
+    if not (tasks and job_ssh):
+        return []
+    minutes = str(wanted.get("sshbarrierTimeout"))
+    barrier = _BARRIER.format(
+        attempt=shlex.quote(folder.rpartition("/")[0]),
+        tasks=" ".join(tasks),
+        minutes=minutes if minutes.isdecimal() else _BARRIER_MINUTES,
+        exit_code=EXIT_BARRIER,
+    )
+    return [f"touch {shlex.quote(f'{folder}/ssh-ready')}", *([barrier] if waits else [])]
 
 
 def _script(commands: Sequence[str], policy: Any) -> str:

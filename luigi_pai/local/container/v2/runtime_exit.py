@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["runtime_exit"]
+__all__ = ["EXIT_BARRIER", "runtime_exit"]
+
+EXIT_BARRIER = 10
+"""What the ssh barrier ends with when it has waited in vain."""
 
 _EXIT_INIT = 1
 """What an init container ends with that fails over anything but a signal, a port or the image."""
@@ -31,16 +34,18 @@ _USER_LINES, _RUNTIME_LINES = 15, 10
 
 @dataclass(frozen=True)
 class _Pattern:
-    """One way to recognise a failure: by the exit code, the command's output.
+    """One way to recognise a failure: by the exit code, the command's output, the runtime's log.
 
     Attributes:
         user: regular expressions in small letters, one of which the output must
             fit; without one, any output does. ``.*`` is read by `_search`.
+        runtime: words that must be in the runtime's log.
     """
 
     code: int
     exit_code: int | None = None
     user: tuple[str, ...] = ()
+    runtime: str = ""
 
 
 _PATTERNS = (
@@ -97,6 +102,7 @@ _PATTERNS = (
     _Pattern(233, user=(r"indexerror:.*index out of range",)),
     _Pattern(234, user=(r"segmentation fault",)),
     _Pattern(235, user=(r"core dumped",)),
+    _Pattern(249, EXIT_BARRIER, runtime="SSH barrier reaches max retry count"),
 )
 
 
@@ -119,7 +125,7 @@ def runtime_exit(
     small = user.lower()  # of bytes: every letter stays where it is
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     for pattern in _PATTERNS:
-        if pattern.exit_code not in (None, code):
+        if pattern.exit_code not in (None, code) or pattern.runtime.encode() not in runtime:
             continue
         places = [place for place in (_search(text, small) for text in pattern.user) if place]
         if pattern.user and not places:
@@ -128,6 +134,8 @@ def runtime_exit(
         if places:
             begin, end = min(places)
             info["matchedUserLogString"] = redact(_text(user[begin : min(end, begin + _REDACTED)]))[:_SHOWN]
+        if pattern.runtime:
+            info["matchedPlatformLogString"] = pattern.runtime
         break
     info["errorLogs"] = {
         "user": _last_lines(redact(_text(user[-_REDACTED:])), _USER_LINES),
