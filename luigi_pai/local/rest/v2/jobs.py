@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.json_http import ApiError
+from luigi_pai.local.json_http import ApiError, whole_number
 from luigi_pai.local.rest.base.api import route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
@@ -33,8 +33,6 @@ _SMALL = 4096
 """Characters of a document that takes a few milliseconds to read."""
 _ALIAS = "*"
 """Begins an alias in YAML: a small text can mean a large document."""
-_DIGITS = 18
-"""More of them are the number of no attempt."""
 _NOT_A_PROTOCOL = "[object Object]"
 """What a body that is no text is to the server's YAML reader."""
 
@@ -48,12 +46,19 @@ def _found(handler: AccessV2, name: str) -> Job:
     return job
 
 
-def _attempt(handler: AccessV2, job: Job, number: str) -> ShownAttempt | None:
-    """Return an attempt by its number, from 0; the newest for what is no number, as the server has it."""
+def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAttempt:
+    """Return an attempt by its number, from 0; the newest for what is no number, as the server has it.
+
+    Raises:
+        ApiError: 404 NoJobError with the sentence ``missing``.
+    """
     if not re.fullmatch("[0-9]+", number):
         return latest_attempt(job, handler.api.store)
-    wanted = number.lstrip("0") or "0"
-    return numbered_attempt(job, int(wanted), handler.api.store) if len(wanted) <= _DIGITS else None
+    wanted = whole_number(number)
+    shown = None if wanted is None else numbered_attempt(job, wanted, handler.api.store)
+    if shown is None:
+        raise ApiError(404, "NoJobError", missing)
+    return shown
 
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
@@ -63,7 +68,8 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
         job = _found(handler, name)
         shown = latest_attempt(job, handler.api.store)
         if number is not None and not (release.attempt_0_is_latest and re.fullmatch("0+", number)):
-            shown = _numbered(handler, job, number)
+            missing = f"JobAttemptId {number} is not found in {job.full_name}."
+            shown = _attempt(handler, job, number, missing)
     except ApiError:
         if release.failed_lookup is None:
             raise
@@ -72,21 +78,6 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
         sentence = f"User {bearer.username} is not allowed to access job {name}."
         raise ApiError(403, "ForbiddenUserError", sentence)
     return job, shown
-
-
-def _numbered(handler: AccessV2, job: Job, number: str) -> ShownAttempt:
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        raise ApiError(404, "NoJobError", f"JobAttemptId {number} is not found in {job.full_name}.")
-    return shown
-
-
-def _attempt_of(handler: AccessV2, job: Job, name: str, number: str) -> ShownAttempt:
-    shown = _attempt(handler, job, number)
-    if shown is None:
-        where = f"in job {name} with jobAttemptIndex {number}"
-        raise ApiError(404, "NoJobError", f"Job attempt not found {where}")
-    return shown
 
 
 async def _list(handler: AccessV2) -> None:
@@ -190,7 +181,8 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Show
     """Return the task of a path of job, attempt's number, role, index: with every try, the latest first."""
     name, number, role, index = path
     job = _found(handler, name)
-    shown = _attempt_of(handler, job, name, number)
+    missing = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
+    shown = _attempt(handler, job, number, missing)
     for task in shown.tasks:
         if (task.role, str(task.index)) == (role, index):
             return job, shown, handler.api.store.tries(task) or [task]
