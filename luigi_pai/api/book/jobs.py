@@ -230,7 +230,9 @@ class Jobs:
             max_age: seconds for which an answer is good enough.
             may_ask: whether they may be asked for; if not, the result may be None.
         """
-        return self._explanations.virtual_clusters(max_age, may_ask, self.api.virtual_clusters)
+        is_known = self.api.detector.known is not None  # the reply teaches no dialect then
+        ask = self.api.dialect.virtual_clusters if is_known else self.api.virtual_clusters
+        return self._explanations.virtual_clusters(max_age, may_ask, ask)
 
     def explanation(
         self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
