@@ -12,6 +12,7 @@ import optuna
 from optuna.trial import TrialState
 
 from luigi_pai.errors import Problem
+from luigi_pai.sweep.progress import Best
 from luigi_pai.sweep.sweep import PaiSweep
 from luigi_pai.tasks.attributes import attribute
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["OptunaSweep"]
 
 logger = logging.getLogger("luigi-interface")
-
-_DIRECTIONS = {"max": optuna.study.StudyDirection.MAXIMIZE, "min": optuna.study.StudyDirection.MINIMIZE}
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
@@ -113,7 +112,7 @@ class OptunaSweep(PaiSweep):
         sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
         #: the Optuna study, once ``points()`` was called
         self.study = optuna.create_study(
-            directions=[_DIRECTIONS[kind] for kind, _ in self._objectives],
+            directions=["maximize" if each.sign > 0 else "minimize" for each in self._objectives],
             sampler=sampler,
             pruner=self.pruner() or optuna.pruners.NopPruner(),
         )
@@ -133,12 +132,12 @@ class OptunaSweep(PaiSweep):
         if not trials:  # of an interrupted run, which proposed other points
             return
         trial, succeeded = trials.pop(0), row["state"] == "SUCCEEDED"
-        values = [row[column] for _, column in self._objectives]
+        values = [row[each.column] for each in self._objectives]
         if succeeded and all(isinstance(value, (int, float)) for value in values):
             self.study.tell(trial, values)
             return
         if succeeded:
-            columns = ", ".join(column for _, column in self._objectives)
+            columns = ", ".join(each.column for each in self._objectives)
             logger.warning("%s: %s has no number in %s; its trial has failed", self.name, point, columns)
         pruned = row["state"] == "PRUNED"
         self.study.tell(trial, state=TrialState.PRUNED if pruned else TrialState.FAIL)
@@ -148,7 +147,7 @@ class OptunaSweep(PaiSweep):
         trials = self._open.get(point.task_id)
         if not trials:
             return True
-        trial, (_, column) = trials[0], self._objectives[0]
+        trial, column = trials[0], self._objectives[0].column
         known = self._values(trial)
         for number, report in enumerate(reports):
             step, value = int(report.get("step", number)), report.get(column)
@@ -158,11 +157,11 @@ class OptunaSweep(PaiSweep):
         return not trial.should_prune()
 
     @property
-    def _objectives(self) -> list[tuple[str, str]]:
-        """``max`` or ``min`` and the column of each objective."""
-        texts = [self.direction] if isinstance(self.direction, str) else self.direction
-        words = [str(text).split() for text in texts]
-        return [(kind, column) for kind, column in words]
+    def _objectives(self) -> list[Best]:
+        """What is optimised."""
+        return [
+            Best(text) for text in ([self.direction] if isinstance(self.direction, str) else self.direction)
+        ]
 
     def _values(self, trial: optuna.Trial) -> dict[int, float]:
         """Return what was reported of a trial, by step."""
@@ -174,13 +173,13 @@ class OptunaSweep(PaiSweep):
 
     def _problems(self) -> Iterable[Problem]:
         try:
-            objectives = self._objectives
-        except (TypeError, ValueError):
-            objectives = []
-        if not objectives or any(kind not in _DIRECTIONS for kind, _ in objectives):
-            wrong = f"{self.direction!r} is not max or min and a column, such as 'max accuracy'; or set best"
-            yield Problem("direction", wrong)
-        elif len(objectives) > 1 and self.pruner() is not None:
+            count = len(self._objectives)
+        except ValueError as error:
+            yield Problem("direction", str(error))
+            return
+        if not count:
+            yield Problem("direction", "is missing, such as 'max accuracy'; or set best")
+        if count > 1 and self.pruner() is not None:
             yield Problem("pruner", "Optuna prunes searches of one objective only; return None")
 
     @property

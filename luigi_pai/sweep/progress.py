@@ -33,6 +33,10 @@ class Best:
     Args:
         declaration: ``max COLUMN`` or ``min COLUMN``.
 
+    Attributes:
+        sign: 1 for max, -1 for min.
+        column: its name.
+
     Raises:
         ValueError: the declaration is another text.
     """
@@ -41,7 +45,7 @@ class Best:
         words = declaration.split() if isinstance(declaration, str) else []
         if len(words) != 2 or words[0] not in ("max", "min"):  # noqa: PLR2004
             raise ValueError(f"{declaration!r} is not max or min and a column, such as 'max accuracy'")
-        self._sign = 1 if words[0] == "max" else -1
+        self.sign = 1 if words[0] == "max" else -1
         self.column = words[1]
         self._row: Mapping[str, Any] | None = None
         self._columns: set[str] = set()
@@ -59,7 +63,7 @@ class Best:
             self._columns |= {column for column in row if _is_number(row[column])} - {*parameters, *FIXED}
         if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
             return
-        if self._row is None or self._sign * row[self.column] > self._sign * self._row[self.column]:
+        if self._row is None or self.sign * row[self.column] > self.sign * self._row[self.column]:
             self._row = {**parameters, self.column: row[self.column]}
 
     def missing(self) -> str:

@@ -269,7 +269,7 @@ def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
     for row, own, result in zip(rows, parameters, results, strict=True):
         fixed = {
             "state": row.state,
-            "seconds": None if row.seconds is None else _value(row.seconds),
+            "seconds": row.seconds,
             "job": row.job or None,
             "page": row.page or None,
             "error": row.error or None,
@@ -285,21 +285,17 @@ def plain_values(value: Any) -> Any:
         return {str(key): plain_values(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_values(one) for one in value]
-    value = _number(value)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _number(value: Any) -> Any:
-    """Return a scalar of numpy or torch as the number that it is; anything else as it is."""
     if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        return value.item()
-    return float(value) if isinstance(value, (Decimal, Fraction)) else value
+        value = value.item()  # a scalar of numpy or torch
+    if isinstance(value, (Decimal, Fraction)):
+        value = float(value)
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of values; of two with one name, ``a.b`` and ``{"a": {"b"}}``, one gets a number."""
     columns: dict[str, Any] = {}
-    for key, value in _flat(values, ""):
+    for key, value in _flat(plain_values(values), ""):
         names = itertools.chain([key], (f"{key}_{number}" for number in itertools.count(2)))
         columns[next(name for name in names if name not in columns)] = value
     return columns
@@ -307,26 +303,17 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", _value(value)
+            yield f"{prefix}{key}", _cell_of(value)
 
 
-def _value(value: Any) -> Any:
-    """Return a value as one of JSON."""
-    value = _number(value)
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return float(value)
+def _cell_of(value: Any) -> Any:
+    """Return a plain value as one of a row: lists as texts, and so numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, (list, tuple)):
-        return json.dumps(plain_values(value))
-    return str(value)
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
