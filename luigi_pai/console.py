@@ -18,6 +18,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -118,6 +119,9 @@ class _Short(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record; of a failed task, the error in place of Luigi's words about it."""
+        return printable(self._formatted(record))
+
+    def _formatted(self, record: logging.LogRecord) -> str:
         time = self.formatTime(record, self.datefmt)
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, PaiError):

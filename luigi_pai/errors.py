@@ -36,6 +36,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.redaction import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -110,7 +112,13 @@ def __getattr__(name: str) -> Any:
 
 
 class PaiError(Exception):
-    """Base of every error that this package raises."""
+    """Base of every error that this package raises.
+
+    Its text may quote servers, and is shown without what acts on a terminal.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
     def in_section(self, section: str) -> Self:
         """Name a section of luigi.cfg where the text names ``[OpenPai]``, and return the error."""

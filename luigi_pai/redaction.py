@@ -26,16 +26,29 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROL = re.compile(r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(
+    r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f"  # C0, C1
+    r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi, and what has no width
+    r"\U000e0000-\U000e0fff]"  # tags
+)
 
 
-def printable(text: str) -> str:
-    """Return a text without escape sequences and control characters of a terminal.
+def printable(text: str, *, of_log: bool = False) -> str:
+    """Return a text without what acts on a terminal or hides: escapes, control characters, bidi, tags.
 
-    Of a line that was overwritten with carriage returns, such as a progress bar, the last version is kept.
+    Every text that comes from elsewhere passes here before it is shown.
+
+    Args:
+        text: of one line or several.
+        of_log: of a line that was overwritten with carriage returns, such as a progress bar, the last version
+            is kept; else all of it.
     """
-    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _ESCAPE.sub("", text).split("\n"))
-    return "\n".join(_CONTROL.sub("", line) for line in lines)
+    if text.isprintable():
+        return text
+    lines = _ESCAPE.sub("", text).split("\n")
+    if of_log:
+        lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    return "\n".join(_CONTROL.sub("", line.rstrip("\r").replace("\r", " ")) for line in lines)
 
 
 def redact(text: str) -> str:

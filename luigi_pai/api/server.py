@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from luigi_pai.api.request_limits import Kind, server_time
-from luigi_pai.api.wire.replies import error_of
+from luigi_pai.api.wire.replies import error_of, parsed
 from luigi_pai.errors import PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Server:
         response = self._session.get(self._session.url("/api/v1/"))
         date = server_time(response.headers)
         try:
-            reply = response.json()
+            reply = parsed(response)
         except ValueError:
             reply = None
         return Greeting(

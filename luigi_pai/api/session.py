@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
-from luigi_pai.api.wire.replies import error_of, is_success, json_of, raise_error
+from luigi_pai.api.wire.replies import error_of, is_success, json_of, parsed, raise_error
 from luigi_pai.api.wire.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
@@ -187,7 +187,7 @@ class Session:
             ):
                 self._read(response)
         try:
-            reply = response.json()
+            reply = parsed(response)
         except ValueError:
             return {}
         return reply if is_success(response) and isinstance(reply, dict) else {}

@@ -40,7 +40,7 @@ def doctor(*, as_json: bool) -> None:
             checks.append(check)
             if not as_json:
                 state = coloured(f"{check.state:4}", _COLOURS[check.state])
-                tell(f"{state}  {check.name}: {check.text}", hanging=_INDENT)
+                tell(f"  {check.name}: {check.text}", hanging=_INDENT, head=state)
                 if check.mend:
                     tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
     if as_json:

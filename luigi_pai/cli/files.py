@@ -90,7 +90,7 @@ def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
     changed = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
     return (
         ("d" if is_folder else "-") + _letters(int(status["permission"], 8)),
-        status["owner"],
+        _printable(status["owner"]),
         "-" if is_folder else readable(status["length"]),
         f"{changed:%Y-%m-%d %H:%M}",
         _printable(name) + ("/" if is_folder else ""),

@@ -13,7 +13,7 @@ import click
 from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.tables import tell, write
 from luigi_pai.cli.task_argument import task_named
 from luigi_pai.redaction import MASK
 
@@ -111,7 +111,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
         refuse(file, error.problems)
     for loss in conversion.losses:
         tell(f"{file}: {_in_one_line(loss)}", err=True)
-    click.echo(conversion.protocol.to_yaml().encode(), nl=False)  # in UTF-8, whatever a terminal has
+    write(conversion.protocol.to_yaml())
 
 
 @click.command(short_help="Write the stored job as a file for submit.")
@@ -136,7 +136,7 @@ def config(job: str, *, output: Path | None) -> None:
         is_protocol = "protocolVersion" in document
         text = write_yaml(document) if is_protocol else f"{json.dumps(document, indent=2)}\n"
         if output is None:
-            click.echo(text.encode(), nl=False)  # as in convert
+            write(text)
         else:
             output.write_bytes(text.encode())
         if lacks_secrets:
@@ -159,7 +159,7 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
         from luigi_pai.spec.submission import rendered  # noqa: PLC0415  heavy with what it needs
 
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
-        click.echo(rendered(job, filled=filled).encode(), nl=False)  # as in convert
+        write(rendered(job, filled=filled))
 
 
 def _problems(path: Path, release: str | None) -> Iterator[Problem]:

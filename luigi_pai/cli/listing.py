@@ -11,7 +11,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, matching, on_cluster
-from luigi_pai.cli.tables import duration, table
+from luigi_pai.cli.tables import duration, table, tell
 
 if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
@@ -62,7 +62,7 @@ def list_jobs(
         return
     if quiet:
         for job in jobs:
-            click.echo(job.name)
+            tell(job.name)
         return
     if not jobs:
         click.echo("no job" + (" of that kind" if states or tags or pattern else ""), err=True)

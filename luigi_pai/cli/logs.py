@@ -10,6 +10,7 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,20 +65,18 @@ def logs(
         report_unreadable(reader)
     status = reader.status
     if follow and status is not None:
-        click.echo(f"{name}: {status.raw_state}", err=True)
+        tell(f"{name}: {status.raw_state}", err=True)
         sys.exit(0 if status.succeeded else EXIT_FAILED)
     sys.exit(EXIT_FAILED if reader.unreadable else 0)
 
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
     """Print lines of logs, without what a terminal would obey; with the task where there are several."""
-    from luigi_pai.redaction import printable  # noqa: PLC0415  as above
-
     for line in lines:
         several = len(reader.tasks()) > 1
         width = max(len(f"{task.role}/{task.index}") for task in reader.tasks()) if several else 0
         label = f"{f'{line.role}/{line.index}':{width}} | " if several else ""
-        click.echo(f"{label}{printable(line.text)}")
+        click.echo(f"{label}{printable(line.text, of_log=True)}")
 
 
 def report_unreadable(reader: LogReader) -> None:

@@ -18,6 +18,7 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, cut, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import PaiError
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,7 +177,7 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     if planned.attempt is not None and planned.attempt > 1:
         text += f" (attempt {planned.attempt})"
     if planned.note:
-        text += f", {planned.note}"
+        text += f", {printable(planned.note)}"
     if planned.gpus and planned.state != "done":
         text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
     above = "  (as above)" if planned.shown_above else ""

@@ -22,6 +22,7 @@ from luigi_pai.cli.luigi_process import PARENT
 from luigi_pai.cli.tables import duration, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
 from luigi_pai.python_process import python_command
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,7 +154,7 @@ class _Progress:
         parts = [f"{count} {what}" for what, count in counts.items() if count]
         parts += [_bar(sweep) for sweep in self._sweeps.values()]
         width = shutil.get_terminal_size().columns - 1
-        text = f"{duration(time.monotonic() - self._began)}: {', '.join(parts)}"[:width]
+        text = f"{duration(time.monotonic() - self._began)}: {printable(', '.join(parts))}"[:width]
         if text != self._shown:
             self.clear()
             sys.stdout.write(text)

@@ -13,6 +13,7 @@ from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
 from luigi_pai.errors import JobNotFound, PaiApiError
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,8 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
                 click.echo()
             shown += 1
             name = job.name if entry.index is None else text
-            tell(_headline(name, job))
+            state = coloured(job.raw_state or job.state.value, job.state.value)
+            tell(_since(job), head=f"{printable(name)}  {state}")
             shared = "" if entry.index is None else f"{job.name}, instance {entry.index}"
             lines = [("job", shared), *_what_is_known(job, reason), *_earlier(cluster, text, entry)]
             for line in fields([*lines, ("page", page)]):
@@ -71,21 +73,20 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     raise SystemExit(EXIT_FAILED if missing else 0)
 
 
-def _headline(name: str, job: JobStatus) -> str:
-    state = coloured(job.raw_state or job.state.value, job.state.value)
+def _since(job: JobStatus) -> str:
+    """Return how long a job is, or was, in its state."""
     now = time.time()
     if job.finished:
         is_known = job.launched_ms and job.completed_ms
         took = ((job.completed_ms or 0) - (job.launched_ms or 0)) / 1000
-        return f"{name}  {state}" + (f" after {duration(took)}" if is_known else "")
+        return f" after {duration(took)}" if is_known else ""
     since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
-    return f"{name}  {state}" + (f" for {duration(now - since / 1000)}" if since else "")
+    return f" for {duration(now - since / 1000)}" if since else ""
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
     from luigi_pai.api.dialects.launcher_text import reason_and_report  # noqa: PLC0415  as below
     from luigi_pai.cli.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
-    from luigi_pai.redaction import printable  # noqa: PLC0415  as above
 
     yield "waits", reason or ""
     yield "user", job.username or ""
@@ -103,7 +104,7 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "what may help", job.exit_solution or ""
     known = own is not None or job.succeeded or reason is not None  # and said above
     said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
-    yield "diagnostics", printable(said)
+    yield "diagnostics", said
     yield "tasks", "\n".join(_tasks(job))
 
 

@@ -82,7 +82,7 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
 def ask(command: str, names: list[str]) -> None:
     """Show jobs and ask whether to stop them; without a terminal, refuse."""
     for name in names[:_MOST_SHOWN]:
-        click.echo(f"  {name}", err=True)
+        tell(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
         click.echo(f"  and {len(names) - _MOST_SHOWN} more", err=True)
     if not sys.stdin.isatty():
@@ -99,7 +99,7 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
     failed, asked = False, []
     for job in jobs:
         if job.finished:
-            click.echo(f"{job.name}: has ended already ({job.raw_state})")
+            tell(f"{job.name}: has ended already ({job.raw_state})")
             continue
         try:
             cluster.stop(job.name)
@@ -109,7 +109,7 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
         else:
             asked.append(job.name)
             if not wait:
-                click.echo(f"{job.name}: asked to stop")
+                tell(f"{job.name}: asked to stop")
     if wait:
         deadline = time.monotonic() + _LONGEST
         for name in asked:
@@ -119,7 +119,7 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
                 failed = True
                 tell(f"luigi-pai {command}: {name} was asked to stop; what became of it: {error}", err=True)
                 continue
-            click.echo(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
+            tell(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
     return failed
 
 

@@ -176,7 +176,10 @@ def _job(
             _check_field(document, path)
     if name is not None:
         document["name" if is_protocol else "jobName"] = name
-    return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
+    try:
+        return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
+    except (TypeError, OverflowError) as error:  # of a server's document
+        return give_up("submit", f"{source} is not a job: {error}", EXIT_USAGE)
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
@@ -305,4 +308,4 @@ def _end(handle: Job) -> None:
     if failure is not None:
         tell(str(failure), err=True)
         sys.exit(EXIT_FAILED)
-    click.echo(f"{handle.name}: {handle.status().raw_state}", err=True)
+    tell(f"{handle.name}: {handle.status().raw_state}", err=True)

@@ -16,9 +16,10 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
-from luigi_pai.cli.tables import coloured, duration, moment, table
+from luigi_pai.cli.tables import coloured, duration, moment, table, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import JobNotFound, PaiError
+from luigi_pai.redaction import printable
 from luigi_pai.spec.names import base_name, may_hold, v2_name
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = ["sweep"]
 
 _FAILED = ("FAILED", "STOPPED")
 _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
-_MOST_ROWS, _MOST_RESULTS = 100, 5
+_MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 
 
 @click.command(
@@ -98,7 +99,7 @@ def sweep(
     elif as_csv:
         from luigi_pai.sweep.results import csv_text  # noqa: PLC0415  loads Luigi
 
-        click.echo(csv_text(columns, rows), nl=False)
+        write(csv_text(columns, rows))
     else:
         _show(results, summary, columns, rows, failed=failed)
     sys.exit(0 if summary.complete else EXIT_FAILED)
@@ -168,7 +169,8 @@ def _show(
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
     click.echo(
-        f"{summary.sweep}: {summary.points} point{'' if summary.points == 1 else 's'}: {counts}; {state}"
+        f"{printable(summary.sweep)}: {summary.points} point{'' if summary.points == 1 else 's'}: "
+        f"{counts}; {state}"
     )
     page = "--open shows its page" if results.is_on_hdfs else f"page: {results.path('html')}"
     click.echo(f"written {moment(summary.updated_ms)}; {page}")
@@ -187,7 +189,8 @@ def _show(
     if len(rows) > _MOST_ROWS:
         click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")
     if left_out:
-        click.echo(f"further results: {', '.join(left_out[:10])}{', ...' if len(left_out) > 10 else ''}")  # noqa: PLR2004
+        more = ", ..." if len(left_out) > _MOST_NAMES else ""
+        tell(f"further results: {', '.join(left_out[:_MOST_NAMES])}{more}")
 
 
 def _text(column: str, value: Any) -> str:

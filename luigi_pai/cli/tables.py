@@ -17,11 +17,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.console import wrap
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["coloured", "cut", "duration", "fields", "is_terminal", "moment", "styled", "table", "tell"]
+__all__ = [
+    "coloured",
+    "cut",
+    "duration",
+    "fields",
+    "is_terminal",
+    "moment",
+    "styled",
+    "table",
+    "tell",
+    "write",
+]
 
 _COLOURS = {
     "SUCCEEDED": "green",
@@ -43,26 +55,34 @@ def is_terminal() -> bool:
 def coloured(text: str, state: str) -> str:
     """Return a text in the colour of a state; as it is without a terminal, and where NO_COLOR is set."""
     colour = _COLOURS.get(state)
-    return text if colour is None else styled(text, fg=colour)
+    return printable(text) if colour is None else styled(text, fg=colour)
 
 
 def styled(text: str, **style: Any) -> str:
     """Return a text in a style of click's; as it is without a terminal, and where NO_COLOR is set."""
+    text = printable(text)
     if os.environ.get("NO_COLOR") or not is_terminal():
         return text
     return click.style(text, **style)
 
 
-def tell(text: str, *, err: bool = False, hanging: int = 2) -> None:
+def tell(text: str, *, err: bool = False, hanging: int = 2, head: str = "") -> None:
     """Print a text; on a terminal, its lines are wrapped, and further ones indented below the first.
 
     Args:
         text: of one line or several.
         err: to standard error.
         hanging: as of ``wrap``.
+        head: what it begins with, which ``styled`` may have made.
     """
+    text = head + printable(text)
     columns = shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
     click.echo(wrap(text, columns, hanging), err=err)
+
+
+def write(document: str) -> None:
+    """Print a document in UTF-8 as it is, whatever a terminal has; to a terminal only what is printable."""
+    click.echo((printable(document) if is_terminal() else document).encode(), nl=False)
 
 
 def table(
@@ -78,12 +98,13 @@ def table(
         rows: texts, one for each column.
         states: number of the column that holds states, which are coloured.
     """
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    rows = [[" ".join(printable(text).splitlines()) for text in row] for row in [titles, *rows]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if is_terminal():
         available = shutil.get_terminal_size().columns - _GAP * (len(widths) - 1)
         while sum(widths) > available and max(widths) > _NARROWEST:
             widths[widths.index(max(widths))] -= 1
-    for number, row in enumerate([titles, *rows]):
+    for number, row in enumerate(rows):
         cells = [cut(text, width).ljust(width) for text, width in zip(row, widths, strict=True)]
         cells[-1] = cells[-1].rstrip()
         if states is not None and number > 0:
@@ -96,7 +117,7 @@ def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str
 
     On a terminal, long values are wrapped, except for those without a space.
     """
-    shown = [(name, value) for name, value in pairs if value]
+    shown = [(name, printable(value)) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     columns = shutil.get_terminal_size().columns if is_terminal() else 10_000
     hanging = " " * (len(indent) + width + _GAP)

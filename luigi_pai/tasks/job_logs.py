@@ -190,4 +190,4 @@ class LogTail(JobLogs):
 
 def _shown(text: str, secrets: Sequence[str]) -> str:
     """Return what may be shown of a log: no control characters, no secrets."""
-    return redact(redact_values(printable(text), secrets))
+    return redact(redact_values(printable(text, of_log=True), secrets))

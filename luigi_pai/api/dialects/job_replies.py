@@ -12,8 +12,11 @@ from typing import Any
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import InvalidReply
+from luigi_pai.redaction import printable
 
 __all__ = ["job_status", "listed_jobs"]
+
+_LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
 
 
 def job_status(name: str, reply: Any) -> JobStatus:
@@ -68,7 +71,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
     return JobStatus(
         name=name,
         state=JobState.of(fields.get("state")),
-        raw_state=str(fields.get("state") or ""),
+        raw_state=texts.get("state", ""),
         username=texts.get("username"),
         retries=numbers.get("retries", 0),
         exit_code=numbers.get("appExitCode"),
@@ -88,7 +91,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         attempt=numbers.get("attemptId"),
         tasks=tasks,
         retry_causes=_retry_causes(fields.get("retryDetails")),
-        tags=tuple([tag for tag in fields.get("tags") or () if isinstance(tag, str)]),
+        tags=tuple([printable(tag) for tag in _list(fields.get("tags")) if isinstance(tag, str)]),
         takes_tags="tags" in fields,
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
@@ -126,10 +129,10 @@ def _exit_spec(spec: Any) -> tuple[str | None, str | None, str | None]:
 
 def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
     return [
-        _task(role, task)
+        _task(printable(role), task)
         for role, about in roles.items()
         if isinstance(about, dict)
-        for task in about.get("taskStatuses") or ()
+        for task in _list(about.get("taskStatuses"))
         if isinstance(task, dict)
     ]
 
@@ -154,27 +157,31 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
     )
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _sentence(value: Any) -> str | None:
     """Return a text, or several joined: ``solution`` is a list."""
     if isinstance(value, list):
-        return "; ".join(text for text in value if isinstance(text, str) and text) or None
-    return value if isinstance(value, str) and value else None
+        value = "; ".join(text for text in value if isinstance(text, str) and text)
+    return printable(value) if isinstance(value, str) and value else None
 
 
 def _texts(fields: dict[str, Any]) -> dict[str, str]:
-    """Return the fields that are texts, and not empty."""
-    return {name: value for name, value in fields.items() if isinstance(value, str) and value}
+    """Return the fields that are texts, and not empty: they are logged and shown in many places."""
+    return {name: printable(value) for name, value in fields.items() if isinstance(value, str) and value}
 
 
 def _integers(fields: dict[str, Any]) -> dict[str, int]:
     """Return the fields that are numbers; servers send some of them as texts."""
     found = {}
     for name, value in fields.items():
-        if type(value) is int:
+        if type(value) is int and abs(value) <= _LARGEST:
             found[name] = value
         elif isinstance(value, float) or (isinstance(value, str) and value.strip("+-0123456789.") == ""):
             number = _number(value)
-            if number is not None:
+            if number is not None and abs(number) <= _LARGEST:
                 found[name] = int(number)
     return found
 

@@ -62,4 +62,4 @@ def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> st
     named = {file.name: file for file in files}
     logs = (api.log_files.text(named[name]) for name in _STREAMS if name in named)
     text = next((log for log in logs if log.strip()), "")
-    return "\n".join(printable(text.rstrip()).split("\n")[-count:])
+    return "\n".join(printable(text.rstrip(), of_log=True).split("\n")[-count:])

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     import requests
 
-__all__ = ["error_of", "is_success", "json_of", "object_of", "raise_error", "stop_accepted"]
+__all__ = ["error_of", "is_success", "json_of", "object_of", "parsed", "raise_error", "stop_accepted"]
 
+_DIGITS = 20  # of a whole number
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
     HTTPStatus.CONFLICT: NameConflict,
@@ -35,6 +36,22 @@ _CLASSES: Mapping[int, type[PaiHttpError]] = {
 def is_success(response: requests.Response) -> bool:
     """Return whether the status is 2xx."""
     return HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES
+
+
+def parsed(response: requests.Response) -> Any:
+    """Return the JSON of a reply; whole numbers that no field can have are infinite.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return response.json(parse_int=_whole_number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _whole_number(text: str) -> float:
+    return int(text) if len(text) <= _DIGITS else float(text)
 
 
 def json_of(response: requests.Response, server: str) -> Any:
@@ -48,7 +65,7 @@ def json_of(response: requests.Response, server: str) -> Any:
         InvalidReply: the reply is not JSON.
     """
     with contextlib.suppress(ValueError):
-        return response.json()
+        return parsed(response)
     # raised here, so that the text of the reply, which may contain a token, is not its context
     raise InvalidReply(
         f"{response.url} answered {response.status_code} with "
@@ -143,7 +160,7 @@ def raise_error(
 def error_of(response: requests.Response) -> tuple[str | None, str]:
     """Return OpenPAI's error code, if the reply has one, and its message."""
     try:
-        reply = response.json()
+        reply = parsed(response)
     except ValueError:
         return None, ""
     if not isinstance(reply, dict):
@@ -154,7 +171,7 @@ def error_of(response: requests.Response) -> tuple[str | None, str]:
 
 def _is_json(response: requests.Response) -> bool:
     try:
-        response.json()
+        parsed(response)
     except ValueError:
         return False
     return True

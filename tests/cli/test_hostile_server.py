@@ -1,0 +1,235 @@
+"""A hostile rest-server: texts that act on a terminal, and fields of other types, in all its replies."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import random
+import re
+import sys
+import threading
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from terminal import on_terminal
+
+from luigi_pai import OpenPai, PermissionRefused
+from luigi_pai.cli import main
+from luigi_pai.console import Console
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from luigi_pai.api.cluster import Cluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.newest]
+
+EVIL = (
+    "\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x1b[8m\x1bP1$r\x1b\\\x9b31m\x9d0;x\x9c\x85\x00\x08\x7f\r"
+    "\u202e\u2066\u200b\u200f\u061c\u2028\ufeff\U000e0041\U000e007f"
+)
+ACTS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
+KEPT = ("token", "state", "name", "jobStatus")  # or no command gets far
+OTHERS: tuple[Any, ...] = (
+    5,
+    -1,
+    10**400,
+    1e308,
+    True,
+    "x",
+    "",
+    [],
+    [1],
+    ["x"],
+    {},
+    {"a": 1},
+    None,
+    [[]],
+    [None],
+)
+COMMANDS = [
+    ["list"],
+    ["list", "--all-users"],
+    ["list", "-q"],
+    ["list", "--json"],
+    ["status", "NAME"],
+    ["status", "NAME", "--json"],
+    ["status", "@latest"],
+    ["status", "no-such-job"],
+    ["logs", "NAME"],
+    ["logs", "NAME", "main/0"],
+    ["ssh", "NAME"],
+    ["ssh-config", "NAME"],
+    ["config", "NAME"],
+    ["submit", "FILE"],
+    ["submit", "--like", "NAME", "--name", "other"],
+    ["stop", "NAME"],
+    ["stop", "no-such-job"],
+    ["doctor"],
+    ["list", "-s", "failed"],
+    ["list", "luigi-*"],
+]
+
+
+class Hostile(ThreadingHTTPServer):
+    """Hands on the replies of another server, changed.
+
+    Attributes:
+        change: returns what becomes of the JSON of a reply.
+        status: of all replies to other requests than a login; None: that of the other server.
+    """
+
+    daemon_threads = True
+    change: Callable[[Any], Any] = staticmethod(lambda value: value)
+    status: int | None = None
+
+    def __init__(self, target: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.target = target
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hostile
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {
+            name: self.headers[name] for name in ("Authorization", "Content-Type") if self.headers[name]
+        }
+        request = urllib.request.Request(
+            self.server.target + self.path, body or None, headers, method=self.command
+        )
+        try:
+            reply = urllib.request.urlopen(request, timeout=60)
+        except urllib.error.HTTPError as error:
+            reply = error
+        with reply:
+            data, status, kind = reply.read(), reply.status, reply.headers.get("Content-Type", "")
+        is_login = self.path.endswith(("/token", "/login"))
+        with contextlib.suppress(ValueError):
+            value = json.loads(data)
+            data = json.dumps(value if is_login else self.server.change(value)).encode()
+        if self.server.status and not is_login:
+            status = self.server.status
+            data = json.dumps({"code": f"Code{EVIL}", "message": f"message{EVIL}"}).encode()
+        self.send_response(status, "reason\x1b[31m")
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_PUT = do_DELETE = do_GET
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def with_evil(value: Any, key: str = "") -> Any:
+    """Return JSON with escapes in every text."""
+    if isinstance(value, dict):
+        return {name: with_evil(one, name) for name, one in value.items()}
+    if isinstance(value, list):
+        return [with_evil(one) for one in value]
+    return f"{value[:1]}{EVIL}{value[1:]}{EVIL}" if isinstance(value, str) and key not in KEPT else value
+
+
+def with_other_types(value: Any, chance: random.Random) -> Any:
+    """Return JSON in which some values are of another type."""
+    if chance.random() < 0.15:
+        return chance.choice(OTHERS)
+    if isinstance(value, dict):
+        return {name: with_other_types(one, chance) for name, one in value.items()}
+    if isinstance(value, list):
+        return [with_other_types(one, chance) for one in value]
+    return value
+
+
+@pytest.fixture
+def hostile(cluster, dialect: str, settings: Callable[..., None]) -> Iterator[Hostile]:
+    """The server, before the local OpenPAI, as [OpenPai] of luigi.cfg."""
+    server = Hostile(cluster.url)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    settings(pai_url=server.url, poll_patience=0.1, api_version=dialect)
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def name(here: Cluster, name: str, job_file: Callable[..., str], pai_command: Callable[..., Any]) -> str:
+    """The name of a job that has failed."""
+    pai_command("submit", job_file(name, "exit 3"), expect=0)
+    here.job(name).wait()
+    return name
+
+
+def outputs(name: str, file: str) -> Iterator[tuple[str, str]]:
+    """Yield each command with what it prints; none ends by an exception."""
+    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+    for words in COMMANDS:
+        words = [{"NAME": name, "FILE": file}.get(word, word) for word in words]  # noqa: PLW2901
+        result = CliRunner(**apart).invoke(main, words)
+        is_end = result.exception is None or isinstance(result.exception, SystemExit)
+        assert is_end, (words, result.exc_info)
+        yield " ".join(words), result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("status", [None, 400, 403, 404, 409, 500])
+def test_no_text_acts_on_the_terminal(name, hostile, job_file, status):
+    """Of replies and of errors."""
+    hostile.change, hostile.status = with_evil, status
+    for command, text in outputs(name, job_file(f"{name}-b")):
+        if command.startswith("config") and status is None:
+            continue  # a document, which only a terminal gets without these
+        assert ACTS.findall(text) == [], (command, text)
+
+
+def test_a_document_on_a_terminal(name, hostile, dialect, tmp_path):
+    """It is written as it is elsewhere."""
+    section = {
+        "pai_url": hostile.url,
+        "username": "admin",
+        "password": "admin-password",
+        "api_version": dialect,
+    }
+    text = "".join(f"{key} = {value}\n" for key, value in section.items())
+    (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{text}")
+    hostile.change = with_evil
+    code, shown = on_terminal([sys.executable, "-m", "luigi_pai", "config", name], cwd=tmp_path)
+    assert code == 0, shown
+    assert ACTS.findall(shown.replace("\r\n", "\n")) == []
+
+
+def test_the_log_of_a_run(hostile, name):
+    """Errors say what a server says, also where Luigi shows them, and in the quiet console."""
+    hostile.change, hostile.status = with_evil, 403
+    with pytest.raises(PermissionRefused) as caught:
+        OpenPai().cluster().job(name).status()
+    assert "message" in str(caught.value)
+    assert ACTS.findall(str(caught.value)) == []
+    shown = io.StringIO()
+    Console(shown).handle(
+        logging.makeLogRecord({"name": "user", "msg": f"a{EVIL}b", "levelno": logging.WARNING})
+    )
+    assert ACTS.findall(shown.getvalue()) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fields_of_other_types(name, hostile, job_file, seed):
+    """They are ignored, or an error of one line: no traceback of ours."""
+    chance = random.Random(seed)
+    hostile.change = lambda value: with_other_types(value, chance)
+    for _command, text in outputs(name, job_file(f"{name}-b{seed}")):
+        assert "Traceback" not in text
