@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from requests import RequestException
 
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.hdfs.small_files import start_of
 from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
@@ -175,6 +174,8 @@ def _files(hdfs: WebHdfs, folder: str) -> list[_File]:
 
 def _lines(hdfs: WebHdfs, file: _File, tail: int, *, last: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the whole lines at the end of a file, or only the last one."""
+    from luigi_pai.hdfs.small_files import start_of  # noqa: PLC0415  costs what only HDFS needs
+
     server, place = hdfs.at(file.path)
     with server.open_file(place, max(0, file.size - tail)) as reply:
         lines = start_of(reply, tail + _GROWN).decode("utf-8", "replace").split("\n")[:-1]
