@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Outcome, Watcher
-from luigi_pai.errors import JobNotFound, PaiJobLost
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +51,10 @@ class Job:
 
     @property
     def url(self) -> str:
-        """The URL of its page in the web portal."""
+        """The URL of its page in the web portal, which a lookup of the job may have to tell (0.x)."""
+        if self._last is None and self._submitted is None and self._api.dialect.version == "v1":
+            with contextlib.suppress(PaiApiError):
+                self._last = self.book.of(self.name)
         return self._api.page(self.name)
 
     def status(self) -> JobStatus:
@@ -147,6 +151,9 @@ class Job:
             role: the task role, as in ``status().tasks``.
             index: of the task in its role.
             tail: only the last 16 KB of each.
+
+        Raises:
+            JobNotFound: the job has no such task role (v2).
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index, tail=tail)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Generator
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.errors import (
@@ -129,7 +130,9 @@ class Retry:
                 raise error
             if not announced:
                 wait = min(wait, max(self._since + limit - now, 0.01))
-        logger.warning("%srequest limit of OpenPAI reached; waiting %.0f s (%s)", self._what, wait, error)
+        until = datetime.fromtimestamp(self._clock.time() + wait).astimezone().strftime("%H:%M:%S")
+        text = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
+        logger.warning(text, self._what, wait, until, error)
         return wait * random.uniform(1, 1 + _JITTER)  # noqa: S311  spreads load, guards nothing
 
     def succeeded(self) -> None:

@@ -53,6 +53,11 @@ def list_jobs(
     with plain_failures("list", "stopped"):
         cluster = connect()
         whose = None if all_users else user or cluster.username
+        if tags and not cluster.server.has_tags():
+            tell(
+                "luigi-pai list: warning: this OpenPAI has no tags (1.3 and later): --tag finds no job",
+                err=True,
+            )
         jobs = cluster.list(username=whose, states=[state.upper() for state in states], tags=tags)
     if pattern is not None:
         jobs = matching(jobs, pattern)

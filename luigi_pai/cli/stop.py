@@ -42,6 +42,11 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
     with plain_failures("stop", "interrupted; jobs that were asked to stop go on stopping"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
+        if tags and not cluster.server.has_tags():
+            tell(
+                "luigi-pai stop: warning: this OpenPAI has no tags (1.3 and later): --tag finds no job",
+                err=True,
+            )
         several = [job for job in jobs if job not in single]
         mine = cluster.list() if several else []
         going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]

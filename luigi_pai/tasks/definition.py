@@ -25,6 +25,8 @@ __all__ = ["Definition", "Forecast", "TaskJob"]
 
 logger = logging.getLogger("luigi-interface")
 
+_NOTIFIED_SINCE = (1, 5)
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -93,8 +95,8 @@ class TaskJob:
 
         job = for_containers(self.job, name, with_runtime=self._task.runtime)
         notify = self._options().notify
-        if notify and self._book.api.dialect.version == "v1":
-            text = "Job %s: notify is ignored, clusters of OpenPAI 0.7 to 0.14 send no notifications"
+        if notify and not self._is_notified():
+            text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
             logger.warning(text, name)
         elif notify and isinstance(job, PaiJob):
             from luigi_pai.spec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
@@ -104,6 +106,11 @@ class TaskJob:
             for change in notify:
                 setattr(job.extras.jobStatusChangeNotification, change, True)
         return job
+
+    def _is_notified(self) -> bool:
+        """Return whether the cluster sends notifications, as those of 1.5 and later do."""
+        api = self._book.api
+        return api.dialect.version != "v1" and (api.release() or _NOTIFIED_SINCE) >= _NOTIFIED_SINCE
 
     def check_owner(self) -> None:
         """Check that no other task of this process has the same name for another job, which has not failed.

@@ -155,6 +155,11 @@ class Evidence:
         api = self._book.api
         age = api.clock.time() - claim.claimed_ms / 1000
         if claim.state is None and claim.cluster == api.url and age <= api.retention():
+            logger.warning(
+                "Job %s was claimed %s, but the server does not know it: it is submitted again",
+                claim.job,
+                _ago(age),
+            )
             return claim.number
         if on_forgotten == "submit":
             logger.warning(

@@ -181,8 +181,36 @@ def test_a_handle_asks_nothing(faulty, faulty_cluster):
     """Until it is asked."""
     job = faulty_cluster.job("j")
     assert repr(job) == f"Job('j', '{faulty.url}')"
-    assert job.url == f"{faulty.url}/view.html?jobName=j"
     assert faulty.calls == []
+
+
+@pytest.mark.parametrize(
+    ("release", "since", "page"),
+    [
+        ("0.7.1", {}, "view.html?jobName=j"),
+        ("0.7.1", {"retryDetails": {}}, "job-detail.html?jobName=j"),  # 0.12 and later
+        ("1.0.1", {}, "job-detail.html?username=admin&jobName=j"),
+        ("1.8.0", {}, "job-detail.html?username=admin&jobName=j"),
+    ],
+)
+def test_the_address_of_a_page_is_right_before_any_lookup(faulty, faulty_cluster, release, since, page):
+    """The job is looked up once for it, as the portal of 0.12 has another page."""
+    faulty.release = release
+    shown = faulty.add("j").detail()
+    if since:
+        body = {**shown, "jobStatus": {**shown["jobStatus"], **since}}
+        faulty.fail("GET", "/jobs/j$", 200, times=float("inf"), body=body)
+    job = faulty_cluster.job("j")
+    assert job.url == f"{faulty.url}/{page}"
+    calls = len(faulty.calls)
+    assert job.url == f"{faulty.url}/{page}"
+    assert len(faulty.calls) == calls
+
+
+def test_the_address_of_a_page_is_no_error_while_the_server_is_away(faulty, faulty_cluster):
+    """It is that of the oldest releases then."""
+    faulty.down()
+    assert faulty_cluster.job("j").url == f"{faulty.url}/view.html?jobName=j"
 
 
 def test_an_unknown_job_is_not_waited_for(faulty_cluster, clock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 
 import pytest
 
@@ -200,8 +201,10 @@ def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog):
 
 def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
     """Each wait for it, for they are long."""
-    bear(Retry(1, clock), RateLimited("429 at /x", reset_at=clock.time() + 40))
-    assert caplog.messages == ["request limit of OpenPAI reached; waiting 40 s (429 at /x)"]
+    end = clock.time() + 40
+    bear(Retry(1, clock), RateLimited("429 at /x", reset_at=end))
+    until = datetime.fromtimestamp(end).astimezone().strftime("%H:%M:%S")
+    assert caplog.messages == [f"request limit of OpenPAI reached; waiting 40 s, until {until} (429 at /x)"]
 
 
 # ---------------------------------------------------------------- steps

@@ -146,6 +146,9 @@ class Simulated:
     def polling_wait(self):
         return 0.0
 
+    def waiting(self):
+        return 1
+
     def list_wait(self):
         return max(0.0, self.listed_at + 5.0 - self.clock.monotonic())
 

@@ -301,8 +301,8 @@ Train().run()
 
 
 @pytest.mark.slow
-def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path):
-    """The claim is there, the job is not: it is submitted, once, under the same name."""
+def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path, caplog):
+    """The claim is there, the job is not: it is submitted, once, under the same name, and the log says so."""
     config = luigi.configuration.get_config()
     lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
@@ -315,6 +315,7 @@ def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path):
     Train().run()
     assert pai.posts() == ["train"]
     assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
+    assert "but the server does not know it: it is submitted again" in caplog.text
     del settings
 
 

@@ -145,6 +145,11 @@ class DialectDetector:
             return True
         return self.current.can.logs and re.match(r"v?(0|1\.[0-3])\.", self._version()) is None
 
+    def release(self) -> tuple[int, int] | None:
+        """Return the release of the server, such as (1, 5); None if it does not say (to 0.14)."""
+        found = re.match(r"v?(\d+)\.(\d+)", self._version())
+        return None if found is None else (int(found[1]), int(found[2]))
+
     def _version(self) -> str:
         """Return the version that the server says it has; it is requested once."""
         version = self._state.read().get("version")

@@ -42,6 +42,7 @@ _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
 _LATER_PAGES = 20_000  # fewer requests, where a user has more jobs
 _MOST_PAGES = 50
+_LATER_ATTEMPT = re.compile(r"/attempts/[1-9]\d*")  # each job has the attempt 0
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
@@ -192,9 +193,14 @@ class V2Dialect:
         """Return the logs of the last attempt of a task.
 
         Raises:
+            JobNotFound: the job has no such task role, as far as its status shows them.
             PaiHttpError: NoApiError; releases before 1.4 give no logs out.
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
+        roles = sorted({task.role for task in status.tasks})
+        if roles and role not in roles:
+            text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
+            raise JobNotFound(text, status=404)
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
         path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs{'?tail-mode=true' if tail else ''}"
         try:
@@ -257,7 +263,15 @@ class V2Dialect:
                 raise
             fault = error
         self.can = replace(self.can, whole_lists=False)
-        raise self._missing(name, path) or fault
+        missing = self._missing(name, path)
+        if missing is None and _LATER_ATTEMPT.fullmatch(rest):  # the job is there, and the database is up
+            try:
+                return self._session.request("GET", path)
+            except ServerFault as error:
+                if error.server_message == fault.server_message:
+                    text = f"GET {self._session.url(path)}: job {name} has no such attempt"
+                    missing = JobNotFound(text, status=404, code="NoJobError")
+        raise missing or fault
 
     def _missing(self, name: str, path: str) -> JobNotFound | None:
         """Return the error for a job that does not exist; None if it exists.
