@@ -158,7 +158,7 @@ class Evidence:
             logger.warning(
                 "Job %s was claimed %s, but the server does not know it: it is submitted again",
                 claim.job,
-                _ago(age),
+                ago(age),
             )
             return claim.number
         if on_forgotten == "submit":

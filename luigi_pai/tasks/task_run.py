@@ -106,15 +106,8 @@ class TaskRun:
     def _watch(self) -> JobWatch:
         from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
 
-        return JobWatch(
-            self._definition,
-            self.book,
-            self.outputs,
-            self.options,
-            self._on_kill,
-            self.evidence,
-            self._job,
-        )
+        of_task = self.outputs, self.options, self._on_kill, self.evidence, self._job
+        return JobWatch(self._definition, self.book, *of_task)
 
     # what is known
 
