@@ -15,6 +15,7 @@ from luigi.parameter import ParameterVisibility
 from luigi_pai.config_checks import kind_of, problems, split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
+    PickledSettings,
     chosen_section,
     has_key,
     is_given_to_luigi,
@@ -91,7 +92,7 @@ class _Current:
     cluster: Cluster
 
 
-class OpenPai(luigi.Config):
+class OpenPai(PickledSettings, luigi.Config):
     """The settings: each name is a key of ``[OpenPai]`` in luigi.cfg.
 
     The first four are those of ``luigi.contrib.pai``. Durations are in seconds.
@@ -208,9 +209,7 @@ class OpenPai(luigi.Config):
         description="how long the server keeps an ended job; default: that of the release",
     )
 
-    _unconsumed_params = (
-        _Everything()
-    )  # Luigi's warning about an unknown key shows its value, our own does not
+    _unconsumed_params = _Everything()  # Luigi's warning about an unknown key shows its value, ours does not
 
     if TYPE_CHECKING:  # Luigi's own has no types
 

@@ -18,6 +18,7 @@ __all__ = [
     "CLUSTER_VARIABLE",
     "NO_FILE",
     "SECTION",
+    "PickledSettings",
     "chosen_section",
     "cluster_option",
     "clusters",
@@ -37,8 +38,31 @@ CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
 _PREFIX = f"{SECTION}:"
+_SECRETS = ("password", "token")
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
 _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # to [OpenPai:NAME]
+
+
+class PickledSettings:
+    """Settings that are pickled without secrets; where they are loaded, these are read from luigi.cfg."""
+
+    param_kwargs: dict[str, Any]
+
+    def __getstate__(self) -> dict[str, Any]:
+        given = {**self.param_kwargs, **dict.fromkeys(_SECRETS)}
+        return {**self.__dict__, **dict.fromkeys(_SECRETS), "param_kwargs": given}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        here = type(self)()
+        known = {name: getattr(here, name) for name in _SECRETS}
+        self.__dict__.update(state, **known)
+        self.param_kwargs.update(known)
+
+    def __copy__(self) -> PickledSettings:
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, _memory: object) -> PickledSettings:
+        return self
 
 
 def files_read() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 
 import luigi.configuration
 import luigi.contrib.pai as contrib
@@ -312,3 +314,18 @@ def test_neither_repr_nor_task_id_holds_a_secret(settings, caplog):
 def test_a_password_does_not_change_the_task_id():
     """The id, a hash that anybody could test guesses against, is made without the secrets."""
     assert OpenPai(password="a", token="b").task_id == OpenPai().task_id
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_a_pickle_has_no_secret(settings):
+    """Password and token are read from luigi.cfg where it is loaded; a copy has them."""
+    settings(username="anna", password="the-password", token="the-token")
+    ours = OpenPai()
+    data = pickle.dumps(ours)
+    assert b"the-" not in data
+    assert copy.deepcopy(ours).password == copy.copy(ours).password == "the-password"
+    settings(password="another")
+    theirs = pickle.loads(data)
+    assert (theirs.username, theirs.password, theirs.token) == ("anna", "another", "the-token")
