@@ -319,8 +319,13 @@ def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
 class JournalClaims:
     """The claims of one point, in the journal of its sweep; for a point whose output is not on HDFS.
 
-    See ``tasks.claims.Claims``.
+    See ``tasks.claims.Claims``. Of other points the journal has a copy of the claims, for their attempts.
+
+    Attributes:
+        shares_job: a copy is written by ``flush`` of any point of its job, not alone.
     """
+
+    shares_job = False
 
     def __init__(self, journal: Journal, name: str) -> None:
         self._journal = journal
@@ -336,8 +341,14 @@ class JournalClaims:
 
     def replace(self, claim: Claim) -> Claim:
         """Put a claim in place of the one that is there, and return it."""
-        self._journal.write(_begun(claim))
+        self._journal.note(_begun(claim))
+        if not self.shares_job:
+            self._journal.flush()
         return claim
+
+    def flush(self) -> None:
+        """Write the claims of all points of a job."""
+        self._journal.flush()
 
     def end(self, claim: Claim, state: str) -> Claim:
         """Return the claim: ends are in the journal as those of points."""

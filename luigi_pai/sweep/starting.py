@@ -156,7 +156,7 @@ def _taken_over(member: Member, entry: Entry) -> SweepJob:
 
 def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:
     """Submit a point as a job of its own."""
-    run = member.run
+    run, member.claims.shares_job = member.run, False
     try:
         entry = yield from run.submit(member.number)
     except RunsInArrayError:
@@ -231,12 +231,14 @@ def _claim(
     jobs = []
     for member in members:
         yield 0.0  # another thread may go on
+        member.claims.shares_job = True
         job = arrays.protocol(member.run.prepare(member.number))
         if member.run.evidence.claim(member.number, name) == name:
             claimed.append(member)
             jobs.append(job)
         else:
             started.again.append(member)
+    members[0].claims.flush()
     return jobs
 
 

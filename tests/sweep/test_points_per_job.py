@@ -252,7 +252,8 @@ def test_what_runs_or_is_done_by_itself_is_not_packed(v2):
     """Points that other sweeps share, too."""
     points = Packed().points()
     points[1].run()
-    v2.add(points[3].name, runs_for=0.3)
+    v2.add(points[3].name, runs_for=20)
+    v2.clock.advance(3)  # the last list is older
     v2.plan = {"task_codes": {}}
     Packed().run()
     assert packed(v2)[2:] == [[points[number].name for number in (0, 2, 4, 5)]]

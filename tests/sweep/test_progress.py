@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -127,12 +128,14 @@ class Simulated:
     url, username, detector = "http://pai", "admin", SimpleNamespace(given="v1")
     polling = Polling(0.1, 30.0, 1800.0)
 
-    def __init__(self, clock):
+    def __init__(self, clock, trip, runs_for):
         self.api = self  # it is its own book, too
         self.clock = clock
+        self.trip, self.runs_for = trip, runs_for  # seconds of a request, and of a job
+        self.began = clock.monotonic()
         self.ends = {}
         self.lookups = self.most = 0
-        self.listed_at = 0.0
+        self.lists_from = 0.0
 
     def page(self, name):
         return f"{self.url}/{name}"
@@ -141,7 +144,7 @@ class Simulated:
         return None
 
     def space_lists(self, waits):
-        pass
+        self.lists_from = max(self.lists_from, self.clock.monotonic() + 0.2 * statistics.median(waits or [0]))
 
     def polling_wait(self):
         return 0.0
@@ -150,15 +153,14 @@ class Simulated:
         return 1
 
     def list_wait(self):
-        return max(0.0, self.listed_at + 5.0 - self.clock.monotonic())
+        return max(0.0, self.lists_from - self.clock.monotonic())
 
     def running(self):
         return sum(end > self.clock.monotonic() for end in self.ends.values())
 
     def submit(self, name):
         assert name not in self.ends
-        self.ends[name] = self.clock.monotonic() + 100 + len(self.ends) % 50
-        self.clock.advance(0.01)
+        self.ends[name] = self.clock.monotonic() + self.runs_for(len(self.ends))
         return JobStatus(name, JobState.WAITING)
 
     def of(self, name):
@@ -167,7 +169,8 @@ class Simulated:
         return JobStatus(name, JobState.SUCCEEDED if ended else JobState.RUNNING)
 
     def statuses(self, names):
-        self.listed_at = self.clock.monotonic()
+        self.clock.advance(self.trip)
+        self.lists_from = self.clock.monotonic() + 10 * self.trip  # a tenth of the time
         return {name: self.of(name) for name in names}
 
 
@@ -186,9 +189,9 @@ class Member:
 
 
 def submitted(members, _arrays):
-    """Submit one of them."""
-    yield from ()
+    """Submit one of them, while others are submitted, too."""
     (member,) = members
+    yield member.run.book.trip
     status = member.run.book.submit(member.point.name)
     return Started([SweepJob(member.point.name, member.run.book, [member], status, posted=True)])
 
@@ -214,9 +217,9 @@ def run(monkeypatch, tmp_path):
     return functools.partial(_run, monkeypatch, tmp_path)
 
 
-def _run(monkeypatch, tmp_path, count, at_once):
+def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda number: 100 + number % 50):
     clock = MovableClock()
-    cluster, counts = Simulated(clock), Counts()
+    cluster, counts = Simulated(clock, trip, runs_for), Counts()
     points = [Point(None, f"p{number}", number) for number in range(count)]
     monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
     monkeypatch.setattr("luigi_pai.sweep.engine.begin", submitted)
@@ -227,7 +230,7 @@ def _run(monkeypatch, tmp_path, count, at_once):
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))
-        clock.advance(engine.idle())
+        clock.advance(0.0 if engine.done else engine.idle())
     return cluster, counts.rows
 
 
@@ -246,3 +249,14 @@ def test_the_places_are_kept_full(run):
     cluster, ended = run(200, 20)
     assert len(ended) == 200
     assert cluster.most == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("milliseconds", [1, 5])
+def test_short_jobs_on_a_slow_server(run, milliseconds):
+    """500 jobs of 1 s, 50 at once: within a tenth of the 10 s that they take at the least."""
+    cluster, ended = run(500, 50, milliseconds / 1000, lambda _: 1.0)
+    assert len(ended) == 500
+    assert cluster.most == 50
+    took = cluster.clock.monotonic() - cluster.began
+    assert took < 11.0

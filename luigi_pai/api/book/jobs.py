@@ -176,17 +176,17 @@ class Jobs:
         Args:
             name: of the work.
             is_corrected: a list that is cut, or older than a post, does no harm: the post of the name meets
-                the server's 409, or a claim. Else the list must be whole, and newer than what other
-                processes of the family have posted.
+                the server's 409, or a claim. Else the list must be whole, of the last 2 s, and newer than
+                what other processes of the family have posted.
         """
         listing = self._current_list()
         full = self.api.job_name(name)
         if listing is None or full in listing.jobs or full in listing.latest:
             return False
-        if not is_corrected and not (
-            self.api.dialect.can.whole_lists and listing.at > self._posted_by_others()
-        ):
-            return False
+        if not is_corrected:
+            since = max(self._posted_by_others(), self.api.clock.monotonic() - _NEWEST_FOR)
+            if listing.at <= since or not self.api.dialect.can.whole_lists:
+                return False
         unknown, held = self._arrays_of(listing)
         return full not in held and not any(may_hold(array, full) for array in unknown)
 
