@@ -114,7 +114,7 @@ def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(tem
     code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {child!r}])\n"
     pid_file = str(tmp_path / "pid")
     code += f"{SUBMIT}\nopen({pid_file!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
-    words = [*CLI, "--", sys.executable, "-W", "ignore", "-c", code, "job=sleep 60"]
+    words = [*CLI, "--api", "v1", "--", sys.executable, "-W", "ignore", "-c", code, "job=sleep 60"]
     env = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL) as process:
         pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))

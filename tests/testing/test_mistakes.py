@@ -29,7 +29,7 @@ def test_clock(pai):
 def test_any_text_can_be_written(pai):
     text = "a\0b '\n%s $HOME `id` \\ -n\n"
     pai.when("*").exits(3, stderr=text)
-    with pytest.raises(PaiJobFailed, match="exit code 3"):
+    with pytest.raises(PaiJobFailed, match="exit code 255"):
         Train().run()
 """)
     assert code == 0, out
