@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.settings import DEFAULT_API, DEFAULT_PASSWORD, PASSWORD_VARIABLE
+from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,15 +46,13 @@ def open_pai_section(
     }
 
 
-def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str | None) -> str:
+def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str | None, api: str) -> str:
     """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
     is_known = password in (None, DEFAULT_PASSWORD)
     shown = DEFAULT_PASSWORD if is_known else f"(the one in {PASSWORD_VARIABLE})"
-    section = open_pai_section(address, hdfs, user, shown, DEFAULT_API)
-    defaults = ("hdfs_user", "api_version")  # the user name, and what the replies say
-    return "\n".join(
-        ["[OpenPai]", *(f"{key} = {value}" for key, value in section.items() if key not in defaults)]
-    )
+    section = open_pai_section(address, hdfs, user, shown, api)
+    del section["hdfs_user"]  # the default is the user name
+    return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
 
 def earlier_config() -> Path | None:

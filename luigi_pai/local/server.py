@@ -136,7 +136,9 @@ class LocalServer:
         )
         self._launcher = Launcher(services, self._log)
         limits = parse_limits(settings.rate_limits)
-        self.config_lines = shown_section(self.address, self.hdfs, settings.user, settings.password)
+        self.config_lines = shown_section(
+            self.address, self.hdfs, settings.user, settings.password, settings.api
+        )
         api = Api(
             store=self._store,
             users=users,

@@ -38,14 +38,7 @@ def test_the_page_runs_as_it_says(name, server, tmp_path):
     """Its pipelines, its commands, and what they print."""
     server.empty()
     config = configparser.RawConfigParser()
-    config["OpenPai"] = {
-        "pai_url": server.url,
-        "username": server.username,
-        "password": server.password,
-        "fs_uri": server.fs_uri,
-        "webhdfs_url": server.webhdfs_url,
-        "portal_url": server.url,
-    }
+    config["OpenPai"] = server.luigi_section
     with (tmp_path / "server.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
     page = ROOT / "docs" / name

@@ -177,21 +177,25 @@ def fill(request, local_pai_v1):
 
 
 @pytest.fixture
-def door(local_pai_v1, tmp_path, monkeypatch, fill):
-    """A folder; ``configure`` writes its luigi.cfg: None for none, a text, or the keys that differ."""
+def door(local_pai_v1, local_pai_v2, tmp_path, monkeypatch, fill):
+    """A folder; ``configure`` writes its luigi.cfg: None for none, a text, or the keys that differ.
+
+    The server is the 1.8 for ``api_version: v2``, otherwise the 0.7.1.
+    """
     door = FrontDoor(tmp_path, monkeypatch)
-    right = {
-        "pai_url": local_pai_v1.url,
-        "username": local_pai_v1.username,
-        "password": PASSWORD,
-        "fs_uri": local_pai_v1.fs_uri,
-        "webhdfs_url": local_pai_v1.webhdfs_url,
-        "poll_min": "0.05",
-        "poll_max": "0.2",
-    }
 
     def configure(given):
         if isinstance(given, dict):
+            server = local_pai_v2 if given.get("api_version") == "v2" else local_pai_v1
+            right = {
+                "pai_url": server.url,
+                "username": server.username,
+                "password": PASSWORD,
+                "fs_uri": server.fs_uri,
+                "webhdfs_url": server.webhdfs_url,
+                "poll_min": "0.05",
+                "poll_max": "0.2",
+            }
             keys = {key: value for key, value in {**right, **given}.items() if value is not None}
             given = "[OpenPai]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
         if given is not None:
