@@ -12,6 +12,8 @@ from pipeline import Report, Train
 
 from luigi_pai import PaiJobFailed, PaiJobForgotten
 
+pytestmark = pytest.mark.pai("v1")  # this pipeline's cluster is an OpenPAI 0.7.1
+
 
 def build(task):
     return luigi.build([task], local_scheduler=True, no_lock=True)
