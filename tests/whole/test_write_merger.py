@@ -81,7 +81,7 @@ def test_a_command_that_gives_up_says_how_often_it_tried_and_what_may_be_there(o
     settings(poll_patience=40)
     (tmp_path / "train.yaml").write_text(PROTOCOL)
     result = run_command("submit", str(tmp_path / "train.yaml"))
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     text = " ".join(result.stderr.split())
     tries = outage.count_answers(500, "POST")
     assert "500 ECONNRESET: read ECONNRESET; tried" in text
