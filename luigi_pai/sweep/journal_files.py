@@ -39,7 +39,7 @@ class LocalFile:
         try:
             with Path(self.path).open("rb") as file:
                 file.seek(self._offset)
-                data = file.read(_LARGEST)
+                data = file.read()
         except FileNotFoundError:
             return b""
         whole = data[: data.rfind(b"\n") + 1]  # the rest is being written, or never will be
