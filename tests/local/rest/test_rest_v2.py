@@ -346,7 +346,7 @@ def test_a_name_is_taken_once_whatever_happens_at_once(v2):
     assert codes == [202, 409, 409, 409, 409, 409]
 
 
-# which APIs there are
+# the other API
 
 
 @pytest.mark.slow
