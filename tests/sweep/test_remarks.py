@@ -1,15 +1,13 @@
-"""What a sweep says once: that results lack something, and why its jobs wait."""
+"""What a sweep says once: that results lack something; and why a point has failed."""
 
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import PaiSweepFailed, grid
-from luigi_pai.api.waiting import WaitingReasons
 
 
 @pytest.fixture(autouse=True)
@@ -81,31 +79,18 @@ def test_a_column_of_best_that_no_point_has(pai, hdfs, caplog):
     assert caplog.text.count(told) == 1
 
 
-def test_why_a_sweep_waits_is_said_once(pai, caplog, monkeypatch):
-    """As long as no job runs; a job that waits for a second is not asked about."""
-    monkeypatch.setattr(WaitingReasons, "now", lambda _, status: f"{status.name} can never run")
-    pai.plan = {"waits_for": 150}
-    type("Few", (Study,), {"batches": (16,)})().run()
-    assert re.findall("Few: job (.*) waits: (.*)", caplog.text) == [
-        ("train-0.1-16", "train-0.1-16 can never run")
-    ]
-    caplog.clear()
-    pai.plan = {"waits_for": 0.5}
-    type("Soon", (Study,), {"batches": (32,)})().run()
-    assert "waits:" not in caplog.text
-
-
 END = "[main]: FailedTaskCount 1 has reached MinFailedTaskCount 1."
 DIAGNOSTICS = {
     f"{END}\n  the last lines of its log:\n  IndexError: 7": "IndexError: 7",
-    f'{END}\n[TaskStatus]:\n{{\n  "taskIndex": 0\n}}': END,
+    f'{END}\n[TaskStatus]:\n{{\n  "taskIndex": 0\n}}': "exit code 3 (NON_TRANSIENT)",
 }
 
 
 @pytest.mark.parametrize("text", DIAGNOSTICS)
-def test_a_point_that_has_failed_on_v1_says_why(pai, text):
+def test_a_point_that_has_failed_on_v1_says_why(pai, settings, text):
     """In a line: the last one of what the server says, if it is of the program."""
+    settings(api_version="v1")
     pai.plan = end_of(failing=["0.1-16"], diagnostics=text)
     type("One", (Study,), {"rates": (0.1,), "batches": (16,), "tolerance": 1})().run()
     (row,) = Study().output().rows()
-    assert row["error"].endswith(f": {DIAGNOSTICS[text]}")
+    assert row["error"].endswith(DIAGNOSTICS[text])
