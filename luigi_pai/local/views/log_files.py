@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["LogFile", "LogPage", "log_locations"]
 
 _CHUNK = 256 * 1024
-_UNIT = "bytes="
-_TAIL = f"{_UNIT}-16384"
-_RANGE = re.compile(r" *(?:([0-9]{1,18}) *- *([0-9]{1,18})?|-([0-9]{1,18})) *")
+_TAIL = "bytes=-16384"
+_RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")
 _LOCATION_SECONDS = 24 * 3600
 _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
 
@@ -137,22 +136,21 @@ class LogFile(_Log):
         paths = _paths(self.files(container_id), name)
         self.begin()
         self.set_header("Accept-Ranges", "bytes")
-        asked = self.request.headers.get("Range", "")
+        # nothing here names one state of a log, so one that is meant in If-Range is not this one
+        asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
         if self.get_query_argument("tail-mode", "") == "true":
             asked = _TAIL
         with ExitStack() as opened:
             files = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
             lengths = [_length(file) for file in files]
             whole = sum(lengths)
-            try:
-                # nothing here names one state of a log, so one that is meant in If-Range is not this one
-                part = None if "If-Range" in self.request.headers else _range(asked, whole)
-            except _NotSatisfiableError:
+            part = _range(asked, whole)
+            if part is not None and not part and whole:
                 self.set_status(416)
                 self.set_header("Content-Range", f"bytes */{whole}")
                 self.finish("416 Requested Range Not Satisfiable\n")
                 return
-            if part is not None:
+            if part:
                 self.set_status(206)
                 self.set_header("Content-Range", f"bytes {part.start}-{part.stop - 1}/{whole}")
             await self._send_all(files, lengths, part or range(whole))
@@ -166,35 +164,15 @@ class LogFile(_Log):
             before += length
 
 
-class _NotSatisfiableError(Exception):
-    """No part of a log is in the requested ranges."""
-
-
 def _range(asked: str, length: int) -> range | None:
-    """Return the bytes of a Range header, as nginx reads it; None for all of them.
-
-    Several ranges are answered with all, which a server may do.
-
-    Raises:
-        _NotSatisfiableError: it is beyond the end, or is no range.
-    """
-    if len(asked) <= len(_UNIT) or asked[: len(_UNIT)].lower() != _UNIT:
+    """Return the bytes of a Range header, none of them beyond the end; None for no range, and for several."""
+    ends = _RANGE.fullmatch(asked)
+    if ends is None:
         return None
-    found = []
-    for spec in asked[len(_UNIT) :].split(","):
-        ends = _RANGE.fullmatch(spec)
-        if ends is None:
-            raise _NotSatisfiableError
-        first, last, count = (None if text is None else int(text) for text in ends.groups())
-        start = max(0, length - (count or 0)) if first is None else first
-        stop = length if last is None else min(length, last + 1)
-        if start < stop:
-            found.append(range(start, stop))
-        elif start == 0:
-            return None  # of an empty log
-    if not found:
-        raise _NotSatisfiableError
-    return found[0] if len(found) == 1 else None
+    first, last, count = (None if text is None else int(text) for text in ends.groups())
+    if first is None:
+        return range(max(0, length - (count or 0)), length)
+    return range(first, length if last is None else min(length, last + 1))
 
 
 def _length(file: BinaryIO) -> int:

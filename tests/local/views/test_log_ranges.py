@@ -31,8 +31,6 @@ def ask(uri, asked=None, **headers):
         ("bytes=-99", "0123456789", "0-9"),
         ("bytes=0-0", "0", "0-0"),
         ("bytes=8-99", "89", "8-9"),
-        ("Bytes= 2 - 4 ", "234", "2-4"),
-        ("bytes=2-4,50-60", "234", "2-4"),
     ],
 )
 def test_one_range_is_sent_with_its_place(log, asked, text, where):
@@ -43,7 +41,9 @@ def test_one_range_is_sent_with_its_place(log, asked, text, where):
     assert reply.headers["Content-Length"] == str(len(text))
 
 
-@pytest.mark.parametrize("asked", [None, "lines=1-2", "bytes=", "bytes=0-1,3-4", "2-4"])
+@pytest.mark.parametrize(
+    "asked", [None, "lines=1-2", "bytes=", "bytes=0-1,3-4", "2-4", "bytes=x", f"bytes={10**20}-"]
+)
 def test_what_is_no_range_and_several_of_them_are_answered_with_all(log, asked):
     """200, and that ranges are known."""
     reply = ask(log["stdout"], asked)
@@ -54,7 +54,7 @@ def test_what_is_no_range_and_several_of_them_are_answered_with_all(log, asked):
 
 @pytest.mark.parametrize(
     "asked",
-    ["bytes=10-", "bytes=10-20", "bytes=5-3", "bytes=-0", "bytes=x", "bytes=0-1,", f"bytes={10**20}-"],
+    ["bytes=10-", "bytes=10-20", "bytes=5-3", "bytes=-0"],
 )
 def test_a_range_that_is_not_there_is_refused(log, asked):
     """416, with the length that there is."""
