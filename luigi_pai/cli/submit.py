@@ -132,6 +132,14 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     name = asked_for(cluster, text).job
     document = cluster.config(name)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        give_up(
+            "submit",
+            f"job {name}: the server shows a number that is too large: submit its file instead",
+            EXIT_FAILED,
+        )
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"

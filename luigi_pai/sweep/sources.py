@@ -274,7 +274,8 @@ class SearchedPoints(Source):
         """Make a point of the journal from its parameters, if its class can be found."""
         recipe = self._journal.of(name).asked or {}
         try:
-            kind = luigi.task_register.Register.get_task_cls(recipe["family"])
+            kinds = {point.task.task_family: type(point.task) for point in self.points}
+            kind = kinds.get(recipe["family"]) or luigi.task_register.Register.get_task_cls(recipe["family"])
             task = kind.from_str_params(recipe["parameters"])
             if not isinstance(task, JobTask) or _name_of(task) != name:
                 raise ValueError("its parameters make another task now")  # noqa: TRY301

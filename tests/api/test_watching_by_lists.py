@@ -76,9 +76,9 @@ def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     known = known_cluster()
     start = known.book.of("j0")
     watcher = Watcher(known.book)
-    known.clock.advance(600)
     for name in names:
         watcher.add(replace(start, name=name))
+    follow(watcher, 600)
     before = faulty.lists
     follow(watcher, 300)
     assert 10 <= faulty.lists - before <= 15

@@ -51,3 +51,8 @@ def test_of_a_key_given_twice_the_last_counts():
 def test_what_python_reads_and_json_does_not_have(text):
     with pytest.raises(SpecError, match=f"JSON does not have {text[1:-1]}; put a text into quotes"):
         read_json(text, "x.json")
+
+
+def test_a_number_that_would_be_read_as_an_infinity():
+    with pytest.raises(SpecError, match="has a number that is too large: -1e400"):
+        read_json('{"a": -1e400}', "x.json")

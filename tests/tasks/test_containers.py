@@ -146,11 +146,12 @@ def test_without_a_code_folder_there_is_no_place_for_it():
         NoCode(name=unique(), command="true").run()
 
 
-def test_a_protocol_writes_it_first(cluster):
+def test_a_protocol_writes_it_first(local_pai_v2, as_settings):
     """It is found from any folder, and by the name that the task has, not ``user~name``."""
+    as_settings(local_pai_v2)
     task = Protocol(name=unique(), command=TELL.replace("t.checkpoint_dir", "t.job, t.user"))
     task.run()
-    client = ProtocolClient(cluster)
+    client = ProtocolClient(local_pai_v2)
     assert client.log(client.job(f"admin~{task.name}"), "main") == f"{task.name} 1 {task.name} admin\n"
 
 

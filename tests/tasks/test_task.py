@@ -240,7 +240,9 @@ def test_failure_names_job_state_exit_code_diagnostics_and_page(pai):
         Train().run()
     page = f"{pai.url}/view.html?jobName=train"
     assert str(caught.value).splitlines() == [
-        "job 'train' ended as FAILED with exit code 7 (NON_TRANSIENT): [ExitStatus]: boom",
+        "job 'train' ended as FAILED with exit code 7 (NON_TRANSIENT)",
+        "  the cluster's report:",
+        "    [ExitStatus]: boom",
         f"  job page: {page}",
         "  output of main[0]: http://nm:8042/logs/train/main/0",
         "  output of main[1]: http://nm:8042/logs/train/main/1",

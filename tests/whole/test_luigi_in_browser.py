@@ -101,7 +101,7 @@ def test_a_running_task_shows_its_job_and_can_be_stopped(task, luigid, chromium,
     chromium.wait(f"{response}.includes('{task.job} is being stopped')")
 
     assert task.wait(60) == 0  # Luigi's own exit code, without [retcode]
-    assert here.status(task.job).raw_state == "STOPPED"
+    assert here.job(task.job).status().raw_state == "STOPPED"
     chromium.open(page)
     chromium.wait(f"document.querySelector('{ROW}').innerText.includes('FAILED')")
     left = {button for button in (LINK, ".statusMessage", ".schedulerMessage") if chromium.run(there(button))}

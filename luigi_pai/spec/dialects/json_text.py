@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -26,21 +27,28 @@ def read_json(text: str, source: str) -> Any:
         SpecError: it is not JSON; it has one problem, with the line.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         problem = _explained(text, error)
     except (RecursionError, ValueError) as error:  # what else Python's reader gives up on
-        what = str(error) if isinstance(error, _NoConstantError) else None
+        what = str(error) if isinstance(error, _NoNumberError) else None
         problem = Problem("", what or "is nested too deep, or has a number that is too long")
     raise SpecError(source, [problem])
 
 
-class _NoConstantError(ValueError):
-    """NaN or an infinity, which Python reads and JSON does not have."""
+class _NoNumberError(ValueError):
+    """NaN or an infinity, which JSON does not have, or a number that is read as one."""
 
 
 def _refuse_constant(name: str) -> Any:
-    raise _NoConstantError(f"is not JSON: JSON does not have {name}; put a text into quotes")
+    raise _NoNumberError(f"is not JSON: JSON does not have {name}; put a text into quotes")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _NoNumberError(f"has a number that is too large: {text}")
+    return number
 
 
 def _explained(text: str, error: json.JSONDecodeError) -> Problem:

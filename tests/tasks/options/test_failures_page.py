@@ -134,8 +134,8 @@ def test_the_first_example_runs(request, as_settings, caplog, server):
         assert (task.output() / f"_logs/{submission}/worker-1.stdout").exists()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_the_commands_print_what_is_shown():
+def test_the_commands_print_what_is_shown(local_pai_v2, as_settings):
+    as_settings(local_pai_v2)
     block = re.search(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     runs = re.findall(r"^\$ luigi-pai (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
     assert len(runs) == 2

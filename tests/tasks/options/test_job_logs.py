@@ -167,7 +167,7 @@ def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
     settings(pai_url="http://pai", username="admin", password="secret", api_version="v1")
     tasks = [{"taskIndex": index, "containerLog": f"http://node/c{index}/"} for index in range(5)]
     job = {"name": "wide", "username": "admin", "createdTime": 1}
-    for state in [*["RUNNING"] * 12, "SUCCEEDED"]:
+    for state in [*["RUNNING"] * 24, "SUCCEEDED"]:
         reply = {"jobStatus": job | {"state": state}, "taskRoles": {"main": {"taskStatuses": tasks}}}
         responses.get("http://pai/api/v1/jobs/wide", json=reply)
     asked = []

@@ -46,12 +46,15 @@ class RemoteFault(Exception):
 
 @contextlib.contextmanager
 def disk_faults(path: str) -> Iterator[None]:
-    """Raise a RemoteFault about a path on HDFS in place of any OSError."""
+    """Raise a RemoteFault about a path on HDFS in place of any OSError.
+
+    Luigi's own webhdfs client and the hdfs library know a missing file by HDFS's words.
+    """
     try:
         yield
     except OSError as error:
         number = error.errno or errno.EIO
-        text = f"File {path} does not exist." if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
+        text = f"File does not exist: {path}" if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
         raise RemoteFault(_OF_DISK.get(number, "IOException"), text) from error
 
 
@@ -81,7 +84,7 @@ class Places:
         except RemoteFault as fault:
             if fault.exception != "PathComponentTooLongException":
                 raise
-            raise RemoteFault("FileNotFoundException", f"File {path} does not exist.") from fault
+            raise RemoteFault("FileNotFoundException", f"File does not exist: {path}") from fault
         with disk_faults(path):
             place.stat()
         return place
