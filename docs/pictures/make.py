@@ -112,7 +112,7 @@ def jobs(browser: Browser, _folder: Path) -> None:
 def demo(browser: Browser, folder: Path) -> None:
     """Run the demo on a terminal as ``make demo`` does, and take its lines and its report."""
     programs = Path(sys.executable).parent
-    local = [programs / "luigi-pai", "local", "--data", folder / "pai", "--"]
+    local = [programs / "luigi-pai", "local", "--api", "v1", "--data", folder / "pai", "--"]
     luigi = [programs / "luigi", "--module", "digits", "Digits", "--folder", folder / "report"]
     code, shown = on_terminal(
         [*local, *luigi, "--workers", "3", "--local-scheduler"],

@@ -180,11 +180,12 @@ def where_to_go(task: Digits, what_happened: str) -> None:
         look = (
             f".venv/bin/luigi-pai local --api v1 --data {data} --hdfs {pai.webhdfs_url} --user {pai.username}"
         )
+    more = f"{make} MODELS=nearest,network,svm,forest"
     lines = {
         make: "again: it submits nothing",
-        f"{make} MODELS=nearest,network,svm,forest": "one more model: one more job",
-        look: "look at the jobs, in a browser",
+        more: "one more model: one more job",
+        look: "the jobs, in a browser",
     }
-    width = max(map(len, lines))
+    width = len(more)
     for command, what in lines.items():
         print(f"  {command:{width}}  {what}", flush=True)

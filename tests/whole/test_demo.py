@@ -41,7 +41,7 @@ def demo(tmp_path_factory):
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
     run.folder = folder

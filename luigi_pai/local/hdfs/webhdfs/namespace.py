@@ -133,7 +133,7 @@ class Tree:
 
     def children(self, path: str) -> list[dict[str, Any]]:
         """Return the ``FileStatus`` of each entry of a folder, or of a file itself."""
-        place = self._places.existing(path)
+        place = self._places.existing(path, "File {} does not exist.")
         if not place.is_dir():
             return [self._status(place, "")]
         found = []

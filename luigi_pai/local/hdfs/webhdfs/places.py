@@ -26,6 +26,7 @@ _FAULTS = {
     "RemoteException": ("org.apache.hadoop.ipc.", 403),
     "UnsupportedOperationException": ("java.lang.", 400),
 }
+_MISSING = "File does not exist: {}"
 _OF_DISK = {
     errno.ENOENT: "FileNotFoundException",
     errno.ENAMETOOLONG: "PathComponentTooLongException",
@@ -45,7 +46,7 @@ class RemoteFault(Exception):
 
 
 @contextlib.contextmanager
-def disk_faults(path: str) -> Iterator[None]:
+def disk_faults(path: str, missing: str = _MISSING) -> Iterator[None]:
     """Raise a RemoteFault about a path on HDFS in place of any OSError.
 
     Luigi's own webhdfs client and the hdfs library know a missing file by HDFS's words.
@@ -54,7 +55,7 @@ def disk_faults(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         number = error.errno or errno.EIO
-        text = f"File does not exist: {path}" if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
+        text = missing.format(path) if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
         raise RemoteFault(_OF_DISK.get(number, "IOException"), text) from error
 
 
@@ -77,15 +78,15 @@ class Places:
             place.lstat()  # a name that is too long, a file in place of a folder
         return place
 
-    def existing(self, path: str) -> Path:
+    def existing(self, path: str, missing: str = _MISSING) -> Path:
         """Return the place of a path that exists, links followed."""
         try:
             place = self._inside(self.place(path), path)
         except RemoteFault as fault:
             if fault.exception != "PathComponentTooLongException":
                 raise
-            raise RemoteFault("FileNotFoundException", f"File does not exist: {path}") from fault
-        with disk_faults(path):
+            raise RemoteFault("FileNotFoundException", missing.format(path)) from fault
+        with disk_faults(path, missing):
             place.stat()
         return place
 
