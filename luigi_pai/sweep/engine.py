@@ -318,7 +318,7 @@ class Engine:
             self._packs.append(Pack(members, due=due, awaited=array))
 
     def _pack(self, least: int) -> None:
-        """Make packs of the points that wait, as long as there are so many."""
+        """Make packs of the waiting points, while there are at least ``least`` of them."""
         size = self._limits.points_per_job
         while self._waiting and len(self._waiting) >= least:
             self._packs.append(Pack(self._waiting[:size], ""))

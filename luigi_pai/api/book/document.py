@@ -26,13 +26,8 @@ __all__ = ["SharedDocument"]
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
 _DEADLOCK_WAIT = 0.002  # seconds
-_LOCKS = {
-    "document": 0,
-    "login": 1,
-    "dialect": 2,
-    "list": 3,
-    "virtual clusters": 4,
-}  # the byte of the file that is locked for each
+# the byte of the file that is locked for each
+_LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters": 4}
 
 
 class SharedDocument:
