@@ -119,7 +119,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
         refuse(path, error.problems)
     except OSError as error:
         give_up("submit", f"{file} cannot be read: {error.strerror}", EXIT_USAGE)
-    if problems := refused(job.problems(), lenient=True):
+    if problems := refused(job.problems(), lenient=True) or refused(job.warnings, lenient=False):
         refuse(path, problems)
     document: dict[str, Any] = job.document
     return document, str(path)

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.dialects.json_text import json_lines, read_json
-from luigi_pai.spec.dialects.yaml_differences import read_for_any
 from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.releases import reader_of, release_number, release_title
 from luigi_pai.spec.validate import validate_job
-from luigi_pai.spec.validate_protocol import validate_for_any, validate_protocol
+from luigi_pai.spec.validate_protocol import validate_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from luigi_pai.spec.dialects.yaml_text import Document
 
 __all__ = ["JobFile", "read_job_file"]
 
@@ -41,7 +38,6 @@ class JobFile:
         lines: path of each value -> its line in the file.
         warnings: scalars that a server reads in a surprising way, or that servers read differently; some
             are stricter than a warning (v2 only).
-        reading: the YAML document (v2 only).
     """
 
     path: Path
@@ -50,7 +46,6 @@ class JobFile:
     text: str = field(repr=False)
     lines: Mapping[tuple[str | int, ...], int] = field(repr=False, default_factory=dict)
     warnings: tuple[Problem, ...] = field(repr=False, default=())
-    reading: Document | None = field(repr=False, default=None)
 
     def problems(self, release: str | None = None) -> list[Problem]:
         """Return every problem of the job.
@@ -68,23 +63,21 @@ class JobFile:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
         if self.api_version == "v2":
-            return self._problems_on(release) if release is not None else self._problems_on_any()
+            return self._problems_of_protocol(release)
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
             return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]
         return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
 
-    def _problems_on(self, release: str) -> list[Problem]:
+    def _problems_of_protocol(self, release: str | None) -> list[Problem]:
+        if release is None:
+            return [*self.warnings, *validate_protocol(self.document, lines=self.lines, text=self.text)]
         try:
             read = read_yaml(self.text, lenient=True, reader=reader_of(release_number(release)))
         except SpecError as error:
             return list(error.problems)
         found = validate_protocol(read.value, lines=read.lines, text=self.text, release=release)
         return [*read.warnings, *read.problems, *found]
-
-    def _problems_on_any(self) -> list[Problem]:
-        found = validate_for_any(self.document, lines=self.lines, text=self.text, reading=self.reading)
-        return [*self.warnings, *found]
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
@@ -115,12 +108,11 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
                 return JobFile(path, "v1", document, text, json_lines(text))
-    read = read_for_any(text, str(path), lenient=True)
+    read = read_yaml(text, str(path), lenient=True)
     value = read.value
-    if isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value):
-        read = read_yaml(text, str(path), lenient=True)  # no server reads it as YAML
-        return JobFile(path, "v1", read.value, text, read.lines, (*read.warnings, *read.problems))
-    return JobFile(path, "v2", value, text, read.lines, (*read.warnings, *read.problems), read)
+    is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
+    warnings = (*read.warnings, *read.problems)
+    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, warnings)
 
 
 def _no_job(text: str) -> str | None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.dialects.source_text import Sourced, without_source
 from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.job import UNSET
 from luigi_pai.spec.paths import path_text
@@ -83,11 +82,9 @@ class Part:
         Raises:
             SpecError: a value cannot be written as JSON.
         """
-        document: dict[str, Any] = without_source(self._document(()))
-        return document
+        return self._document(())
 
     def _document(self, path: Path) -> dict[str, Any]:
-        """Return the document; its scalars keep their own text (``source_text``)."""
         found: dict[str, Any] = {}
         for name, key, _ in _fields(type(self)):
             given = getattr(self, name)
@@ -153,8 +150,6 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
 
 def _written(given: Any, path: Path) -> Any:
     """Return a field's value as JSON has it."""
-    if isinstance(given, Sourced):
-        return given
     if isinstance(given, Part):
         return given._document(path)  # noqa: SLF001  this is its module
     if isinstance(given, dict):
@@ -227,7 +222,7 @@ def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> 
 
 def _is_not(item: Any, wanted: str) -> str:
     kinds = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", type(None): "empty"}
-    kind = type(without_source(item) if isinstance(item, Sourced) else item)
+    kind = type(item)
     return f"this is {kinds.get(kind, f'of type {kind.__name__}')}; it must be {wanted}"
 
 

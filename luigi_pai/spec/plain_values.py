@@ -10,7 +10,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.dialects.source_text import Sourced
 from luigi_pai.spec.hints import METHOD, is_method
 from luigi_pai.spec.paths import path_text
 
@@ -25,8 +24,7 @@ def plain(given: Any, path: Path = ()) -> Any:
 
     Mappings become dicts; lists and tuples lists; dates and times texts (ISO 8601);
     paths texts; a member of an enum its value if it is a text or a number itself,
-    else its name, as Luigi writes it on a command line. A scalar of a YAML document that
-    has its own text (``source_text``) stays what it is.
+    else its name, as Luigi writes it on a command line.
 
     Args:
         given: the value.
@@ -35,7 +33,7 @@ def plain(given: Any, path: Path = ()) -> Any:
     Raises:
         SpecError: it has another type; the error names the type, never the value.
     """
-    if given is None or isinstance(given, bool | Sourced):
+    if given is None or isinstance(given, bool):
         return given
     for kinds, converted in _CONVERSIONS:
         if isinstance(given, kinds):
@@ -65,11 +63,7 @@ def _of_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
     for key in given:
         if not isinstance(key, str):
             raise _refused(path, f"has a key of type {type(key).__name__}; keys are texts")
-    return {_of_key(key): plain(item, (*path, str(key))) for key, item in given.items()}
-
-
-def _of_key(key: str) -> str:
-    return key if isinstance(key, Sourced) else str(key)
+    return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
 
 
 def _of_sequence(given: Sequence[Any], path: Path) -> list[Any]:

@@ -14,9 +14,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.dialects.source_text import same_source
-from luigi_pai.spec.dialects.yaml_differences import read_for_any
-from luigi_pai.spec.dialects.yaml_text import Document, write_yaml
+from luigi_pai.spec.dialects.yaml_text import Document, read_yaml, write_yaml
 from luigi_pai.spec.job import UNSET, Unset
 from luigi_pai.spec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
 from luigi_pai.spec.plain_values import plain
@@ -212,17 +210,18 @@ class JobProtocol(Part):
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
-        """Read a protocol from YAML as OpenPAI does; if OpenPAI refuses it, as LTP 1.1 and later do.
+        """Read a protocol from YAML as OpenPAI does.
 
         Args:
             text: one YAML document.
             source: a file's name, for errors.
 
         Raises:
-            SpecError: it is not YAML, or a value has the wrong shape.
+            SpecError: it is not YAML, a value has the wrong shape, or OpenPAI and LTP read a value
+                otherwise (``012``, ``1:30``).
         """
-        document = read_for_any(text, source)
-        found = part_from(cls, document.sourced, document.lines)
+        document = read_yaml(text, source)
+        found = part_from(cls, document.value, document.lines)
         found._text = document  # noqa: SLF001  its own
         return found
 
@@ -245,28 +244,13 @@ class JobProtocol(Part):
     def to_yaml(self) -> str:
         """Return the protocol as YAML: the text that was read if nothing was changed, else a new one.
 
-        In a new text, scalars that servers read differently (``012``, ``1:30``) keep their text.
-
         Raises:
             SpecError: a value cannot be written as JSON.
         """
-        document = self.sourced()
-        if self._text is not None and _same(document, self._text.sourced):
+        document = self.to_dict()
+        if self._text is not None and _same(document, self._text.value):
             return self._text.text
         return write_yaml(document)
-
-    def sourced(self) -> dict[str, Any]:
-        """Return ``to_dict()`` with scalars that keep their text where servers read them differently.
-
-        Raises:
-            SpecError: a value cannot be written as JSON.
-        """
-        return self._document(())
-
-    @property
-    def reading(self) -> Document | None:
-        """The YAML document that was read, if any."""
-        return self._text
 
     @property
     def lines(self) -> Mapping[Path, int]:
@@ -275,7 +259,7 @@ class JobProtocol(Part):
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Scalars of the text with a surprising value, or with different values on different servers."""
+        """Scalars of the text with a surprising value."""
         return () if self._text is None else self._text.warnings
 
     def renamed(self, name: str) -> JobProtocol:
@@ -312,4 +296,4 @@ def _same(one_document: Any, other: Any) -> bool:
         return len(one_document) == len(other) and all(map(_same, one_document, other))
     if isinstance(one_document, bool) or isinstance(other, bool):
         return one_document is other
-    return bool(one_document == other) and same_source(one_document, other)
+    return bool(one_document == other)

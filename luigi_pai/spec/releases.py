@@ -6,9 +6,8 @@ import re
 
 from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 
-__all__ = ["LATEST_LTP", "is_ltp", "reader_of", "release_number", "release_title"]
+__all__ = ["is_ltp", "reader_of", "release_number", "release_title"]
 
-LATEST_LTP = "ltp-1.5"
 _RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
 _BEGUN_FROM = (1, 8, 1)
 """The OpenPAI that LTP continues: its releases come after that one, and before any further one."""

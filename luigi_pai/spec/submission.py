@@ -42,7 +42,7 @@ def submission_text(protocol: JobProtocol) -> str:
         SpecError: prerequisites require each other in a circle or do not exist; the text is larger than
             servers accept.
     """
-    document = protocol.sourced()
+    document = protocol.to_dict()
     resolved = resolve(document)
     text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -86,6 +86,6 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
 
 
 def _masked_text(protocol: JobProtocol) -> str:
-    resolved = resolve(protocol.sourced())
+    resolved = resolve(protocol.to_dict())
     shown = masked(resolved)
     return submission_text(protocol) if shown == resolved else write_yaml(shown)

@@ -12,10 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
 from luigi_pai.spec.dialects.yaml_text import read_yaml
 from luigi_pai.spec.paths import Path, line_of, path_text
-from luigi_pai.spec.releases import LATEST_LTP, reader_of, release_number
+from luigi_pai.spec.releases import reader_of, release_number
 from luigi_pai.spec.rules.ltp import ltp_findings
 from luigi_pai.spec.rules.plugin_texts import plugin_text_findings
 from luigi_pai.spec.rules.protocol import rule_findings
@@ -32,13 +31,12 @@ from luigi_pai.spec.templates.references import reference_findings
 from luigi_pai.spec.templates.secrets import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from luigi_pai.spec.dialects.yaml_readers import YamlReader
-    from luigi_pai.spec.dialects.yaml_text import Document
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["check_protocol", "refused", "validate_for_any", "validate_protocol"]
+__all__ = ["check_protocol", "refused", "validate_protocol"]
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
@@ -57,9 +55,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         SpecError: it cannot; it lists every problem that is refused or stricter.
     """
     document = protocol.to_dict()
-    found = validate_for_any(
-        document, lines=protocol.lines, text=protocol.to_yaml(), reading=protocol.reading
-    )
+    found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
     problems = refused([*found, *further])
     if problems:
         raise SpecError(str(document.get("name")), problems)
@@ -75,56 +71,6 @@ def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Probl
     """
     counting = (Level.REFUSED,) if lenient else (Level.REFUSED, Level.STRICTER)
     return [problem for problem in problems if problem.level in counting]
-
-
-def validate_for_any(
-    document: Any, *, lines: Mapping[Path, int], text: str, reading: Document | None = None
-) -> list[Problem]:
-    """Return every problem of a job protocol whose server's release is not known.
-
-    Args:
-        document: the protocol, in the types of JSON.
-        lines: path -> line.
-        text: the YAML that will be sent.
-        reading: what the protocol was read from. If readers of servers differ in it, the text is also
-            checked as the other of the two reads it.
-
-    Returns:
-        the problems; a problem on only one of OpenPAI and LTP is a warning.
-    """
-    if reading is not None and reading.reader == JS_YAML_4:  # OpenPAI does not read it
-        return validate_protocol(document, lines=lines, text=text, release=LATEST_LTP)
-    found = validate_protocol(document, lines=lines, text=text)
-    if reading is None or not reading.differences:
-        return found
-    try:
-        other = read_yaml(text, lenient=True, reader=JS_YAML_4)
-    except SpecError:  # of which a warning of the reading tells
-        return found
-    on_ltp = [
-        *other.problems,
-        *validate_protocol(other.value, lines=other.lines, text=text, release=LATEST_LTP),
-    ]
-    if _worst(found) == _worst(on_ltp):
-        return found
-    if _worst(found) < _worst(on_ltp):
-        return [*found, *_only_of(JS_YAML_4, on_ltp, found)]
-    warnings = [problem for problem in found if problem.level is Level.WARNING and problem not in on_ltp]
-    return [*_only_of(JS_YAML_3, found, on_ltp), *warnings, *on_ltp]
-
-
-def _worst(problems: Iterable[Problem]) -> int:
-    ranks = {Level.WARNING: 0, Level.STRICTER: 1, Level.REFUSED: 2}
-    return max((ranks[problem.level] for problem in problems), default=0)
-
-
-def _only_of(servers: YamlReader, found: Sequence[Problem], others: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield, as warnings, the problems that a job has only as some servers read it."""
-    taking = (JS_YAML_3 if servers == JS_YAML_4 else JS_YAML_4).servers
-    for problem in found:
-        if problem.level is not Level.WARNING and problem not in others:
-            message = f"right on {taking} only: to {servers.servers}, {problem.message}"
-            yield Problem(problem.path, message, Level.WARNING, problem.line)
 
 
 def validate_protocol(

@@ -204,10 +204,7 @@ def test_a_release_of_ltp_reads_yaml_as_js_yaml_4(run, tmp_path):
     (tmp_path / "time.yaml").write_text(PROTOCOL.replace(command, "- 1:30\n"))
     assert run("validate", "--release", "ltp-1.5", "time.yaml").stdout == "time.yaml: valid\n"
     assert "90 is not a command" in run("validate", "--release", "1.8.0", "time.yaml", expect=1).stdout
-    first, second, last = run("validate", "time.yaml").stdout.splitlines()
-    assert 'write 90 or "1:30"' in first
-    assert "right on LTP 1.1 and later only: to OpenPAI, 90 is not a command" in second
-    assert last == "time.yaml: valid"
+    assert 'write 90 or "1:30"' in run("validate", "time.yaml", expect=1).stdout
 
 
 def test_ltp_runs_no_v1_job(run):

@@ -92,11 +92,11 @@ def test_a_protocol_of_a_file_goes_through_unharmed(file):
     try:
         job = JobProtocol.from_file(file.path)
     except SpecError:
-        odd = ("item_left_out.yaml", "taken_and_breaks_later.yaml")
+        odd = ("item_left_out.yaml", "taken_and_breaks_later.yaml", "words_and_numbers.yaml")
         assert not file.accepted("v1.8.0") or file.name in odd
         return
     assert job.to_yaml() == file.text
-    document = read_yaml(file.text, reader=job.reading.reader).value
+    document = read_yaml(file.text).value
     assert job.to_dict() == document
     rewritten = JobProtocol.from_dict(job.to_dict()).to_yaml()
     assert rewritten == write_yaml(document)

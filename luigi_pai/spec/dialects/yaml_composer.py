@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from luigi_pai.errors import Level
-from luigi_pai.spec.dialects.source_text import with_source
 from luigi_pai.spec.dialects.yaml_events import yaml_events
 from luigi_pai.spec.dialects.yaml_nodes import Entries, Node
 from luigi_pai.spec.dialects.yaml_problems import MAX_DEPTH, YamlError, too_deep, yaml_problem
-from luigi_pai.spec.dialects.yaml_readers import other_reader
+from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
 from luigi_pai.spec.dialects.yaml_scalars import MERGE, key_text, plain_value, tagged_value
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ _BAD_TAG = (
 )
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _CONTROL_IN_QUOTES = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f]")
+_KEY = "?"  # the last step of a key's path
+_LONGEST_SHOWN = 80
 
 
-def compose(text: str, reader: YamlReader, problems: list[Problem]) -> Node:
+def compose(text: str, reader: YamlReader | None, problems: list[Problem]) -> Node:
     """Return the root of a text's one document; the text without a document is null.
 
     Args:
         text: the document.
-        reader: the rules to read by.
+        reader: the rules to read by; None for those of OpenPAI, with a problem for each scalar that LTP
+            reads otherwise.
         problems: what the server takes and nobody means is added to this list, also before an error.
 
     Raises:
@@ -51,9 +54,10 @@ def compose(text: str, reader: YamlReader, problems: list[Problem]) -> Node:
 
 
 class _Composer:
-    def __init__(self, text: str, reader: YamlReader, problems: list[Problem]) -> None:
+    def __init__(self, text: str, reader: YamlReader | None, problems: list[Problem]) -> None:
         self._text = text
-        self._reader, self._other = reader, other_reader(reader)
+        self._reader = reader or JS_YAML_3
+        self._is_for_any = reader is None
         self._events = yaml_events(text)
         self._problems = problems
         self._anchors: dict[str, Node] = {}
@@ -140,14 +144,33 @@ class _Composer:
             raise node.error(f"'{value}' alone is not a text; put it into quotes", path)
         node.is_merge = value == MERGE
         node.value = plain_value(value, self._reader)
-        if not _same(node.value, plain_value(value, self._other)):
-            node.source = value
+        if self._is_for_any:
+            self._check_difference(node, value, path)
 
     def _tagged(self, node: Node, tag: str, value: str) -> None:
         name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
         node.value = tagged_value(name, value, self._reader)
-        if not _same(node.value, tagged_value(name, value, self._other)):
+        if not _same(tagged_value(name, value, JS_YAML_3), tagged_value(name, value, JS_YAML_4)):
             raise ValueError(tag)  # the tag of a number that the readers take for different ones
+
+    def _check_difference(self, node: Node, source: str, path: Path) -> None:
+        """Add a problem if OpenPAI and LTP take a plain scalar for different values."""
+        mine, other = node.value, plain_value(source, JS_YAML_4)
+        is_key = path[-1:] == (_KEY,)
+        if is_key:
+            mine, other = key_text(mine), key_text(other)
+        if _same(mine, other):
+            return
+        quoted = json.dumps(source)
+        if not is_key and (path[:1] == ("secrets",) or "auth" in path):
+            message = "OpenPAI and LTP 1.1 and later take this for different values; put it into quotes"
+        else:
+            cure = quoted if is_key else f"{other if isinstance(mine, str) else mine} or {quoted}"
+            message = (
+                f"{_short(source)} is {_shown(mine)} on OpenPAI and {_shown(other)} on LTP 1.1 and later; "
+                f"write {cure}"
+            )
+        self._problems.append(node.problem(message, path[:-1] if is_key else path, Level.STRICTER))
 
     def _sequence(self, node: Node, event: Any, path: Path) -> None:
         if event.tag not in (None, "!", f"{_TAG}seq"):
@@ -171,7 +194,7 @@ class _Composer:
                 break
             if index == 0 and not event.flow_style:
                 self._check_first_key(inner, path)
-            self._entry(self._node(inner, value, (*path, "?")), event, entries, merged, path)
+            self._entry(self._node(inner, value, (*path, _KEY)), event, entries, merged, path)
         node.size += sum(item.size for _, item in entries.values())
 
     def _entry(self, key_node: Node, mapping: Any, entries: Entries, merged: set[str], path: Path) -> None:
@@ -212,8 +235,6 @@ class _Composer:
             )
         if message:
             self._problems.append(node.problem(message, path, Level.STRICTER))
-        if node.source is not None and key_text(plain_value(node.source, self._other)) != key:
-            key = with_source(key, node.source)
         return key
 
     def _check_first_key(self, key: Any, path: Path) -> None:
@@ -232,6 +253,16 @@ class _Composer:
 def _place(event: Any) -> tuple[int, int]:
     """Return line and column of an event, from 1."""
     return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+def _shown(value: Any) -> str:
+    return (
+        f"the text {_short(json.dumps(value, ensure_ascii=False))}" if isinstance(value, str) else str(value)
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -8,40 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem
-from luigi_pai.spec.dialects.source_text import Sourced, with_source
 from luigi_pai.spec.dialects.yaml_problems import MAX_DEPTH, YamlError, too_deep, yaml_problem
-from luigi_pai.spec.dialects.yaml_scalars import iso_text, key_text, plain_value
+from luigi_pai.spec.dialects.yaml_scalars import iso_text
 from luigi_pai.spec.paths import path_text
 
 if TYPE_CHECKING:
-    from luigi_pai.spec.dialects.yaml_readers import YamlReader
     from luigi_pai.spec.paths import Path
 
-__all__ = ["Difference", "Entries", "JsonValue", "Node"]
+__all__ = ["Entries", "JsonValue", "Node"]
 
 _MAX_NODES = 100_000
 _MAX_EXACT = 2**53
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A plain scalar of which the two readers make different values.
-
-    Attributes:
-        path: of the value; of a key, that of its value.
-        line: the same, from 1.
-        is_key: whether it is a key.
-        source: its text.
-        value: what the reader of the document makes of it.
-        other_value: what the other reader makes of it.
-    """
-
-    path: Path
-    line: int
-    is_key: bool
-    source: str
-    value: Any
-    other_value: Any
 
 
 @dataclass(eq=False)
@@ -56,7 +33,6 @@ class Node:
         is_merge: it is a plain ``<<``.
         is_empty: nothing is written.
         is_complete: it has been read to its end.
-        source: the text of a scalar that the other reader makes another value of; else None.
     """
 
     value: Any
@@ -66,7 +42,6 @@ class Node:
     is_merge: bool = False
     is_empty: bool = False
     is_complete: bool = True
-    source: str | None = None
 
     def problem(self, message: str, path: Path = (), level: Level = Level.REFUSED) -> Problem:
         """Return a problem that points here."""
@@ -86,30 +61,25 @@ class JsonValue:
 
     Args:
         root: the tree.
-        other: the reader that did not read it.
 
     Raises:
         YamlError: its aliases make it too large or too deep.
 
     Attributes:
-        value: as JSON has it; a scalar that the readers differ in knows its text.
+        value: as JSON has it.
         lines: path -> line, from 1.
         warnings: values that surprise.
         problems: values that the server takes and JSON does not have.
-        differences: scalars that the readers differ in, each place of the text once.
     """
 
-    def __init__(self, root: Node, other: YamlReader) -> None:
+    def __init__(self, root: Node) -> None:
         if root.size > _MAX_NODES:
             message = f"the document has more than {_MAX_NODES:,} parts, copies by aliases ('*') included"
             raise YamlError(yaml_problem(f"{message}; write fewer", root.line))
-        self._other = other
-        self._differences: dict[tuple[int, int | str], Difference] = {}
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
         self.value = self._value(root, (), root.line)
-        self.differences = tuple(self._differences.values())
 
     def _value(self, node: Node, path: Path, line: int) -> Any:
         """Return the value of a node; ``line`` is that of its key."""
@@ -117,21 +87,10 @@ class JsonValue:
             raise too_deep(node.line, node.column)
         self.lines[path] = line
         if isinstance(node.value, dict):
-            for key, (at, _) in node.value.items():
-                if isinstance(key, Sourced):
-                    other = key_text(plain_value(key.source, self._other))
-                    found = Difference((*path, str(key)), at, True, key.source, str(key), other)  # noqa: FBT003
-                    self._differences.setdefault((at, key.source), found)
             return {key: self._value(item, (*path, key), at) for key, (at, item) in node.value.items()}
         if isinstance(node.value, list):
             return [self._value(item, (*path, index), item.line) for index, item in enumerate(node.value)]
-        value = self._scalar(node, path)
-        if node.source is None:
-            return value
-        other = plain_value(node.source, self._other)
-        found = Difference(path, node.line, False, node.source, value, other)  # noqa: FBT003
-        self._differences.setdefault((node.line, node.column), found)
-        return with_source(value, node.source)
+        return self._scalar(node, path)
 
     def _scalar(self, node: Node, path: Path) -> Any:
         value = node.value

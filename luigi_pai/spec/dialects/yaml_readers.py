@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["JS_YAML_3", "JS_YAML_4", "YamlReader", "other_reader"]
+__all__ = ["JS_YAML_3", "JS_YAML_4", "YamlReader"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,11 @@ class YamlReader:
     """The rules of one reader.
 
     Attributes:
-        servers: who reads with it, for messages.
         integer: a whole number; the group that matched names its base.
         real: a number with a fraction or exponent, infinity, not a number.
         loses_proto: the value of a key ``__proto__`` is lost.
     """
 
-    servers: str
     integer: re.Pattern[str]
     real: re.Pattern[str]
     loses_proto: bool
@@ -35,7 +33,6 @@ _EXPONENT = r"(?:[eE][-+]?[0-9]+)?"
 _OTHER_REALS = rf"\.[0-9_]+{_EXPONENT}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 
 JS_YAML_3 = YamlReader(
-    servers="OpenPAI",
     integer=re.compile(
         rf"""([-+]?)(?:{_BINARY_OR_HEX}
           | (?P<octal>0[0-7_]*(?<!_))
@@ -56,7 +53,6 @@ JS_YAML_3 = YamlReader(
 """OpenPAI 0.15 to 1.8, and LTP 1.0."""
 
 JS_YAML_4 = YamlReader(
-    servers="LTP 1.1 and later",
     integer=re.compile(
         rf"""([-+]?)(?:{_BINARY_OR_HEX}
           | 0o(?P<octal>[0-7_]*[0-7])
@@ -68,8 +64,3 @@ JS_YAML_4 = YamlReader(
     loses_proto=False,
 )
 """LTP 1.1 to 1.5."""
-
-
-def other_reader(reader: YamlReader) -> YamlReader:
-    """Return the one of the two that a reader is not."""
-    return JS_YAML_4 if reader == JS_YAML_3 else JS_YAML_3

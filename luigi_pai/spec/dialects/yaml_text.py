@@ -2,7 +2,7 @@
 
 Servers read a job with js-yaml, which is neither YAML 1.1 nor 1.2: ``yes`` is a string, a
 date is a time in UTC, ``017`` is 15 or 17 (``yaml_readers``). What ``write_yaml`` writes
-has one meaning to all readers, but for scalars that keep the user's own text.
+has one meaning to all readers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.dialects.source_text import Sourced, without_source
-from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, YamlReader, other_reader
 from luigi_pai.spec.paths import Path, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.dialects.yaml_nodes import Difference
+    from luigi_pai.spec.dialects.yaml_readers import YamlReader
 
 __all__ = ["Document", "read_yaml", "write_yaml"]
 
@@ -47,9 +45,6 @@ class Document:
         lines: path of each value -> the line of its key, or of its beginning, from 1.
         warnings: scalars that the server reads in a surprising way.
         problems: what the server takes and nobody means; only in a lenient reading.
-        reader: the rules it was read by.
-        sourced: the value, in which the scalars of ``differences`` have their text.
-        differences: the scalars that the other reader takes for other values.
     """
 
     value: Any
@@ -58,13 +53,10 @@ class Document:
     lines: Mapping[Path, int]
     warnings: tuple[Problem, ...] = ()
     problems: tuple[Problem, ...] = ()
-    reader: YamlReader = JS_YAML_3
-    sourced: Any = None
-    differences: tuple[Difference, ...] = ()
 
 
 def read_yaml(
-    text: str, source: str = "", *, lenient: bool = False, reader: YamlReader = JS_YAML_3
+    text: str, source: str = "", *, lenient: bool = False, reader: YamlReader | None = None
 ) -> Document:
     """Read a YAML text as a rest-server does.
 
@@ -73,7 +65,8 @@ def read_yaml(
         source: a file's name, for errors.
         lenient: read on where the server takes what nobody means: such ``problems`` come with the
             document. A number may then be infinite or not a number.
-        reader: the rules of OpenPAI and LTP 1.0, or of LTP 1.1 and later.
+        reader: the rules of OpenPAI and LTP 1.0, or of LTP 1.1 and later. None where the server is not
+            known: those of OpenPAI, and a scalar that LTP reads otherwise is a problem.
 
     Raises:
         SpecError: it is not YAML, the server refuses it, or, unless lenient, nobody means it. It has every
@@ -86,30 +79,19 @@ def read_yaml(
 
     problems: list[Problem] = []
     try:
-        read = JsonValue(compose(text, reader, problems), other_reader(reader))
+        read = JsonValue(compose(text, reader, problems))
     except YamlError as error:
         raise SpecError(source, [*problems, error.problem]) from None
     problems += read.problems
     if problems and not lenient:
         raise SpecError(source, problems)
-    return Document(
-        without_source(read.value) if read.differences else read.value,
-        text,
-        source,
-        read.lines,
-        tuple(read.warnings),
-        tuple(problems),
-        reader,
-        read.value,
-        read.differences,
-    )
+    return Document(read.value, text, source, read.lines, tuple(read.warnings), tuple(problems))
 
 
 def write_yaml(value: Any) -> str:
     """Write a value as YAML that readers of YAML 1.1 and 1.2, js-yaml among them, read alike.
 
-    Keys keep their order. Texts of several lines are blocks where that is exact. A scalar with a text of
-    its own (``source_text``) is written as that text.
+    Keys keep their order. Texts of several lines are blocks where that is exact.
 
     Args:
         value: dict, list, str, int, float, bool or None, as JSON has them.
@@ -124,9 +106,7 @@ def _written(value: Any, path: Path, indent: str) -> Iterator[str]:
     """Yield the lines of a value; the first without its indentation."""
     if len(path) > _DEEPEST:
         raise SpecError("", [Problem(path_text(path[:3]), f"is nested more than {_DEEPEST} levels deep")])
-    if isinstance(value, Sourced):
-        yield value.source
-    elif isinstance(value, dict) and value:
+    if isinstance(value, dict) and value:
         for index, (key, item) in enumerate(value.items()):
             yield from _entry(key, item, path, indent, first=index == 0)
     elif isinstance(value, list) and value:
@@ -148,13 +128,13 @@ def _entry(key: Any, item: Any, path: Path, indent: str, *, first: bool) -> Iter
     if key == "__proto__":
         raise _not_json((*path, key), "servers lose the value of this key; give it another name")
     start = "" if first else indent
-    written = key.source if isinstance(key, Sourced) else _text(key, path)
+    written = _text(key, path)
     if len(written) > _LONGEST_IMPLICIT_KEY:
         yield f"{start}? {written}"
         start, written = indent, ""
     deeper = indent + "  "
     lines = _written(item, (*path, key), deeper)
-    if isinstance(item, dict | list) and item and not isinstance(item, Sourced):
+    if isinstance(item, dict | list) and item:
         yield f"{start}{written}:"
         yield f"{deeper}{next(lines)}"
     else:
