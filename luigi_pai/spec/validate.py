@@ -18,8 +18,9 @@ from luigi_pai.spec.dialects.mustache import SPACES
 from luigi_pai.spec.hints import METHOD, is_method
 from luigi_pai.spec.job import PaiJob, methods_in
 from luigi_pai.spec.names import folded
-from luigi_pai.spec.paths import Path, line_of, path_text
+from luigi_pai.spec.paths import Path, line_of, list_of, mapping_of, path_text
 from luigi_pai.spec.releases import release_number
+from luigi_pai.spec.rules.texts import command_findings, folder_findings, image_findings
 from luigi_pai.spec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
@@ -94,6 +95,7 @@ def validate_job(
         *_too_large(document, schema("job.v1"), ()),
         *_relations(document),
         *_without_effect(document, number),
+        *_texts(document),
     ]
     extras = document.get("extras")
     if isinstance(extras, dict) and "" in extras:
@@ -176,6 +178,19 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
             yield from _same_name((*path, "name"), name, seen)
             seen.setdefault(folded(name), (index, name))
         yield from _role_relations(path, role)
+
+
+def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what is wrong with the texts of a job that servers do not read."""
+    yield from image_findings(("image",), document.get("image"))
+    for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
+        yield from folder_findings((field,), document.get(field), what)
+    variables = document.get("jobEnvs")
+    for index, role in enumerate(list_of(document, "taskRoles")):
+        command = mapping_of(role).get("command")
+        if isinstance(command, str):
+            path: Path = ("taskRoles", index, "command")
+            yield from command_findings([(path, command)], variables if isinstance(variables, dict) else ())
 
 
 def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:

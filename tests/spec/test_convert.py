@@ -29,8 +29,9 @@ def losses(conversion):
 
 def is_right(file):
     """Return whether a server takes a file, and the container starts."""
-    breaks_later = ("default_shared_memory.json", "same_role_twice.json")
-    return (file.accepted("v0.7.1") or file.accepted("v0.14.0")) and file.name not in breaks_later
+    breaks_later = file.name in ("default_shared_memory.json", "same_role_twice.json")
+    breaks_later |= '"image": "<' in file.text  # of an example, to be filled in
+    return (file.accepted("v0.7.1") or file.accepted("v0.14.0")) and not breaks_later
 
 
 @pytest.mark.parametrize("file", parameters("v1", is_right))

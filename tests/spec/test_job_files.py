@@ -103,6 +103,12 @@ def v1_problems_of(file: JobFile, release: str | None, *, lenient: bool) -> list
     return refused(validate_job(json.loads(file.text), release=release), lenient=lenient)
 
 
+def breaks_later(file: JobFile) -> list[tuple[str, str]]:
+    """Return what servers take, and our strict reading does not; an example may have ``<your image>``."""
+    placeholder = [("image", "has a blank, and is no name of a Docker image")]
+    return placeholder if '"image": "<' in file.text else BREAKS_LATER.get(file.name, [])
+
+
 def assert_told(problems: list[Problem], expected: list[tuple[str, str]]) -> None:
     """Assert that the problems are at these places, in this order, with these words in the message."""
     assert [problem.path for problem in problems] == [place for place, _ in expected]
@@ -123,7 +129,7 @@ def test_a_protocol_is_valid_if_and_only_if_the_server_takes_it(file):
     for release in file.verdicts:
         if file.accepted(release):
             assert problems_of(file, release, lenient=True) == []
-            assert_told(problems_of(file, release, lenient=False), BREAKS_LATER.get(file.name, []))
+            assert_told(problems_of(file, release, lenient=False), breaks_later(file))
         else:
             assert problems_of(file, release, lenient=True) != []
 
@@ -214,7 +220,7 @@ def test_a_v1_job_is_valid_if_and_only_if_the_release_takes_it(file, release):
     """The two servers differ in jobEnvs, extras, an obsolete field, and names with '~'."""
     if file.accepted(f"v{release}"):
         assert v1_problems_of(file, release, lenient=True) == []
-        assert_told(v1_problems_of(file, release, lenient=False), BREAKS_LATER.get(file.name, []))
+        assert_told(v1_problems_of(file, release, lenient=False), breaks_later(file))
     else:
         assert v1_problems_of(file, release, lenient=True) != []
 
@@ -227,7 +233,7 @@ def taken_by_some(file: JobFile) -> bool:
 def test_a_v1_job_that_some_release_takes_is_valid_for_any(file):
     """Without a release nothing that a real 0.14.0 or 0.7.1 takes is refused."""
     assert v1_problems_of(file, None, lenient=True) == []
-    assert_told(v1_problems_of(file, None, lenient=False), BREAKS_LATER.get(file.name, []))
+    assert_told(v1_problems_of(file, None, lenient=False), breaks_later(file))
 
 
 # ---------------------------------------------------------------- what the files cover

@@ -10,6 +10,7 @@ from luigi_pai.spec.dialects.mustache import TemplateError
 from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.names import folded
 from luigi_pai.spec.paths import list_of, mapping_of
+from luigi_pai.spec.rules.texts import command_findings, image_findings
 from luigi_pai.spec.schema_problems import Finding
 from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import Views, entrypoint, role_commands
@@ -37,7 +38,7 @@ def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) 
         release: the release that it is for; None for any.
     """
     yield from _same_names(document)
-    yield from _accounts(document)
+    yield from _images(document)
     if release is not None and release < _FREE_FIELDS:
         yield from _before_free_fields(document)
     yield from _secret_values(document)
@@ -66,9 +67,11 @@ def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
             seen.setdefault(key, index)
 
 
-def _accounts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the values under ``auth`` that the server cannot read references in."""
+def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the names of images that are none, and the values under ``auth`` in which the server fails."""
     for index, item in enumerate(list_of(document, "prerequisites")):
+        if mapping_of(item).get("type") == "dockerimage":
+            yield from image_findings(("prerequisites", index, "uri"), mapping_of(item).get("uri"))
         for key, value in mapping_of(item, "auth").items():
             if (
                 key not in ("username", "password", "registryuri")
@@ -165,6 +168,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
                 Level.WARNING,
             )
         yield from _blank(path, role, commands[name], views.of(name))
+        yield from command_findings(commands[name], references=True)
 
 
 def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Finding]:
