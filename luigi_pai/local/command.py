@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE
 from luigi_pai.local.container.environment import without_proxies
-from luigi_pai.local.guard import Guard, Scratch, sweep
 from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
+from luigi_pai.local.scratch import Scratch, sweep
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
 from luigi_pai.local.store.database import now_ms
@@ -60,7 +60,7 @@ async def run_command(
     """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
 
     A temporary data folder, used in place of that of the settings, is removed at the end, unless a job has
-    failed. What earlier runs left is removed, too: `guard.sweep`. ``ready`` is called once, before the
+    failed. What earlier runs left is removed, too: `scratch.sweep`. ``ready`` is called once, before the
     command starts.
 
     Raises:
@@ -68,7 +68,6 @@ async def run_command(
     """
     sweep()
     scratch = Scratch()
-    guard = Guard(scratch.folder)
     keep = False
     try:
         if temporary_data:
@@ -85,7 +84,7 @@ async def run_command(
                 file.write(compose(earlier, section, further_sections()))
             ready(server)
             environment = _environment(server, config)
-            code = await run_in_foreground(command, environment, guard, server.orphans)
+            code = await run_in_foreground(command, environment, server.orphans)
             if temporary_data:
                 server.stop_jobs()  # a server that shows the kept folder must not run them
             jobs, failed = server.jobs_since(begun)
@@ -94,7 +93,6 @@ async def run_command(
             with on_signals(stopping_signals(), lambda _: server.hurry()):
                 await server.close()
     finally:
-        guard.close()
         if keep:
             scratch.keep()
         else:
@@ -102,17 +100,11 @@ async def run_command(
     return CommandEnd(code, jobs, failed, None if temporary_data and not keep else settings.data)
 
 
-async def run_in_foreground(
-    command: Sequence[str], environment: dict[str, str], guard: Guard, orphans: Orphans
-) -> int:
+async def run_in_foreground(command: Sequence[str], environment: dict[str, str], orphans: Orphans) -> int:
     """Run a command in the foreground, passing on the signals that reach this process; reap all orphans.
 
-    If this process is killed, the guard ends the command. Returns the exit code for a shell.
-
-    Raises:
-        ConfigError: the guard did not come up; the command was not started.
+    Returns the exit code for a shell.
     """
-    await guard.wait_until_up()
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []
 
@@ -134,7 +126,6 @@ async def run_in_foreground(
         for number in early:
             _signal(process, number)
         pid = process.pid
-        guard.watch(pid)
         with on_signals([signal.SIGCHLD], lambda _: orphans.reap(pid)):
             code = await process.wait()
     return code if code >= 0 else _SIGNALLED - code

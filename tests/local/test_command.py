@@ -24,7 +24,6 @@ from waiting import wait_for_end, wait_until
 from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 from luigi_pai.local.container.processes import Orphans
-from luigi_pai.local.guard import Guard
 
 CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
@@ -294,7 +293,7 @@ def wait_for_text(path):
 
 
 @pytest.mark.newest
-def test_a_signal_while_the_command_is_being_started_reaches_it(tmp_path, monkeypatch):
+def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
     """It does not end the server, which would leave the command alone."""
     start = asyncio.create_subprocess_exec
 
@@ -305,11 +304,7 @@ def test_a_signal_while_the_command_is_being_started_reaches_it(tmp_path, monkey
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
-    guard = Guard(tmp_path)
-    try:
-        code = in_a_loop(run_in_foreground(["sleep", "30"], dict(os.environ), guard, Orphans()))
-    finally:
-        guard.close()
+    code = in_a_loop(run_in_foreground(["sleep", "30"], dict(os.environ), Orphans()))
     assert code == 128 + signal.SIGUSR1
 
 
@@ -497,11 +492,11 @@ def test_a_data_folder_whose_files_cannot_be_used_is_refused(name, tmp_path):
 @pytest.mark.newest
 def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
     """Tasks find their files and come to an end, and what they left running ends with them."""
-    barrier = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True}}
+    before = {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}
     job = protocol(
         f"sleep 60 & echo $! > {tmp_path}/left",
         name="a",
-        extras={"com.microsoft.pai.runtimeplugin": [barrier]},
+        extras={"com.microsoft.pai.runtimeplugin": [before]},
     )
     code = textwrap.dedent(
         f"""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import requests
-from waiting import wait_until
 
-from luigi_pai.local import LocalPai, guard
+from luigi_pai.local import LocalPai, scratch
 
 CLI = [sys.executable, "-m", "luigi_pai", "local"]
 SUBMIT = textwrap.dedent(
@@ -107,31 +104,11 @@ def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp
     assert folders(temporary) == []
 
 
-@pytest.mark.slow
-def test_a_server_that_is_killed_leaves_neither_command_nor_tasks_nor_folder(temporary, tmp_path):
-    """Its guard ends the command, which would wait for a server that is gone."""
-    child = f"import subprocess; subprocess.Popen(['sleep', '60']).wait() # {tmp_path}"
-    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {child!r}])\n"
-    pid_file = str(tmp_path / "pid")
-    code += f"{SUBMIT}\nopen({pid_file!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
-    words = [*CLI, "--api", "v1", "--", sys.executable, "-W", "ignore", "-c", code, "job=sleep 60"]
-    env = {**os.environ, "TMPDIR": str(temporary)}
-    with subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL) as process:
-        pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
-        (folder,) = folders(temporary)
-        wait_until(lambda: [*folder.glob("data/jobs/*-job/attempt1/main-0/stdout")])
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    wait_until(lambda: not psutil.pid_exists(pid) and not folder.exists())
-    command_lines = [" ".join(found.info["cmdline"] or []) for found in psutil.process_iter(["cmdline"])]
-    assert not [line for line in command_lines if str(folder) in line or f"# {tmp_path}" in line]
-
-
 # folders that an earlier run left
 
 
 KILLED = (
-    "import os; from luigi_pai.local.guard import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
+    "import os; from luigi_pai.local.scratch import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
 )
 
 
@@ -142,7 +119,7 @@ def left(temporary, monkeypatch):
 
     def make(age, *, kept=False):
         if kept:
-            one = guard.Scratch()
+            one = scratch.Scratch()
             one.data.mkdir()
             one.keep()
             folder = one.folder
@@ -159,19 +136,19 @@ def left(temporary, monkeypatch):
 @pytest.mark.slow
 def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
     """One that is in use stays, and one that may be about to be."""
-    used = guard.Scratch()
+    used = scratch.Scratch()
     os.utime(used.folder, (0, 0))
     gone, new = left(3600), left(0)
-    guard.sweep()
+    scratch.sweep()
     assert [folder.exists() for folder in (used.folder, gone, new)] == [True, False, True]
     used.remove()
     assert not used.folder.exists()
 
 
 def test_the_newest_kept_folders_stay(left):
-    made = [left(100 * number, kept=True) for number in range(guard.KEPT_FOLDERS + 2)]
-    guard.sweep()
-    assert [folder.exists() for folder in made] == [True] * guard.KEPT_FOLDERS + [False] * 2
+    made = [left(100 * number, kept=True) for number in range(scratch.KEPT_FOLDERS + 2)]
+    scratch.sweep()
+    assert [folder.exists() for folder in made] == [True] * scratch.KEPT_FOLDERS + [False] * 2
 
 
 @pytest.mark.slow
@@ -182,7 +159,7 @@ def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
     elsewhere.mkdir()
     (temporary / "luigi-pai-local-run-link").symlink_to(elsewhere)
     (temporary / "luigi-pai-local-run-file").touch()
-    guard.sweep()
+    scratch.sweep()
     assert sorted(path.name for path in temporary.iterdir()) == [
         "elsewhere",
         "luigi-pai-local-run-file",

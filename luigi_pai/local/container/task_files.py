@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_CODE_BYTES",
-    "NOT_INITIALISED",
     "ContainerExit",
     "JobFolders",
     "Preparation",
@@ -88,9 +87,8 @@ class ContainerExit:
 
     Attributes:
         code: the exit code that the job sees.
-        info: what the runtime writes down about a failure, in the words of its termination message; of
-            a task whose init container failed the end of that one's log, as ``init``. None if the
-            release has no such runtime.
+        info: what the runtime writes down about a failure, in the words of its termination message. None
+            if the release has no such runtime.
     """
 
     code: int
@@ -99,9 +97,6 @@ class ContainerExit:
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
-
-NOT_INITIALISED = "not-initialised"
-"""The file in a v2 task's folder that marks: the preparation of its plugins failed, no command has run."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -139,15 +134,7 @@ plugins() {
   [ ! -e "$folder/$1" ] || "$BASH" "$folder/$1" >>"$folder/runtime" 2>&1
 }
 
-initialised() {
-  plugins init.sh && return
-  : >"$folder/NOT_INITIALISED"
-  message=$(tail -n 1 "$folder/runtime")
-  echo "luigi-pai local: the task could not be started: ${message#luigi-pai local: }" >&2
-  return 1
-}
-
-if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; } && initialised; then
+if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
   plugins before.sh
   code=$?
   if [ "$code" = 0 ]; then
@@ -161,7 +148,7 @@ if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; } && initialised
 fi
 printf '%s\\n' "$code" >"$folder/exit"
 exit "$code"
-""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES)).replace("NOT_INITIALISED", NOT_INITIALISED)
+""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES))
 
 
 @dataclass(frozen=True)
@@ -205,10 +192,6 @@ class TaskFiles:
             script.write_text(text, "utf-8", "surrogatepass")
         self.stdout.touch()
         self.stderr.write_text(log_lines(warnings), "utf-8")
-
-    def remove(self) -> None:
-        """Remove everything of a task that was not started."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def remove_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""

@@ -39,7 +39,6 @@ class Launcher:
         self._warnings = log.getChild("warnings")
         self._runs: dict[int, AttemptRun] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._next_try: asyncio.TimerHandle | None = None
         self.ports = Ports()
         self.scheduler = services.scheduler
         self.queue = JobQueue(self.scheduler, self._begin, self._report_insufficient)
@@ -130,13 +129,6 @@ class Launcher:
             self.queue.schedule(self._runs)
         except Exception:  # noqa: BLE001 - it may be called at the end of another job, which has no part in it
             self._log.exception("scheduling the waiting jobs failed")
-            if self._next_try is None:
-                loop = asyncio.get_running_loop()
-                self._next_try = loop.call_later(self._services.retry_seconds, self._schedule_again)
-
-    def _schedule_again(self) -> None:
-        self._next_try = None
-        self._schedule()
 
     def _report_insufficient(self, job: Job, insufficient: InsufficientResources) -> None:
         """Record that a job has to wait for resources, and warn of one that can never fit."""

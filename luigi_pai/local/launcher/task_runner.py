@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import sqlite3
 from dataclasses import dataclass
@@ -70,7 +69,6 @@ EXIT_NOT_STARTED = 1
 _SIGNALLED = 128
 _PREPARE = {"v1": v1.prepare, "v2": v2.prepare}
 _EXIT_OF = {"v1": v1.exit_of, "v2": v2.exit_of}
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class TaskLost(Exception):
@@ -117,27 +115,23 @@ class TaskRunner:
         await asyncio.shield(start)
 
     async def _start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
-        """Start the process of a task; one that cannot be started has failed.
-
-        On a full disk it waits for space, or for the end of its attempt.
-        """
+        """Start the process of a task; one that cannot be started has failed."""
         files = self._files(task)
         if task.launched is None:
             task.launched = now_ms()
             self._save(task)
         try:
             preparation = self._prepare(task, tasks, allocated)
-            started = await self._start_process(files, preparation)
+            child, task.pid_started = await asyncio.to_thread(
+                self._services.folders.start, files, preparation
+            )
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
                 files.log_error(f"the task could not be started: {reason}")
-            task.exit_code = EXIT_NOT_STARTED
+            task.exit_code, task.exit_info = EXIT_NOT_STARTED, json.dumps({"init": reason})
             task.completed = now_ms()
         else:
-            if started is None:
-                return
-            child, task.pid_started = started
             self._children[task.container_id] = child
             self._services.orphans.children.add(child.pid)
             task.pid = child.pid
@@ -162,21 +156,6 @@ class TaskRunner:
         script = services.scripts.of(self._job.id)
         prepare = _PREPARE[self._job.release.api]
         return prepare(start) if script is None else prepare_scripted(start, script)
-
-    async def _start_process(
-        self, files: TaskFiles, preparation: Preparation
-    ) -> tuple[subprocess.Popen[bytes], str | None] | None:
-        """Start the process of a task once its files can be written; None if the attempt ends before."""
-        while True:
-            try:
-                return await asyncio.to_thread(self._services.folders.start, files, preparation)
-            except OSError as error:
-                if error.errno not in _DISK_FULL:
-                    raise
-            await asyncio.to_thread(files.remove)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self.must_end.wait(), self._services.retry_seconds)
-                return None
 
     async def ended(self, task: Task) -> None:
         """Wait until a task has ended, end what it left behind, and save its exit code.
@@ -228,7 +207,7 @@ class TaskRunner:
 
     async def clean_up(self, tasks: Iterable[Task]) -> None:
         """End every process that is left of the tasks, and reap it; remove scripts that contain secrets."""
-        self.must_end.set()  # a task that waits for disk space is not started any more
+        self.must_end.set()
         await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(tasks, self._services.stop_grace)
         for child in self._children.values():

@@ -47,7 +47,6 @@ def translate(tmp_path):
         ),
         (1, "eoferror: ran out of input\nunicodedecodeerror", 229, "eoferror: ran out of input"),
         (1, "IndexError: list index out of range", 233, "IndexError: list index out of range"),
-        (10, "SSH barrier reaches max retry count", 255, None),
     ],
 )
 def test_the_first_pattern_that_fits_wins(code, stdout, expected, matched, translate):
@@ -55,13 +54,6 @@ def test_the_first_pattern_that_fits_wins(code, stdout, expected, matched, trans
     found = translate(code, stdout)
     assert found.code == expected
     assert found.info.get("matchedUserLogString") == matched
-
-
-def test_the_barrier_is_known_by_the_runtimes_own_log(translate):
-    """Not by what a command writes."""
-    found = translate(10, runtime="SSH barrier reaches max retry count: w-1 has not come up")
-    assert found.code == 249
-    assert found.info["matchedPlatformLogString"] == "SSH barrier reaches max retry count"
 
 
 @pytest.mark.slow

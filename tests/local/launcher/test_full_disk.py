@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import sqlite3
-import threading
 
 import pytest
 from event_loop import until
 from launcher_bench import NOTHING, FailingCalls, at_once
 from local_client import role
 from protocol_client import task_role
-
-from luigi_pai.local.container.task_files import JobFolders
 
 
 @pytest.mark.slow
@@ -206,33 +202,6 @@ def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(ben
 
 
 @pytest.mark.slow
-def test_a_fault_of_the_queue_delays_jobs_and_loses_none(bench, monkeypatch):
-    """It may be the fault of another job; one further try follows, however many failed."""
-
-    async def scenario(bench):
-        schedule, calls = bench.launcher.queue.schedule, []
-
-        def broken(runs):
-            calls.append(len(calls))
-            if len(calls) <= 2:
-                raise RuntimeError("broken")
-            schedule(runs)
-
-        monkeypatch.setattr(bench.launcher.queue, "schedule", broken)
-        jobs = [bench.v1(name, role(f"{bench.hold}true")) for name in "ab"]
-        await bench.began(*jobs)
-        began_after = len(calls)
-        await asyncio.sleep(3 * bench.services.retry_seconds)
-        tries = len(calls)
-        bench.go.touch()
-        ends = [(await bench.ended(job)).exit_code for job in jobs]
-        await until(lambda: bench.kept() == NOTHING)
-        return began_after, tries, ends
-
-    assert bench(scenario) == (3, 3, [0, 0])
-
-
-@pytest.mark.slow
 def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     """Neither the job that it is about, some of whose tasks begin, nor others."""
 
@@ -249,61 +218,6 @@ def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     ended = bench(scenario, "default:cpu=3,memory=999,gpu=1", kind="loose")
     said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
     assert ended == (0, said, [0, 0], NOTHING)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
-def test_a_task_whose_files_the_disk_does_not_take_begins_when_there_is_room(kind, bench, monkeypatch):
-    """It has not failed: no retry is counted, and none is needed."""
-    full = [OSError(errno.ENOSPC, "No space left on device")] * 2
-    start = JobFolders.start
-
-    def begin(folders, files, preparation):
-        if full:
-            preparation.make_files()
-            (files.work / "stale").touch()
-            raise full.pop()
-        return start(folders, files, preparation)
-
-    monkeypatch.setattr(JobFolders, "start", begin)
-
-    async def scenario(bench):
-        ended = await bench.ended(bench.job(kind, "[ -e stale ] && exit 1; touch stale", tasks=2))
-        await until(lambda: bench.kept() == NOTHING)
-        return ended.exit_code, ended.retries, [task.number for task in bench.tasks(ended)], full
-
-    assert bench(scenario, kind=kind) == (0, 0, [0, 0], [])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["v1", "gang", "loose", "decided"])
-def test_a_task_that_waits_for_room_on_the_disk_is_not_started_after_the_end(how, bench, monkeypatch):
-    """Neither once its job is stopped nor, without gang allocation, once another task has decided it."""
-    start, full = JobFolders.start, threading.Event()
-    waits = "main-1.1" if how == "decided" else "main-1"
-
-    def begin(folders, files, preparation):
-        if files.folder.name == waits:
-            full.set()
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return start(folders, files, preparation)
-
-    monkeypatch.setattr(JobFolders, "start", begin)
-
-    async def scenario(bench):
-        command = f"[ ${{PAI_TASK_INDEX:-0}} = 0 ] || kill -KILL $$; {bench.hold} exit 9"
-        job = bench.job("loose" if how == "decided" else how, command, tasks=2)
-        await until(full.is_set)
-        if how == "decided":
-            bench.go.touch()
-        else:
-            bench.stop(job)
-        ended = await bench.ended(job)
-        await until(lambda: bench.kept() == NOTHING)
-        return ended.exit_code, [task.pid is None for task in bench.tasks(job)], bench.processes(job)
-
-    code = {"v1": 214, "gang": -210, "loose": -210, "decided": 255}[how]
-    assert bench(scenario, kind=how) == (code, [False, True], set())
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """The preparation of a v2 task: the scripts that run before, as and after its command, and its storages.
 
-As OpenPAI's runtime writes them: each plugin is prepared first, all of them
-before any command runs; each has a script of its own before and after; those
-after run in the reverse order, and only if the command succeeded. The release
-is v0.1.11 of the runtime, which OpenPAI 1.8.0 is built on. Here alone secrets
-are filled in, exactly.
+As the runtime of OpenPAI 1.8.0 (v0.1.11) writes them: each plugin is prepared first, all of them before any
+command runs; each has a script of its own before and after; those after run in the reverse order, and only
+if the command succeeded. Secrets are filled in exactly.
 """
 
 from __future__ import annotations
@@ -17,51 +15,38 @@ from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, 
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import ContainerExit, Preparation, log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
-from luigi_pai.local.container.v2.runtime_exit import EXIT_BARRIER, runtime_exit
+from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
 from luigi_pai.runtime import variables
 from luigi_pai.spec.templates.secrets import fill_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from luigi_pai.local.container.task_files import TaskFiles, TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["AFTER", "BEFORE", "COMMAND", "INIT", "exit_of", "prepare", "role_scripts", "task_environment"]
+__all__ = ["AFTER", "BEFORE", "COMMAND", "exit_of", "prepare", "role_scripts", "task_environment"]
 
-INIT, BEFORE, COMMAND, AFTER = "init.sh", "before.sh", "command.sh", "after.sh"
+BEFORE, COMMAND, AFTER = "before.sh", "command.sh", "after.sh"
 
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
-_IGNORED = "echo 'luigi-pai local: this is ignored, as its failurePolicy says' >&2"
 _LEFT_OUT = {
-    "ssh": "there is no sshd; sshbarrier waits until every task is up",
+    "ssh": "there is no sshd, and sshbarrier does not wait",
     "git": "no repository is cloned",
     "tensorboard": "it is not started",
 }
-_BARRIER = """\
-(
-  for task in {tasks}; do
-    [ -e {attempt}/$task/ssh-ready ] || echo "SSH barrier: waiting for $task"
-    until [ -e {attempt}/$task/ssh-ready ]; do
-      if (( SECONDS >= {minutes} * 60 )); then
-        echo "SSH barrier reaches max retry count: $task has not come up" >&2
-        exit {exit_code}
-      fi
-      sleep 0.2
-    done
-  done
-  echo "SSH barrier: every task is up"
-)"""
-_BARRIER_MINUTES = "300"
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return what a v2 task needs before it starts; raises ValueError if a storage cannot be mounted."""
+    """Return what a v2 task needs before it starts.
+
+    Raises:
+        ValueError: a storage cannot be mounted, or 1.8's init container fails: see `role_scripts`.
+    """
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
-    gang = [task.name for task in start.tasks] if start.job.gang else []
-    scripts = role_scripts(start.role, start.secrets, folder, gang)
+    scripts = role_scripts(start.role, start.secrets, folder)
     names = dict.fromkeys(plugin["plugin"] for plugin in start.role["plugins"])
     missing = {
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
@@ -88,62 +73,57 @@ def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> Contai
     return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
 
 
-def role_scripts(
-    role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
-) -> dict[str, str]:
+def role_scripts(role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str) -> dict[str, str]:
     """Return the scripts of a task by file name; they will lie in ``folder``.
-
-    ``tasks`` names the tasks, itself too, that an ssh barrier waits for; none without gang allocation.
 
     A failurePolicy of ``ignore`` covers a plugin's own failures, not those of the runtime, which reads the
     parameters and looks for the plugin.
+
+    Raises:
+        ValueError: where 1.8's init container fails, with the reason.
     """
+    if role["shown"] != server_name(role["shown"]):
+        raise ValueError(
+            f"OpenPAI 1.8 cannot run the role {role['shown']}: "
+            "its runtime finds only names of small letters and digits"
+        )
     files = {COMMAND: f"{_STRICT}{fill_secrets(role['command'], secrets)}"}
-    init = [*_role_fault(role)]
     calls: dict[str, list[str]] = {BEFORE: [], AFTER: []}
     for number, plugin in enumerate(role["plugins"]):
-        name, policy = plugin["plugin"], plugin["failurePolicy"]
-        try:
-            parameters = fill_plugin_secrets(plugin["parameters"], secrets)
-            before: Sequence[str] = ()
-            after: Sequence[str] = ()
-            if name == "cmd":
-                before, after = _cmd(parameters)
-            elif name == "ssh":
-                before = _ssh(parameters, folder, tasks)
-            parts = {BEFORE: _script(before, policy), AFTER: _script(after, policy)}
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
-            failed = _error(f"the plugin {name} cannot use its parameters: {reason}")
-            init.append(f"{failed}; {_IGNORED if policy == 'ignore' else 'exit 1'}")
-            continue
-        init += _plugin_fault(plugin)
-        for kind, text in parts.items():
+        _refuse_unknown(plugin)
+        for kind, text in _plugin_scripts(plugin, secrets).items():
             if text:
                 file = f"{kind.removesuffix('.sh')}-{number}.sh"
                 files[file] = text
                 calls[kind].append(f'"$BASH" {shlex.quote(f"{folder}/{file}")}')
     calls[AFTER].reverse()
-    if init:
-        files[INIT] = "".join(f"{line}\n" for line in init)
     return files | {
         name: _STRICT + "".join(f"{line}\n" for line in lines) for name, lines in calls.items() if lines
     }
 
 
-def _role_fault(role: Mapping[str, Any]) -> Iterator[str]:
-    if role["shown"] != server_name(role["shown"]):
-        sentence = f"OpenPAI 1.8 cannot run the role {role['shown']}: "
-        yield f"{_error(sentence + 'its runtime finds only names of small letters and digits')}; exit 1"
-
-
-def _plugin_fault(plugin: Mapping[str, Any]) -> Iterator[str]:
+def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
+    """Raise ValueError for a plugin that does not exist, or whose parameters cannot be read."""
     name = plugin["plugin"]
     if plugin.get("fault"):
-        sentence = f"the plugin {name} cannot get its parameters: {plugin['fault']}"
-        yield f"{_error(sentence)}; exit 1"
-    elif name not in ("cmd", "teamwise_storage", *_LEFT_OUT):
-        yield f"{_error(f'OpenPAI 1.8 has no runtime plugin {name}')}; exit 1"
+        raise ValueError(f"the plugin {name} cannot get its parameters: {plugin['fault']}")
+    if name not in ("cmd", "teamwise_storage", *_LEFT_OUT):
+        raise ValueError(f"OpenPAI 1.8 has no runtime plugin {name}")
+
+
+def _plugin_scripts(plugin: Mapping[str, Any], secrets: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a plugin runs before and after the command; raises ValueError for its parameters."""
+    name, policy = plugin["plugin"], plugin["failurePolicy"]
+    if name != "cmd":
+        return {}
+    try:
+        before, after = _cmd(fill_plugin_secrets(plugin["parameters"], secrets))
+        return {BEFORE: _script(before, policy), AFTER: _script(after, policy)}
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        if policy == "ignore":
+            return {}
+        reason = error if isinstance(error, ValueError) else "something is missing, or of a wrong shape"
+        raise ValueError(f"the plugin {name} cannot use its parameters: {reason}") from None
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
@@ -166,22 +146,6 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
     return commands["taskStarts"], commands["taskSucceeds"]
 
 
-def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
-    """Return the commands of the plugin ``ssh``: mark the task as up; with a barrier, wait for the others."""
-    wanted = parameters if isinstance(parameters, dict) else {}
-    job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
-    if not (tasks and job_ssh):
-        return []
-    minutes = str(wanted.get("sshbarrierTimeout"))
-    barrier = _BARRIER.format(
-        attempt=shlex.quote(folder.rpartition("/")[0]),
-        tasks=" ".join(tasks),
-        minutes=minutes if minutes.isdecimal() else _BARRIER_MINUTES,
-        exit_code=EXIT_BARRIER,
-    )
-    return [f"touch {shlex.quote(f'{folder}/ssh-ready')}", *([barrier] if waits else [])]
-
-
 def _script(commands: Sequence[str], policy: Any) -> str:
     if not commands:
         return ""
@@ -191,10 +155,6 @@ def _script(commands: Sequence[str], policy: Any) -> str:
         if policy.lower() == "ignore"
         else f"set -o errexit\n{lines}"
     )
-
-
-def _error(sentence: str) -> str:
-    return f"echo {shlex.quote(f'luigi-pai local: {sentence}')} >&2"
 
 
 _NAMESPACE = "default"

@@ -11,20 +11,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.task_files import NOT_INITIALISED, ContainerExit
+from luigi_pai.local.container.task_files import ContainerExit
 from luigi_pai.local.releases.launchers import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["EXIT_BARRIER", "runtime_exit"]
-
-EXIT_BARRIER = 10
-"""What the ssh barrier ends with when it has waited in vain."""
-
-_EXIT_INIT = 1
-"""What an init container ends with that fails over anything but a signal, a port or the image."""
+__all__ = ["runtime_exit"]
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
@@ -34,18 +28,16 @@ _USER_LINES, _RUNTIME_LINES = 15, 10
 
 @dataclass(frozen=True)
 class _Pattern:
-    """One way to recognise a failure: by the exit code, the command's output, the runtime's log.
+    """One way to recognise a failure: by the exit code, and by the command's output.
 
     Attributes:
         user: regular expressions in small letters, one of which the output must
             fit; without one, any output does. ``.*`` is read by `_search`.
-        runtime: words that must be in the runtime's log.
     """
 
     code: int
     exit_code: int | None = None
     user: tuple[str, ...] = ()
-    runtime: str = ""
 
 
 _PATTERNS = (
@@ -102,7 +94,6 @@ _PATTERNS = (
     _Pattern(233, user=(r"indexerror:.*index out of range",)),
     _Pattern(234, user=(r"segmentation fault",)),
     _Pattern(235, user=(r"core dumped",)),
-    _Pattern(249, EXIT_BARRIER, runtime="SSH barrier reaches max retry count"),
 )
 
 
@@ -117,15 +108,12 @@ def runtime_exit(
         runtime_log: the file of what plugins wrote.
         redact: redacts the secrets in a text; called before anything is cut off.
     """
-    if (runtime_log.parent / NOT_INITIALISED).exists():
-        message = redact(_text(_end_of(runtime_log)[-_REDACTED:]))
-        return ContainerExit(_EXIT_INIT, {"init": message[-_SHOWN:]})
     user = b"".join(map(_end_of, user_logs))
     runtime = _end_of(runtime_log)
     small = user.lower()  # of bytes: every letter stays where it is
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     for pattern in _PATTERNS:
-        if pattern.exit_code not in (None, code) or pattern.runtime.encode() not in runtime:
+        if pattern.exit_code not in (None, code):
             continue
         places = [place for place in (_search(text, small) for text in pattern.user) if place]
         if pattern.user and not places:
@@ -134,8 +122,6 @@ def runtime_exit(
         if places:
             begin, end = min(places)
             info["matchedUserLogString"] = redact(_text(user[begin : min(end, begin + _REDACTED)]))[:_SHOWN]
-        if pattern.runtime:
-            info["matchedPlatformLogString"] = pattern.runtime
         break
     info["errorLogs"] = {
         "user": _last_lines(redact(_text(user[-_REDACTED:])), _USER_LINES),
