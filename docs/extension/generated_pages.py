@@ -49,7 +49,9 @@ def _literal(text: str) -> str:
 
 def commands() -> str:
     """Return a section for each command, with its arguments and options."""
-    return "\n".join(_command(name, main.commands[name], "luigi-pai") for name in sorted(main.commands))
+    context = click.Context(main)
+    found = [(name, main.get_command(context, name)) for name in main.list_commands(context)]
+    return "\n".join(_command(name, command, "luigi-pai") for name, command in found if command is not None)
 
 
 def _command(name: str, command: click.Command, parent: str) -> str:

@@ -1,57 +1,64 @@
-"""The command line: ``luigi-pai``."""
+"""The command line: ``luigi-pai``. A command's module is loaded when the command is used."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import cast
 
 import click
 
 from luigi_pai import __version__
-from luigi_pai.cli.doctor import doctor
-from luigi_pai.cli.files import get, ls, put
-from luigi_pai.cli.jobs import config, convert, render, runtime, validate
-from luigi_pai.cli.listing import list_jobs
-from luigi_pai.cli.local import local
-from luigi_pai.cli.logs import logs
-from luigi_pai.cli.plan import plan
-from luigi_pai.cli.run import run
-from luigi_pai.cli.ssh import ssh, ssh_config
-from luigi_pai.cli.status import status
-from luigi_pai.cli.stop import stop
-from luigi_pai.cli.submit import submit
-from luigi_pai.cli.sweep import sweep
 from luigi_pai.console import escape_what_is_not_encodable
 
 __all__ = ["main"]
 
+_COMMANDS = {
+    # name: (module, function, line of the list of commands)
+    "config": ("jobs", "config", "Write the stored job as a file for submit."),
+    "convert": ("jobs", "convert", "Turn a v1 job config into a job protocol."),
+    "doctor": ("doctor", "doctor", "Check configuration, cluster and HDFS."),
+    "get": ("files", "get", "Fetch a file or folder from HDFS."),
+    "list": ("listing", "list_jobs", "List your jobs."),
+    "local": ("local", "local", "Run an OpenPAI on this machine."),
+    "logs": ("logs", "logs", "Show what a job's tasks write."),
+    "ls": ("files", "ls", "List a folder on HDFS."),
+    "plan": ("plan", "plan", "Show what a run of a task would do."),
+    "put": ("files", "put", "Send a file or folder to HDFS."),
+    "render": ("jobs", "render", "Show the job that a task submits."),
+    "run": ("run", "run", "Run a task with a quiet console."),
+    "runtime": ("jobs", "runtime", "Write pai_runtime.py, for images without luigi_pai."),
+    "ssh": ("ssh", "ssh", "Open a shell in a container of a job."),
+    "ssh-config": ("ssh", "ssh_config", "Show the containers of a job for ~/.ssh/config."),
+    "status": ("status", "status", "Show what a job does, why it waits, why it ended."),
+    "stop": ("stop", "stop", "Stop jobs."),
+    "submit": ("submit", "submit", "Submit a job file."),
+    "sweep": ("sweep", "sweep", "Show the table of a sweep."),
+    "validate": ("jobs", "validate", "Find what is wrong with job files."),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """The commands of ``_COMMANDS``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, function, short_help = _COMMANDS[cmd_name]
+        command = cast("click.Command", getattr(import_module(f"luigi_pai.cli.{module}"), function))
+        command.short_help = short_help
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (_, _, short_help) in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="luigi-pai")
 def main() -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
     escape_what_is_not_encodable(sys.stdout)
-
-
-for _command in (
-    config,
-    convert,
-    doctor,
-    get,
-    list_jobs,
-    local,
-    logs,
-    ls,
-    plan,
-    put,
-    render,
-    run,
-    runtime,
-    ssh,
-    ssh_config,
-    status,
-    stop,
-    submit,
-    sweep,
-    validate,
-):
-    main.add_command(_command)

@@ -22,7 +22,7 @@ _INDENT = 6  # of further lines: below the name of the check
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 
-@click.command(short_help="Check configuration, cluster and HDFS.")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
 @on_cluster
 def doctor(*, as_json: bool) -> None:

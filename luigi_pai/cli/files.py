@@ -22,7 +22,7 @@ _jobs = click.option(
 )
 
 
-@click.command(short_help="Send a file or folder to HDFS.")
+@click.command()
 @click.argument("local", type=click.Path(exists=True))
 @click.argument("remote")
 @click.option("--delete", is_flag=True, help="Remove what an earlier put has sent and is gone here.")
@@ -40,7 +40,7 @@ def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
         tell(str(upload(WebHdfs.from_config(), local, remote, delete=delete, jobs=jobs)))
 
 
-@click.command(short_help="Fetch a file or folder from HDFS.")
+@click.command()
 @click.argument("remote")
 @click.argument("local", type=click.Path())
 @_jobs
@@ -56,7 +56,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
         tell(str(download(WebHdfs.from_config(), remote, local, jobs=jobs)))
 
 
-@click.command(short_help="List a folder on HDFS.")
+@click.command()
 @click.argument("path")
 @click.option("-R", "--recursive", is_flag=True, help="Also what is in its folders.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, in the words of WebHDFS.")

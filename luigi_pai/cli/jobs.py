@@ -46,7 +46,7 @@ def _is_release(_context: click.Context, _option: click.Parameter, release: str 
 _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(short_help="Find what is wrong with job files.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, type=_file, metavar="FILE...")
 @click.option("--lenient", is_flag=True, help="Refuse only what the server refuses.")
 @click.option(
@@ -88,7 +88,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
     sys.exit(0 if all_valid else EXIT_FAILED)
 
 
-@click.command(short_help="Turn a v1 job config into a job protocol.")
+@click.command()
 @click.argument("file", type=_file)
 @click.option("--fs-uri", metavar="URI", help="What $PAI_DEFAULT_FS_URI stands for: hdfs://HOST:PORT.")
 def convert(file: Path, *, fs_uri: str | None) -> None:
@@ -114,7 +114,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
     write(conversion.protocol.to_yaml())
 
 
-@click.command(short_help="Write the stored job as a file for submit.")
+@click.command()
 @click.argument("job", type=JOB)
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
 @on_cluster
@@ -144,7 +144,6 @@ def config(job: str, *, output: Path | None) -> None:
 
 
 @click.command(
-    short_help="Show the job that a task submits.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("source", metavar="MODULE|FILE")
@@ -229,7 +228,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
         give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
 
 
-@click.command(short_help="Write pai_runtime.py, for images without luigi_pai.")
+@click.command()
 def runtime() -> None:
     """Write luigi_pai.runtime to standard output: one file for the Python of an image, 3.6 or later.
 

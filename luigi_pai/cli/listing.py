@@ -21,7 +21,7 @@ __all__ = ["facts", "list_jobs"]
 _STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
 
 
-@click.command("list", short_help="List your jobs.")
+@click.command("list")
 @click.option(
     "-s",
     "--state",

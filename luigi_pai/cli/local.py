@@ -38,7 +38,7 @@ class _WithCommand(click.Command):
             raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from None
 
 
-@click.command("local", cls=_WithCommand, short_help="Run an OpenPAI on this machine.")
+@click.command("local", cls=_WithCommand)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["logs", "print_lines", "report_unreadable"]
 
 
-@click.command(short_help="Show what a job's tasks write.")
+@click.command()
 @click.argument("job", type=JOB)
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]]")
 @click.option("-f", "--follow", is_flag=True, help="Go on as the logs grow, until the job has ended.")

@@ -67,7 +67,6 @@ class _Planned:
 
 @click.command(
     cls=TaskCommand,
-    short_help="Show what a run of a task would do.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("module")

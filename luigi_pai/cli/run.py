@@ -36,7 +36,6 @@ _BAR = 20  # characters
 
 @click.command(
     cls=TaskCommand,
-    short_help="Run a task with a quiet console.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("module")

@@ -82,7 +82,7 @@ class _WithCommand(click.Command):
         return rest
 
 
-@click.command(cls=_WithCommand, short_help="Open a shell in a container of a job.")
+@click.command(cls=_WithCommand)
 @click.argument("job", type=JOB)
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]] [-- COMMAND...]")
 @_login
@@ -118,7 +118,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     sys.exit(code if code >= 0 else _SIGNALLED - code)
 
 
-@click.command("ssh-config", short_help="Show the containers of a job for ~/.ssh/config.")
+@click.command("ssh-config")
 @click.argument("job", type=JOB)
 @click.option(
     "--key",

@@ -27,7 +27,7 @@ __all__ = ["status"]
 _MOST_TASKS = 20
 
 
-@click.command(short_help="Show what a job does, why it waits, why it ended.")
+@click.command()
 @click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
 @on_cluster

@@ -26,7 +26,7 @@ _MOST_SHOWN = 10
 _POLL, _LONGEST = 0.5, 60.0
 
 
-@click.command(short_help="Stop jobs.")
+@click.command()
 @click.argument("jobs", nargs=-1, type=JOB, metavar="JOB|'GLOB'...")
 @click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
 @click.option("--yes", is_flag=True, help="Do not ask, however many jobs there are.")

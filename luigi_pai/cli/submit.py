@@ -32,7 +32,7 @@ __all__ = ["submit"]
 _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 
 
-@click.command(short_help="Submit a job file.")
+@click.command()
 @click.argument("file", required=False, metavar="FILE|-")
 @click.option("--like", "like", type=JOB, metavar="JOB", help="Submit an earlier job of yours once more.")
 @click.option(

@@ -37,7 +37,6 @@ _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 
 @click.command(
     cls=TaskCommand,
-    short_help="Show the table of a sweep.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("module", metavar="MODULE|NAME")

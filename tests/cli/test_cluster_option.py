@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
 import pytest
+from cli_commands import cli_commands
 from click.shell_completion import ShellComplete
 
 from luigi_pai import reset_clusters
@@ -73,8 +74,8 @@ def job(gpu2: LocalPai, pai_command: Callable[..., Any], tmp_path: Path, name: s
 
 def test_each_command_has_the_option():
     """But those that need no cluster."""
-    having = {name for name, command in main.commands.items() if "--cluster" in _options(command)}
-    assert having == set(main.commands) - ON_THIS_MACHINE
+    having = {name for name, command in cli_commands().items() if "--cluster" in _options(command)}
+    assert having == set(cli_commands()) - ON_THIS_MACHINE
 
 
 def _options(command: Any) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import pytest
+from cli_commands import cli_commands
 from terminal import ESCAPE, on_terminal
 
 from luigi_pai.cli import main
@@ -56,7 +57,7 @@ COMMANDS = [
     ("stop GOES HUGE", 0),
     ("stop NAME", 0),
     ("frobnicate", 2),
-    *[(f"{command} --help", 0) for command in ["", *main.commands]],
+    *[(f"{command} --help", 0) for command in ["", *cli_commands()]],
 ]
 
 

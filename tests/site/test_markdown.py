@@ -12,10 +12,10 @@ import textwrap
 
 import pytest
 import yaml
+from cli_commands import cli_commands
 from pages import blocks, commands
 from places import ROOT
 
-from luigi_pai.cli import main
 from luigi_pai.config import OpenPai
 
 PAGES = sorted(
@@ -68,7 +68,7 @@ def test_every_path_and_command_in_the_text_is_there(page):
         if re.fullmatch(rf"({FOLDERS})(/[\w.-]+)+/?", code) and "X.Y.Z" not in code:
             assert (ROOT / code).exists(), code
         if named := re.match(r"luigi-pai ([a-z]+)", code):
-            assert named[1] in main.commands, code
+            assert named[1] in cli_commands(), code
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -118,7 +118,7 @@ def luigi_pai(line):
     for name, arguments in re.findall(
         r"(?:^|[ (])luigi-pai ([a-z]\w*)((?: (?!-- )[^;|&()]*?)?)(?= -- |[;|&)]|$)", line
     ):
-        command = main.commands[name]
+        command = cli_commands()[name]
         if command.context_settings.get("ignore_unknown_options"):
             continue  # parameters of a task
         options = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help"}

@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from cli_commands import cli_commands
 from places import ROOT
 
-from luigi_pai.cli import main
 from luigi_pai.config import OpenPai
 
 PUBLIC_MODULES = (
@@ -100,7 +100,7 @@ def without_entry(found):
             if not python & {f"{home}.{name}", f"{origin}.{name}", f"luigi_pai.{name}"}:
                 missing.append(f"{home}.{name}")
     missing += {name for name, _ in OpenPai.get_params()} - found["std:confval"]
-    for command in main.commands.values():
+    for command in cli_commands().values():
         options = [option for parameter in command.params for option in parameter.opts if option[0] == "-"]
         missing += {f"luigi-pai-{command.name}.{option}" for option in options} - found["std:cmdoption"]
     return missing
