@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
-    PaiApiError,
+    PaiError,
     PaiHttpError,
     RateLimited,
     ServerFault,
@@ -94,13 +94,13 @@ class Retry:
         self._next = _FIRST_WAIT
         self._granted = 0.0
 
-    def wait_after(self, error: PaiApiError) -> float:
+    def wait_after(self, error: PaiError) -> float:
         """Return the seconds to wait before the next try.
 
         Raises:
-            PaiApiError: the error itself, when the deadline is reached, or if a test mocks it.
+            PaiError: the error itself, when the deadline is reached, or if a test mocks it.
         """
-        if error.mocked:
+        if getattr(error, "mocked", False):
             raise error
         if isinstance(error, RateLimited):
             return self._wait_after_limit(error)

@@ -5,79 +5,64 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line, user_error
 from luigi_pai.sweep.journal import JournalClaims
 from luigi_pai.sweep.starting import Pack, Started, begin, submit
-from luigi_pai.sweep.stopping import Pruning, stop, stop_all
-from luigi_pai.sweep.workers import Outage, Start, Workers
+from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
+from luigi_pai.sweep.table import failure
+from luigi_pai.sweep.workers import Start, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.arrays import Arrays
     from luigi_pai.sweep.jobs import SweepJob
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sources import Source
+    from luigi_pai.sweep.table import Table
 
-__all__ = ["Engine", "Listener"]
+__all__ = ["SHOWN_FAILURES", "Engine"]
 
 logger = logging.getLogger("luigi-interface")
 
 _AT_ONCE = 8  # points or packs that are being started
 _SLICE = 0.5  # seconds of starting before running jobs are looked up again
-_LOOKED_UP_EVERY = 1.0  # seconds, points whose array may be on its way
-
-
-class Listener(Protocol):
-    """What a sweep reports its progress to."""
-
-    def changed(self, job: SweepJob, point: Point, status: JobStatus) -> None:
-        """Take the status of a point that waits or runs."""
-        ...
-
-    def ended(self, ended: Ended) -> Mapping[str, Any]:
-        """Take the end of a point, and return its row of the table."""
-        ...
-
-    def retried(self, ended: Ended, most: int) -> None:
-        """Take the failure of a point that will be submitted again, ``most`` times in all."""
-        ...
-
-    def failed_code(self, error: str, point: Point) -> None:
-        """Take an error of the user's ``keep()``."""
-        ...
+_STOPPED_WITHIN = 30.0  # seconds
+_AGAIN_AFTER = 1.0  # seconds, points that another process has claimed, perhaps for an array on its way
+_GATHERED = 2.0  # seconds in which points claimed for one array are found
+SHOWN_FAILURES = 10
+"""In the log, and in an error."""
 
 
 class Engine:
     """Runs the points of a sweep. ``step()`` does what is due; it waits a twentieth of a second at most.
 
     Up to eight starts are on their way at once, in threads. While HDFS or the server does not answer there
-    is one, so that an outage is met, and logged, once. A server's limit of submissions is kept.
+    is one, so that an outage is met, and logged, once; what was begun is tried again, with growing pauses.
+    A server's limit of submissions is kept.
 
     Args:
         source: of the points.
         limits: of the sweep; they may change at any time.
         clock: says when something is due.
         journal: of the sweep.
-        arrays_of: returns the arrays of the sweep, which are on the cluster of a point.
-        listener: gets every event.
+        table: gets every event.
         keep: see ``Pruning``.
 
     Attributes:
         failed: the points that have failed, with their reasons, in the order of their ends.
         stopping: no more jobs are begun.
-        book: that of the last cluster; None before the first.
+        book: of the last point that was begun; None before the first.
     """
 
     def __init__(
@@ -86,8 +71,7 @@ class Engine:
         limits: SweepLimits,
         clock: Clock,
         journal: Journal,
-        arrays_of: Callable[[Point], Arrays],
-        listener: Listener,
+        table: Table,
         keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
     ) -> None:
         self.failed: list[Ended] = []
@@ -97,16 +81,16 @@ class Engine:
         self._limits = limits
         self._clock = clock
         self._journal = journal
-        self._arrays_of = arrays_of
-        self._listener = listener
+        self._table = table
         self._workers: Workers[Started] = Workers(clock)
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._waiting: list[Member] = []  # for others to share a job with
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
-        self._pruning = Pruning(keep, journal, clock, listener.failed_code)
-        self._is_proven = False  # one start has come to its end
-        self._outage = Outage(clock)
+        self._pruning = Pruning(keep, journal, clock, table.failed_code)
+        self._is_proven = False  # the last start has come to its end
+        self._outage: Retry | None = None
+        self._paused_until = -math.inf
 
     # for its user
 
@@ -143,7 +127,10 @@ class Engine:
     def stop(self) -> str:
         """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
         self.stopping = True
-        return stop_all(self.watched())
+        jobs = self.watched()
+        asked, problem = stop_jobs(jobs, _STOPPED_WITHIN)
+        text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
+        return f"{text}; {len(jobs) - asked} could not be: {problem}" if problem else text
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
@@ -172,7 +159,7 @@ class Engine:
 
     def _may_begin(self) -> bool:
         """Return whether there is a place, and perhaps a point for it."""
-        at_once = _AT_ONCE if self._is_proven and not self._outage else 1
+        at_once = _AT_ONCE if self._is_proven else 1
         busy = len(self._workers.starts)
         if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
             return False
@@ -191,7 +178,7 @@ class Engine:
         """Return the seconds for which the server takes no further submission, or does not answer."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= len(self._workers.starts) else 0.0
-        return max(held, self._outage.wait())
+        return max(held, self._paused_until - self._clock.monotonic())
 
     def _begin(self) -> None:
         end = self._clock.monotonic() + _SLICE
@@ -214,12 +201,7 @@ class Engine:
         if not pack.members:
             return
         self.book = pack.members[0].run.book
-        if pack.name is None and self._limits.points_per_job == 1:
-            steps = begin(pack.members, None)
-        else:
-            arrays = self._arrays_of(pack.members[0].point)
-            self.book = arrays.book
-            steps = begin(pack.members, arrays) if pack.name is None else submit(pack, arrays)
+        steps = begin(pack.members, self._limits) if pack.name is None else submit(pack)
         self._workers.add(steps, pack.members)
 
     def _next_members(self) -> list[Member]:
@@ -232,7 +214,7 @@ class Engine:
                 else:
                     points.append(drawn)
         except (*TRANSIENT, HdfsError) as error:
-            if self.book is None or not self._retries(error, points, self.book, began):
+            if self.book is None or not self._retries(error, points, began):
                 raise
             return []
         for point in points:
@@ -247,15 +229,16 @@ class Engine:
     def _taken(self, start: Start[Started]) -> None:
         """Handle a step that was taken."""
         future, start.future = start.future, None
-        members, book = start.members, start.members[0].run.book
+        members = start.members
         assert future is not None
         try:
             start.due = self._clock.monotonic() + future.result()
         except Exception as error:
             self._workers.starts.remove(start)
             points = [member.point for member in members]
-            is_away = isinstance(error, (ClusterUnreachable, HdfsError))  # perhaps for other tasks, too
-            if is_away and self._retries(error, points, book, start.began):
+            if isinstance(error, (ClusterUnreachable, HdfsError)) and self._retries(
+                error, points, start.began
+            ):
                 return
             if isinstance(error, OF_ALL):
                 raise
@@ -265,10 +248,21 @@ class Engine:
                 self._workers.starts.remove(start)
                 self._started(start.result)
 
-    def _retries(self, error: Exception, points: Sequence[Point], book: Book, began: float) -> bool:
-        """Draw points again later, if HDFS or the server does not answer for now."""
-        if not self._outage.retries(error, book.api, began):
+    def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
+        """Draw points again later, if HDFS or the server does not answer for now; False if it never has."""
+        assert self.book is not None
+        api = self.book.api
+        if self._outage is None:
+            self._outage = Retry(api.polling.patience, self._clock, self._table.sweep)
+        is_away = error.transient if isinstance(error, HdfsError) else api.answered
+        if not is_away or self._clock.monotonic() - began >= api.polling.patience:
             return False
+        if self._is_proven or began >= self._paused_until:  # else it was on its way already
+            try:
+                self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
+            except PaiError:
+                return False
+        self._is_proven = False
         for point in points:
             self._source.put_back(point)
         return True
@@ -283,8 +277,9 @@ class Engine:
         self._end(Ended(point, "FAILED", error=text))
 
     def _started(self, started: Started) -> None:
-        self._outage.end()
-        self._is_proven = True
+        if self._outage is not None:
+            self._outage.succeeded()
+        self._is_proven, now = True, self._clock.monotonic()
         for job in started.jobs:
             self._add(job)
         for ended in started.ended:
@@ -292,30 +287,14 @@ class Engine:
         for member, error in started.failed:
             self._fail(member.point, error)
         if started.again:
-            self._packs.append(Pack(started.again))
+            self._packs.append(Pack(started.again, due=now + _AGAIN_AFTER))
         for name, members in started.claimed.items():
-            self._wait_for(name, members)
+            pack = next((each for each in self._packs if each.name == name), Pack([], name))
+            pack.members += members
+            pack.due = now + _GATHERED
+            self._packs = [*(each for each in self._packs if each is not pack), pack]
         self._waiting += started.to_submit
         self._pack(self._limits.points_per_job if self._source.fills_packs else 0)
-
-    def _wait_for(self, array: str, members: list[Member]) -> None:
-        """Let points that are claimed for an array which is not on the server wait for it.
-
-        It is sent again once all points are there that the journal has claimed for it, or after some
-        seconds, in which another process may be sending it. Its name decides.
-        """
-        before = next((pack for pack in self._packs if pack.awaited == array), None)
-        if before is not None:
-            self._packs.remove(before)
-            members = [*before.members, *members]
-        claims = ((point.name, point.record.claim) for point in self._source.points)
-        recorded = {name for name, claim in claims if claim is not None and claim.job == array}
-        is_whole = bool(recorded) and recorded <= {member.point.name for member in members}
-        if is_whole or not self._arrays_of(members[0].point).is_on_its_way(array):
-            self._packs.append(Pack(sorted(members, key=lambda member: member.point.index), array))
-        else:
-            due = self._clock.monotonic() + _LOOKED_UP_EVERY
-            self._packs.append(Pack(members, due=due, awaited=array))
 
     def _pack(self, least: int) -> None:
         """Make packs of the waiting points, while there are at least ``least`` of them."""
@@ -368,7 +347,7 @@ class Engine:
 
     def _changed(self, job: SweepJob, status: JobStatus) -> None:
         for member, own in job.statuses(status):
-            self._listener.changed(job, member.point, own)
+            self._table.changed(member.point, own)
         self._pruning.watch(job, status)
 
     def _end_all(self, job: SweepJob, update: Update) -> None:
@@ -380,17 +359,21 @@ class Engine:
                 self._end(ended)
 
     def _has_attempts(self, point: Point) -> bool:
-        return len(point.record.made) < self._most(point)
-
-    def _most(self, point: Point) -> int:
-        return max(self._limits.max_attempts, point.max_attempts)
+        return len(point.record.made) < self._limits.attempts(point)
 
     def _end(self, ended: Ended) -> None:
-        if ended.may_retry and self._has_attempts(ended.point) and not self.stopping:
-            ended.point.handled = max(ended.point.record.made, default=0)
-            self._listener.retried(ended, self._most(ended.point))
-            self._source.put_back(ended.point)
+        point = ended.point
+        if ended.may_retry and self._has_attempts(point) and not self.stopping:
+            point.handled = max(point.handled, ended.number)
+            attempt = f"attempt {len(point.record.made) + 1} of {self._limits.attempts(point)}"
+            logger.info("%s: %s; it is submitted again, %s", self._table.sweep, failure(ended), attempt)
+            self._table.left(point)
+            self._source.put_back(point)
             return
-        if ended.state not in ("SUCCEEDED", "PRUNED"):
+        if not ended.is_good:
             self.failed.append(ended)
-        self._source.tell(ended.point, self._listener.ended(ended))
+            if len(self.failed) <= SHOWN_FAILURES:
+                logger.warning("%s: %s", self._table.sweep, failure(ended))
+            elif len(self.failed) == SHOWN_FAILURES + 1:
+                logger.warning("%s: further failures are in its table only", self._table.sweep)
+        self._source.tell(point, self._table.ended(ended))

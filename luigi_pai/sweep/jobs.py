@@ -19,7 +19,7 @@ from luigi_pai.errors import (
     PaiJobTimeout,
     RateLimited,
 )
-from luigi_pai.sweep.journal import JournalClaims, Record
+from luigi_pai.sweep.journal import GOOD, JournalClaims, Record
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Ended:
     recorded: bool = False
 
     @property
-    def succeeded(self) -> bool:
-        """Whether it has succeeded."""
-        return self.state == "SUCCEEDED"
+    def is_good(self) -> bool:
+        """Whether it is no failure."""
+        return self.state in GOOD
 
 
 class Member:

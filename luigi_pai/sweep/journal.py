@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import threading
 import uuid
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from luigi_pai.api.retries import Retry
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.tasks.claims import Claim, claim_of
@@ -39,14 +39,12 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
 
-__all__ = ["Journal", "JournalClaims", "Record", "retried"]
-
-logger = logging.getLogger("luigi-interface")
+__all__ = ["GOOD", "Journal", "JournalClaims", "Record", "retried"]
 
 T = TypeVar("T")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds
-_GOOD = ("SUCCEEDED", "PRUNED")
+GOOD = ("SUCCEEDED", "PRUNED")
+"""The states of points that are no failures."""
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ class Record:
     @property
     def is_good(self) -> bool:
         """Whether the point has succeeded, or was pruned."""
-        return self.row is not None and self.row["state"] in _GOOD
+        return self.row is not None and self.row["state"] in GOOD
 
 
 class Journal:
@@ -303,17 +301,14 @@ def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
         clock: waits.
         limit: seconds after which the last transient error is raised; other errors are raised at once.
     """
-    since, pause = clock.monotonic(), _FIRST_PAUSE
+    retry = Retry(limit, clock)
     while True:
         try:
             return act()
         except HdfsError as error:
-            if not error.transient or clock.monotonic() - since >= limit:
+            if not error.transient:
                 raise
-            if pause == _FIRST_PAUSE:
-                logger.warning("%s (retrying for up to %.0f s)", error, limit)
-        clock.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+            clock.sleep(retry.wait_after(error))
 
 
 class JournalClaims:
@@ -330,6 +325,10 @@ class JournalClaims:
     def __init__(self, journal: Journal, name: str) -> None:
         self._journal = journal
         self._name = name
+
+    def read(self) -> None:
+        """Read what other processes that run the sweep have written; errors as those of ``Journal.read``."""
+        self._journal.read()
 
     def last(self) -> Claim | None:
         """Return the claim of the last submission; None if there is none."""

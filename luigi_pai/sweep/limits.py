@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.request_limits import Window
+    from luigi_pai.sweep.jobs import Point
 
 __all__ = ["LIMITS", "SweepLimits", "duration", "pace", "seconds_to_submit"]
 
@@ -82,6 +83,10 @@ class SweepLimits:
     def places(self) -> int:
         """How many jobs may wait or run at once: ``parallel_jobs``, within the resource."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
+
+    def attempts(self, point: Point) -> int:
+        """Return how often a point is submitted that fails."""
+        return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
         """Return how many of a number of points may fail."""

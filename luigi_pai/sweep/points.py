@@ -1,10 +1,12 @@
-"""The points of a sweep: collected, validated and named; drawn one by one in a search."""
+"""The points of a sweep: collected, validated and named; and whether they can share jobs."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import itertools
+import json
+import logging
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,35 +15,50 @@ import luigi
 import luigi.task
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import ConfigError, Problem, SpecError
+from luigi_pai.spec.arrays.jobs import check_alike
+from luigi_pai.spec.containers import for_containers
+from luigi_pai.spec.convert import Conversion, convert
 from luigi_pai.spec.hints import closest
+from luigi_pai.spec.job import PaiJob
+from luigi_pai.spec.names import v2_name
 from luigi_pai.sweep.jobs import Point, user_error
 from luigi_pai.sweep.limits import LIMITS
+from luigi_pai.sweep.progress import Best
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = [
     "Requirements",
+    "as_protocol",
+    "check_cluster",
     "check_job",
     "check_journal",
-    "check_same",
+    "check_shared",
     "checked_points",
+    "checked_sweep",
     "describe",
     "file_of",
     "iterated",
     "parameters_of",
     "problem_texts",
     "requirements_of",
-    "sweep_problems",
     "too_many_points",
 ]
 
+logger = logging.getLogger("luigi-interface")
+
+_LEAVE_OUT = "leave points_per_job out"
+_MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
 _MOST_LINES = 20  # of an error
 _LIKENESS = 0.85  # of a misspelt setting
 
@@ -85,6 +102,40 @@ def checked_points(
     if problems or wrong:
         raise SpecError(name, [*problems, *_problems(wrong)], "sweep")
     return list(checked.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
+
+
+def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
+    """Validate a sweep and its points; nothing is sent.
+
+    Returns:
+        what ``best`` says, if it is set; the points, none of a search.
+
+    Raises:
+        SpecError: all problems of the sweep and of its points.
+        ConfigError: points are to share jobs on a cluster of v1.
+    """
+    name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
+    try:
+        best = Best(sweep.best) if sweep.best is not None else None
+    except ValueError as error:
+        problems.append(Problem("best", str(error)))
+    if sweep.is_search:
+        if problems:
+            raise SpecError(name, problems, "sweep")
+        return best, []
+    points, warnings = checked_points(name, sweep.points, limits, problems)
+    _check_same(sweep, points)
+    if sweep.requires_other_tasks:
+        Requirements().check(name, points)
+    if limits.points_per_job > 1:
+        check_shared(name, points)
+        warnings += ["keep() is not called for points that share a job"] if sweep.prunes else []
+    if best is not None:
+        for point in points:
+            best.note(parameters_of(point.task))
+    for warning in warnings:
+        logger.warning("%s: %s", name, warning)
+    return best, points
 
 
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
@@ -179,7 +230,7 @@ def problem_texts(error: Exception) -> list[str]:
     return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
-def sweep_problems(sweep: PaiSweep) -> list[Problem]:
+def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
     """Return attributes of a sweep's class that are settings of its points, or that are misspelt."""
     ours = next(kind for kind in type(sweep).__mro__ if kind.__module__.startswith("luigi_pai."))
     own = {name for kind in type(sweep).__mro__ if not issubclass(ours, kind) for name in vars(kind)}
@@ -198,7 +249,7 @@ def sweep_problems(sweep: PaiSweep) -> list[Problem]:
     return problems
 
 
-def check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
+def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
     """Check that ``points()`` has returned what it returned for ``complete()``.
 
     Raises:
@@ -267,3 +318,72 @@ def file_of(sweep: PaiSweep) -> str:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
         return ""
+
+
+# points that share a job
+
+
+def check_shared(name: str, points: Sequence[Point]) -> None:
+    """Check that any points of a sweep can be instances of one job; nothing is sent.
+
+    What the first loses as a job of a v2 cluster is logged, if it is a v1 job.
+
+    Raises:
+        SpecError: they cannot; the text has the first point that differs, and what differs.
+        ConfigError: the cluster is one of v1.
+    """
+    clusters = sorted({point.task.cluster or "" for point in points})
+    if len(clusters) > 1:
+        named = ", ".join(repr(cluster) if cluster else "that of [OpenPai]" for cluster in clusters)
+        raise ConfigError(f"points of one job are on one cluster, not on several: {named}; {_LEAVE_OUT}")
+    settings = OpenPai.current(points[0].task.cluster)
+    if settings.api_version == "v1":
+        raise _no_arrays("api_version = v1 is set in luigi.cfg")
+    jobs = (
+        for_containers(point.task.job(), v2_name(point.name), with_runtime=point.task.runtime)
+        for point in points
+    )
+    conversions = (as_protocol(job, settings) for job in _of_each_kind(jobs))
+    first = next(conversions)
+    for loss in first.notable_losses:
+        logger.warning("%s, jobs of a v2 cluster: %s", name, loss)
+    check_alike(each.protocol for each in itertools.chain([first], conversions))
+
+
+def check_cluster(book: Book) -> None:
+    """Ask a cluster whether its jobs can have several points.
+
+    Raises:
+        ConfigError: it is one of v1.
+        PaiApiError: it does not answer.
+    """
+    if book.api.detector.detect() == "v1":
+        raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")
+
+
+def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
+    """Yield jobs without v1 jobs that differ from an earlier one in what may differ only."""
+    kinds = set()
+    for job in jobs:
+        if isinstance(job, PaiJob):
+            fields = {key: value for key, value in job.to_dict().items() if key not in _MAY_DIFFER}
+            fields["taskRoles"] = [{**role, "command": ""} for role in fields["taskRoles"]]
+            kind = json.dumps(fields, sort_keys=True)
+            if kind in kinds:
+                continue
+            kinds.add(kind)
+        yield job
+
+
+def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
+    """Return a job as a protocol; a v1 job is converted."""
+    if not isinstance(job, PaiJob):
+        return Conversion(job, ())
+    return convert(job, fs_uri=settings.fs_uri)
+
+
+def _no_arrays(why: str) -> ConfigError:
+    return ConfigError(
+        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, whose jobs have instances that end "
+        f"by themselves: {why}; {_LEAVE_OUT}"
+    )

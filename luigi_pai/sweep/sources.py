@@ -11,7 +11,14 @@ import luigi
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Point, user_error
-from luigi_pai.sweep.points import check_job, describe, iterated, problem_texts, too_many_points
+from luigi_pai.sweep.points import (
+    Requirements,
+    check_job,
+    describe,
+    iterated,
+    problem_texts,
+    too_many_points,
+)
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
@@ -132,6 +139,7 @@ class SearchedPoints(Source):
         self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
         self._yielded = 0
         self._waits = self._ended = False
+        self._requirements = Requirements()
         sweep._recall(journal.notes)  # noqa: SLF001  of this package
         self._tasks = iterated(sweep.points)
         self._replay(row_of)
@@ -165,6 +173,8 @@ class SearchedPoints(Source):
                 self._journal.write(self._event("asked", point.name, **_recipe(point.task)))
             ended = self._known(point)
             if ended is None:
+                if (missing := self._requirements.missing(point)) is not None:
+                    return Ended(point, "FAILED", error=missing)
                 check_job(point.task)
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError):
             self._again.append(point)

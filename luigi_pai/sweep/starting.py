@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.submitting import Posting
+from luigi_pai.config import OpenPai
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.spec.arrays.jobs import array_of
 from luigi_pai.spec.names import array_name
 from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
+from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.tasks.events import add_tags
 from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.task_run import RECENT
@@ -33,14 +35,16 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.spec.protocol import JobProtocol
-    from luigi_pai.sweep.arrays import Arrays
-    from luigi_pai.sweep.jobs import Member, Point
+    from luigi_pai.sweep.jobs import Member
+    from luigi_pai.sweep.limits import SweepLimits
 
     T = TypeVar("T")
 
 __all__ = ["Pack", "Started", "begin", "submit"]
 
 logger = logging.getLogger("luigi-interface")
+
+_ON_ITS_WAY = 10.0  # seconds from the claim of a point to the arrival of its array on the server
 
 
 @dataclass(slots=True)
@@ -51,8 +55,8 @@ class Started:
         jobs: they run, or have ended, in these.
         ended: they were complete.
         to_submit: they are to be submitted in an array with others.
-        claimed: they are claimed for arrays that the server does not know, by the array's name.
-        again: they are to be looked up again.
+        claimed: they are claimed for arrays that should be on the server, and are not, by the array's name.
+        again: they are to be looked up again after a moment.
         failed: they cannot be started, each with the error.
     """
 
@@ -73,29 +77,27 @@ class Pack:
         name: of the array that is to be submitted: the one that they are claimed for, or empty for a new
             one; None: they are to be looked up.
         due: when, in seconds of the monotonic clock.
-        awaited: the array that they are claimed for, which may be on its way.
     """
 
     members: list[Member]
     name: str | None = None
     due: float = -math.inf
-    awaited: str | None = None
 
 
-def begin(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
-    """Look up points; without ``arrays`` those that are missing are submitted alone.
+def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
+    """Look up points; those that are missing are submitted, if they share no job with others.
 
     Raises:
         ConfigError: the cluster takes no arrays.
         PaiApiError: the cluster cannot be reached, or refuses the user.
         HdfsError: HDFS failed.
     """
-    started = Started()
-    if arrays is not None:
-        yield from arrays.check()
+    started, alone, book = Started(), limits.points_per_job == 1, members[0].run.book
+    if not alone:
+        yield from _retried(book, lambda: check_cluster(book))
     for member in members:
         try:
-            yield from _begin(member, started, arrays)
+            yield from _begin(member, started, limits, alone=alone)
         except OF_ALL:
             raise
         except Exception as error:
@@ -105,17 +107,21 @@ def begin(members: Sequence[Member], arrays: Arrays | None) -> Steps[Started]:
     return started
 
 
-def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[None]:
+def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool) -> Steps[None]:
     run, record = member.run, member.point.record
     run.options.check()
     entry = None
-    if not _is_new(member, alone=arrays is None) or run.evidence.last() is not None:
+    if not _is_new(member, alone=alone) or run.evidence.last() is not None:
         entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
         started.ended.append(Ended(member.point, "SUCCEEDED", cluster=run.book.api.url))
         return
-    if entry is not None and entry.status is not None and not (entry.failed and _is_old(entry, member.point)):
+    if (
+        entry is not None
+        and entry.status is not None
+        and not (entry.failed and _is_old(entry, member, limits))
+    ):
         started.jobs.append(_taken_over(member, entry))
         return
     if record.pruned:
@@ -126,8 +132,8 @@ def _begin(member: Member, started: Started, arrays: Arrays | None) -> Steps[Non
     member.number = run.next_number(entry)
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:
-        started.claimed.setdefault(entry.job, []).append(member)
-    elif arrays is None or is_claimed:  # its own name decides
+        (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
+    elif alone or is_claimed:  # its own name decides
         started.jobs += yield from _submit_alone(member, started)
     else:
         started.to_submit.append(member)
@@ -140,9 +146,27 @@ def _is_new(member: Member, *, alone: bool) -> bool:
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
 
-def _is_old(entry: Entry, point: Point) -> bool:
-    """Return whether a failed submission is from before the current run of the sweep, or was handled."""
-    return entry.number not in point.record.made or entry.number <= point.handled
+def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
+    """Return whether a failed submission is none of this run of the sweep, or leads to another one.
+
+    Another process may run the sweep, too: what it has begun is read before a point is submitted again.
+    """
+    for read in (False, True):
+        if read:
+            member.claims.read()
+        number, made = entry.number, member.point.record.made
+        if number in made and (number > member.point.handled or len(made) >= limits.attempts(member.point)):
+            return False
+    return True
+
+
+def _may_arrive(member: Member) -> bool:
+    """Return whether the array that a point is claimed for may still be on its way to the server.
+
+    Later it is sent again, with what is known to be in it: its name decides.
+    """
+    claim = member.run.evidence.last()
+    return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY
 
 
 def _taken_over(member: Member, entry: Entry) -> SweepJob:
@@ -182,14 +206,15 @@ def _add_tags(job: SweepJob) -> None:
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].run.options.tags)
 
 
-def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
+def submit(pack: Pack) -> Steps[Started]:
     """Claim points, and submit an array of those that are given; the others are to be looked up again.
 
     Raises:
         SpecError: the points differ in what they share, or the array is too large; nothing was sent.
         PaiError: it was not submitted, or may have been: the text says which.
     """
-    book, started = arrays.book, Started()
+    book, started = pack.members[0].run.book, Started()
+    book = book.with_api(book.api.with_version("v2"))
     if any(book.api.clock.monotonic() - member.looked_up > RECENT for member in pack.members):
         started.again = list(pack.members)
         return started
@@ -197,7 +222,7 @@ def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
     posting = Posting(book, name, single=False)
     claimed: list[Member] = []
     try:
-        jobs = yield from _claim(pack.members, name, arrays, claimed, started)
+        jobs = yield from _claim(pack.members, name, claimed, started)
         if not claimed:
             return started
         status = yield from posting.steps(array_of(name, jobs))
@@ -225,14 +250,14 @@ def submit(pack: Pack, arrays: Arrays) -> Steps[Started]:
 
 
 def _claim(
-    members: Sequence[Member], name: str, arrays: Arrays, claimed: list[Member], started: Started
+    members: Sequence[Member], name: str, claimed: list[Member], started: Started
 ) -> Steps[list[JobProtocol]]:
     """Claim points, add those that are given to ``claimed``, and return their jobs."""
-    jobs = []
+    jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
         yield 0.0  # another thread may go on
         member.claims.shares_job = True
-        job = arrays.protocol(member.run.prepare(member.number))
+        job = as_protocol(member.run.prepare(member.number), settings).protocol
         if member.run.evidence.claim(member.number, name) == name:
             claimed.append(member)
             jobs.append(job)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Point, SweepJob
     from luigi_pai.sweep.journal import Journal
 
-__all__ = ["Pruning", "stop", "stop_all", "stop_within"]
+__all__ = ["Pruning", "stop", "stop_jobs"]
 
 logger = logging.getLogger("luigi-interface")
 
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
 _SLICE = 0.5  # seconds of reading reports before other work is done
-_THREADS = 16  # that stop jobs when the process is ended
+_THREADS = 16  # that stop jobs
 
 
 class Pruning:
@@ -110,29 +110,20 @@ def stop(job: SweepJob, *, surely: bool = False) -> PaiApiError | None:
     return None
 
 
-def stop_all(jobs: Sequence[SweepJob]) -> str:
-    """Ask the server to stop jobs, and return what was done, for people."""
-    asked, problem = 0, None
-    for job in jobs:
-        error = stop(job)
-        asked += error is None
-        problem = problem or error
-        if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
-            break
-    text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
-    return text if problem is None else f"{text}; {len(jobs) - asked} could not be: {first_line(problem)}"
+def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
+    """Ask the server to stop as many jobs as the time allows, several at once.
 
-
-def stop_within(jobs: Sequence[SweepJob], seconds: float) -> int:
-    """Ask the server to stop as many jobs as the time allows, several at once, and return their number."""
-    left, stopped = list(jobs), []
+    Returns:
+        how many were asked to; the first problem, or an empty text.
+    """
+    left, results = list(jobs), list[PaiApiError | None]()
 
     def work() -> None:
         with contextlib.suppress(IndexError):
             while True:
-                job = left.pop()
-                if stop(job, surely=True) is None:
-                    stopped.append(job)
+                results.append(error := stop(left.pop(), surely=True))
+                if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
+                    left.clear()
 
     end = time.monotonic() + seconds
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(left)))]
@@ -140,4 +131,5 @@ def stop_within(jobs: Sequence[SweepJob], seconds: float) -> int:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    return len(stopped)
+    problems = [first_line(error) for error in list(results) if error is not None]
+    return len(results) - len(problems), problems[0] if problems else ""

@@ -1,4 +1,7 @@
-"""SweepRun: a run of a sweep: its points are validated, run by the engine, shown and collected."""
+"""SweepRun: a run of a sweep: its points are validated, run by the engine, shown and collected.
+
+Messages of Luigi's scheduler are answered, and its resource is given back.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +13,32 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
-from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
-from luigi_pai.sweep.arrays import Arrays, check_points
-from luigi_pai.sweep.control import Control
-from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.jobs import Ended
+from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
+from luigi_pai.sweep.engine import SHOWN_FAILURES, Engine
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
-from luigi_pai.sweep.points import (
-    Requirements,
-    check_journal,
-    check_same,
-    checked_points,
-    describe,
-    file_of,
-    parameters_of,
-    sweep_problems,
-)
-from luigi_pai.sweep.progress import Best, Progress
+from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.sources import SearchedPoints, Source
-from luigi_pai.sweep.stopping import stop_within
-from luigi_pai.sweep.table import Table
+from luigi_pai.sweep.stopping import stop_jobs
+from luigi_pai.sweep.table import Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage
+from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.jobs import Point, SweepJob
+    from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = ["SweepRun"]
 
 logger = logging.getLogger("luigi-interface")
 
-_SHOWN_FAILURES = 10  # in an error, and in the log
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
+_LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
+_RESOURCE = "pai"  # Luigi's resource of which each job takes one
 
 
 class SweepRun:
@@ -64,46 +55,32 @@ class SweepRun:
 
     def __init__(self, sweep: PaiSweep) -> None:
         self._sweep = sweep
-        self._name = sweep.name
-        self._clock = OpenPai.current().cluster().clock
+        self._name, file = sweep.name, file_of(sweep)
+        settings = OpenPai.current()
+        self._clock = settings.cluster().clock
         self._limits = SweepLimits.of(sweep)
-        self._requirements = Requirements()
-        self._arrays: dict[str | None, Arrays] = {}
         self._journal = Journal(sweep.results.folder, self._clock)
-        self._table = Table(sweep.results, self._name, self._journal, self._clock)
-        best, points = self._checked()
-        retried(self._journal.read, self._clock, OpenPai.current().poll_patience)
+        best, points = checked_sweep(sweep, self._limits)
+        retried(self._journal.read, self._clock, settings.poll_patience)
         check_journal(sweep, self._journal, points)
-        self._progress = Progress(self._clock, best)
         self._is_complete = not sweep.is_search and self._journal.is_complete(
             (point.name for point in points), self._limits.failures(len(points))
         )
         if not self._is_complete:
-            file = file_of(sweep)
-            retried(
-                lambda: self._journal.start(self._name, file), self._clock, OpenPai.current().poll_patience
-            )
+            retried(lambda: self._journal.start(self._name, file), self._clock, settings.poll_patience)
+        self._table = Table(sweep.results, self._name, self._journal, self._clock, best)
+        self._progress = self._table.progress
         self._source = self._source_of(points)
         self._table.points = self._source.points
-        self._engine = Engine(
-            self._source,
-            self._limits,
-            self._clock,
-            self._journal,
-            self._arrays_of,
-            self,
-            sweep.keep if sweep.prunes else None,
-        )
-        self._drawn_at = -math.inf
+        keep = sweep.keep if sweep.prunes else None
+        self._engine = Engine(self._source, self._limits, self._clock, self._journal, self._table, keep)
         self._page = LuigiPage(sweep, self._clock)
-        self._control = Control(
-            sweep, self._limits, self._engine, self._source, self._progress, self._page, self._clock
-        )
+        held = (sweep.resources or {}).get(_RESOURCE)
+        self._limits.resource = None if held is None else int(held)
+        self._drawn_at = -math.inf
         self._pace_shown = False
-        self._failures_shown = 0
         self._reasons: WaitingReasons | None = None
         self._reason = ""
-        self._code_errors: list[str] = []
 
     def execute(self) -> None:
         """Run all points.
@@ -123,7 +100,7 @@ class SweepRun:
                 while not self._step():
                     check_signals()
                     idle = min(self._engine.idle(), self._table.idle(), self._progress.idle() or 1.0)
-                    self._control.pause(idle)
+                    self._pause(idle)
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
@@ -146,92 +123,20 @@ class SweepRun:
         self._table.write_if_due()
         return False
 
-    # of the engine
-
-    def changed(self, job: SweepJob, point: Point, status: JobStatus) -> None:
-        """Show the status of a point."""
-        del job
-        self._progress.changed(point.name, status)
-        self._table.changed(point, status)
-
-    def ended(self, ended: Ended) -> Mapping[str, object]:
-        """Collect the result of a point, and return its row."""
-        self._progress.left(ended.point.name)
-        self._progress.ended(ended.state)
-        row = self._table.ended(ended)
-        if self._progress.best is not None:
-            self._progress.best.add(row, parameters_of(ended.point.task))
-        if ended.state not in ("SUCCEEDED", "PRUNED"):
-            self._failures_shown += 1
-            if self._failures_shown <= _SHOWN_FAILURES:
-                logger.warning("%s: %s", self._name, _failure(ended))
-            elif self._failures_shown == _SHOWN_FAILURES + 1:
-                logger.warning("%s: further failures are in its table only", self._name)
-        return row
-
-    def retried(self, ended: Ended, most: int) -> None:
-        """Show that a point will be submitted again."""
-        self._progress.left(ended.point.name)
-        attempts = f"attempt {len(ended.point.record.made) + 1} of {most}"
-        logger.info("%s: %s; it is submitted again, %s", self._name, _failure(ended), attempts)
-
-    def failed_code(self, error: str, point: Point) -> None:
-        """Log an error of the user's ``keep()``, each text once; the point goes on."""
-        self._table.remark(point, error)
-        if error not in self._code_errors:
-            self._code_errors.append(error)
-            logger.error("%s: %s; the point goes on", self._name, error)
-
-    def _arrays_of(self, point: Point) -> Arrays:
-        cluster = point.task.cluster
-        if cluster not in self._arrays:
-            self._arrays[cluster] = Arrays(self._name, point)
-        return self._arrays[cluster]
-
-    # beginning
-
-    def _checked(self) -> tuple[Best | None, list[Point]]:
-        """Validate the sweep and its points; nothing is sent."""
-        sweep, problems, best = self._sweep, [*self._limits.problems(), *sweep_problems(self._sweep)], None
-        try:
-            best = Best(sweep.best) if sweep.best is not None else None
-        except ValueError as error:
-            problems.append(Problem("best", str(error)))
-        if sweep.is_search:
-            if problems:
-                raise SpecError(self._name, problems, "sweep")
-            return best, []
-        points, warnings = checked_points(self._name, sweep.points, self._limits, problems)
-        check_same(sweep, points)
-        if sweep.requires_other_tasks:
-            self._requirements.check(self._name, points)
-        if self._limits.points_per_job > 1:
-            check_points(points)
-        if best is not None:
-            for point in points:
-                best.note(parameters_of(point.task))
-        for warning in warnings:
-            logger.warning("%s: %s", self._name, warning)
-        if sweep.prunes and self._limits.points_per_job > 1:
-            logger.warning("%s: keep() is not called for points that share a job", self._name)
-        return best, points
+    def _pause(self, seconds: float) -> None:
+        """Wait, until a message of the scheduler comes."""
+        for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
+            return
 
     def _source_of(self, points: list[Point]) -> Source:
+        known = self._table.known
         if self._sweep.is_search:
             return SearchedPoints(
-                self._sweep, self._name, self._limits, self._journal, self._known, self._table.row_of
+                self._sweep, self._name, self._limits, self._journal, known, self._table.row_of
             )
         for point in points:
             point.record = self._journal.of(point.name)
-        return Source(points, self._known)
-
-    def _known(self, point: Point) -> Ended | None:
-        """Return how a point has ended without a job of this run."""
-        ended = self._table.known(point)
-        if ended is None and self._sweep.is_search:
-            missing = self._requirements.missing(point)
-            ended = None if missing is None else Ended(point, "FAILED", error=missing)
-        return ended
+        return Source(points, known)
 
     # showing
 
@@ -258,7 +163,7 @@ class SweepRun:
             best = "" if self._progress.best is None else str(self._progress.best)
             note_progress({"sweep": self._name, "total": total, "best": best, **self._progress.counts})
             self._show_reason()
-        self._control.give_back()
+        self._give_back()
 
     def _show_reason(self) -> None:
         """Log why the first job waits, while none runs; each reason once."""
@@ -272,12 +177,60 @@ class SweepRun:
             self._reason = reason
             logger.info("%s: job %s waits: %s", self._name, jobs[0].name, reason)
 
+    # messages
+
+    def _give_back(self) -> None:
+        """Give back what the sweep no longer needs of Luigi's resource."""
+        held, callback = self._limits.resource, "decrease_running_resources"
+        if held is None or self._source.total is None or not hasattr(self._sweep, callback):
+            return
+        left = self._source.left + self._engine.starting()
+        needed = max(1, math.ceil(left / self._limits.points_per_job) + len(self._engine.watched()))
+        if needed < held:
+            self._limits.resource = needed
+            if not self._page.report(callback, {_RESOURCE: held - needed}):
+                self._limits.resource = held
+
+    def _handle(self, message: str) -> str:
+        """Handle a message and return the response."""
+        if message.lower() == "stop":
+            text = self._engine.stop()
+        elif message.lower() == "status":
+            return self._progress.text(self._source.total)
+        else:
+            try:
+                text = self._change(message)
+            except (ValueError, PaiApiError) as error:
+                return str(error)
+        logger.info("%s: by message: %s", self._name, text)
+        return text
+
+    def _change(self, message: str) -> str:
+        """Change a limit, and return what was done.
+
+        Raises:
+            ValueError: the message is not valid, or the points cannot share jobs; the limits are as before.
+            PaiApiError: the cluster was to be asked whether they can, and does not answer.
+        """
+        before, points, book = self._limits.points_per_job, self._source.points, self._engine.book
+        text = self._limits.change(message)
+        if self._limits.points_per_job > before == 1 and points:
+            try:
+                check_shared(self._name, points)
+                if book is not None:
+                    check_cluster(book)
+            except PaiError:
+                self._limits.points_per_job = before
+                raise
+        return text
+
     # signals
 
     def _killed(self) -> None:
         """Stop the jobs whose ``on_kill`` says so, as many as the time allows, and say what continues."""
         watched = self._engine.watched()
-        stopped = stop_within([job for job in watched if job.options["on_kill"] == "stop"], _STOPPED_WITHIN)
+        to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
+        stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
         asked = f"{_jobs(stopped)} asked to stop; " if stopped else ""
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
@@ -326,9 +279,9 @@ class SweepRun:
             what = f"{error}; {counted}"
         elif engine.stopping:
             what = f"it was stopped by a message, {counted}"
-        lines = [f"  {_failure(each)}" for each in failed[:_SHOWN_FAILURES]]
-        if len(failed) > _SHOWN_FAILURES:
-            lines.append(f"  and {len(failed) - _SHOWN_FAILURES} more")
+        lines = [f"  {failure(each)}" for each in failed[:SHOWN_FAILURES]]
+        if len(failed) > SHOWN_FAILURES:
+            lines.append(f"  and {len(failed) - SHOWN_FAILURES} more")
         lines.append(f"  all points: luigi-pai sweep {self._sweep.shown_by}")
         lines.append(f"  {self._continuing()}")
         names = [each.point.name for each in failed]
@@ -347,12 +300,6 @@ class SweepRun:
             logger.warning("%s: %s no result", self._name, _have(table.without_result))
         if best is not None and not str(best) and (missing := best.missing()):
             logger.warning("%s: best = %r: %s", self._name, self._sweep.best, missing)
-
-
-def _failure(ended: Ended) -> str:
-    point = ended.point
-    job = f" ({ended.job})" if ended.job and ended.job not in describe(point.task) else ""
-    return f"{describe(point.task)}{job}: {ended.error}"
 
 
 def _jobs(count: int) -> str:

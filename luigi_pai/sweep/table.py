@@ -1,4 +1,4 @@
-"""Table: the rows of a sweep, made from its journal; written now and then."""
+"""Table: what happens in a sweep: rows, made from its journal and written now and then, and its progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import Ended, first_line, user_error
-from luigi_pai.sweep.points import parameters_of
+from luigi_pai.sweep.points import describe, parameters_of
+from luigi_pai.sweep.progress import Progress
 from luigi_pai.sweep.results import Row, Summary, flattened, plain_values, points_digest
 from luigi_pai.tasks.outputs import LastReports
 
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.progress import Best
     from luigi_pai.sweep.results import SweepResults
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["Table", "ToldRow"]
+__all__ = ["Table", "ToldRow", "failure"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -51,18 +53,24 @@ class Table:
         sweep: the name of the sweep.
         journal: of the sweep; ends are noted in it.
         clock: throttles, and says when rows were written.
+        best: the best point so far; None if none is declared.
 
     Attributes:
+        sweep: as given.
+        progress: of the sweep.
         points: all points that are known so far; the list may grow.
         without_metrics: number of points that have no ``metrics.json``, whose row has their last reports.
         without_result: number of points that have succeeded without any result.
     """
 
-    def __init__(self, target: SweepResults, sweep: str, journal: Journal, clock: Clock) -> None:
+    def __init__(
+        self, target: SweepResults, sweep: str, journal: Journal, clock: Clock, best: Best | None = None
+    ) -> None:
+        self.sweep = sweep
+        self.progress = Progress(clock, best)
         self.points: list[Point] = []
         self.without_metrics = self.without_result = 0
         self._target = target
-        self._sweep = sweep
         self._journal = journal
         self._clock = clock
         self._running: dict[str, tuple[str, str]] = {}
@@ -83,6 +91,7 @@ class Table:
 
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
+        self.progress.changed(point.name, status)
         state = status.state.value
         if point.record.pruned:
             state = "PRUNED"
@@ -92,19 +101,34 @@ class Table:
         self._running[point.name] = state, status.name
         self._changed = self._changed or before != self._running[point.name]
 
-    def remark(self, point: Point, error: str) -> None:
-        """Note an error of the user's code for a point that goes on."""
+    def failed_code(self, error: str, point: Point) -> None:
+        """Note an error of the user's ``keep()``, and log each text once; the point goes on."""
+        if error not in self._remarks.values():
+            logger.error("%s: %s; the point goes on", self.sweep, error)
         self._remarks[point.name] = error
+
+    def left(self, point: Point) -> None:
+        """Note that the job of a point has ended."""
+        self.progress.left(point.name)
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Note the end of a point, and return its row: column -> value."""
+        self.left(ended.point)
+        self.progress.ended(ended.state)
+        self._record(ended)
+        row = self.row_of(ended.point)
+        if self.progress.best is not None:
+            self.progress.best.add(row, parameters_of(ended.point.task))
+        return row
+
+    def _record(self, ended: Ended) -> None:
         point = ended.point
         self._running.pop(point.name, None)
         self._changed = True
         if not ended.recorded:
             result: dict[str, Any] = {}
-            error = ended.error or self._remarks.pop(point.name, "")
-            if ended.state in ("SUCCEEDED", "PRUNED"):
+            error = ended.error or self._remarks.get(point.name, "")
+            if ended.is_good:
                 result, problem, may_succeed = self._result_of(point.task)
                 error = error or problem
                 if may_succeed:
@@ -118,7 +142,6 @@ class Table:
                 "error": error,
             }
             self._journal.end(point.name, ended.number, row, ended.cluster or self._url_of(point))
-        return self.row_of(point)
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value."""
@@ -128,7 +151,7 @@ class Table:
         """Collect results once more that could not be read because HDFS did not answer."""
         unread, self._unread = self._unread, []
         for ended in unread:
-            self.ended(ended)
+            self._record(ended)
 
     def idle(self) -> float:
         """Return the seconds until rows are to be written; infinity if none has changed."""
@@ -142,7 +165,7 @@ class Table:
         try:
             self.write()
         except (PaiError, OSError) as error:
-            logger.warning("Sweep %s: its table could not be written: %s", self._sweep, first_line(error))
+            logger.warning("Sweep %s: its table could not be written: %s", self.sweep, first_line(error))
             now = self._clock.monotonic()
             self._next = now + min(max(_EVERY, (now - began) / _SHARE), _LONGEST_PAUSE)
 
@@ -160,7 +183,7 @@ class Table:
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
         summary = Summary(
-            self._sweep,
+            self.sweep,
             points=len(self.points),
             complete=complete,
             started_ms=self._journal.info.get("at", now_ms),
@@ -211,3 +234,10 @@ class Table:
             "characters)"
         )
         return {key: values[key] for key in kept}, problem if left_out else "", False
+
+
+def failure(ended: Ended) -> str:
+    """Return a point that has failed, its job and the reason, for people."""
+    what = describe(ended.point.task)
+    job = f" ({ended.job})" if ended.job and ended.job not in what else ""
+    return f"{what}{job}: {ended.error}"

@@ -1,8 +1,7 @@
-"""Workers: threads that take steps for a sweep, several at once; and outages."""
+"""Workers: threads that take steps for a sweep, several at once."""
 
 from __future__ import annotations
 
-import logging
 import math
 import queue
 import threading
@@ -10,25 +9,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import first_line
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.retries import Steps
     from luigi_pai.sweep.jobs import Member
 
-__all__ = ["Outage", "Start", "Workers"]
-
-logger = logging.getLogger("luigi-interface")
+__all__ = ["Start", "Workers"]
 
 T = TypeVar("T")
 
 _LONGEST_WAIT = 0.05  # seconds
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -120,49 +112,3 @@ class Workers(Generic[T]):
         while (task := self._tasks.get()) is not None:
             start, future = task
             start.take(future)
-
-
-class Outage:
-    """Whether HDFS or the server does not answer: what is begun is retried, with growing pauses, for a time.
-
-    Args:
-        clock: of the sweep.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._since: float | None = None
-        self._until, self._pause = 0.0, _FIRST_PAUSE / 2
-
-    def __bool__(self) -> bool:
-        return self._since is not None
-
-    def wait(self) -> float:
-        """Return the seconds until the next try."""
-        return max(0.0, self._until - self._clock.monotonic()) if self else 0.0
-
-    def retries(self, error: Exception, api: RestApi, began: float) -> bool:
-        """Take an error, and return whether what has raised it is retried; not for ever, and not any error.
-
-        Args:
-            error: the error; that of a URL which has never answered is not retried.
-            api: of the cluster.
-            began: when it was begun, in seconds of the monotonic clock.
-        """
-        if not (error.transient if isinstance(error, HdfsError) else api.answered):
-            return False
-        now, limit = self._clock.monotonic(), api.polling.patience
-        since = began if self._since is None else self._since
-        if now - since >= limit:
-            return False
-        if self._since is None:
-            logger.warning("%s (retrying for up to %.0f s)", first_line(error), limit)
-        if self._since is None or began >= self._until:  # else it was on its way already
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-            self._until = now + self._pause
-        self._since = since
-        return True
-
-    def end(self) -> None:
-        """Take an answer."""
-        self._since, self._pause = None, _FIRST_PAUSE / 2

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
-from luigi_pai.spec.arrays.commands import jobs_in
-from luigi_pai.spec.arrays.jobs import array_of
+from luigi_pai.spec.arrays.jobs import array_of, jobs_in
 from luigi_pai.spec.convert import convert
 from luigi_pai.spec.submission import submission_text
 from luigi_pai.spec.validate_protocol import check_protocol

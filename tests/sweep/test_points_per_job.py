@@ -28,11 +28,12 @@ from luigi_pai.api.book.book import Book
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.rest_api import RestApi
-from luigi_pai.spec.arrays.commands import jobs_in
+from luigi_pai.spec.arrays.jobs import jobs_in
 from luigi_pai.spec.names import base_name, is_array_name, may_hold
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.sweep_run import SweepRun
+from luigi_pai.sweep.table import Table
 
 
 @pytest.fixture(autouse=True)
@@ -359,7 +360,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
 def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
     """The worker was killed in between; another one might be about to send it: its name decides."""
     del hdfs
-    monkeypatch.setattr("luigi_pai.sweep.arrays._ON_ITS_WAY", 0.5)
+    monkeypatch.setattr("luigi_pai.sweep.starting._ON_ITS_WAY", 0.5)
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -447,14 +448,14 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
     points = Packed().points()
     v2.add(points[0].name, runs_for=1.0)
     run = SweepRun(type("Packed", (Packed,), {"parallel_jobs": 1})())
-    changed = run.changed
+    changed = Table.changed
 
-    def meanwhile(job, point, status):
-        if job.name == points[0].name and points[1].name not in v2.jobs:
+    def meanwhile(table, point, status):
+        if status.name == points[0].name and points[1].name not in v2.jobs:
             v2.add(points[1].name)
-        changed(job, point, status)
+        changed(table, point, status)
 
-    run.changed = meanwhile
+    monkeypatch.setattr(Table, "changed", meanwhile)
     run.execute()
     submitted = [name for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(each.name for each in points)
@@ -523,7 +524,7 @@ def uneven(local_pai_v2, settings):
 
 
 @pytest.mark.slow
-def test_the_table_shows_each_point_while_others_run(uneven):
+def test_the_table_shows_each_point_while_others_run(uneven, monkeypatch):
     """A point that has ended is recorded at once."""
     first, second = uneven.points()
     ended = []
@@ -531,17 +532,16 @@ def test_the_table_shows_each_point_while_others_run(uneven):
     class Stop(Exception):
         pass
 
-    run = SweepRun(uneven)
-    noted = run.ended
+    noted = Table.ended
 
-    def note(each):
-        row = noted(each)
+    def note(table, each):
+        row = noted(table, each)
         ended.append((each.point.task, row["square"]))
         raise Stop
 
-    run.ended = note
+    monkeypatch.setattr(Table, "ended", note)
     with pytest.raises(Stop):
-        run.execute()
+        SweepRun(uneven).execute()
     assert ended == [(first, 0)]
     assert first.complete()
     assert not second.complete()
@@ -554,19 +554,18 @@ def test_the_table_shows_each_point_while_others_run(uneven):
 @pytest.mark.slow
 def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
     """From then on the server refuses to show the job."""
-    run = SweepRun(uneven)
-    noted = run.ended
+    noted = Table.ended
 
     def refused(_, name):
         raise PermissionRefused(f"no access to {name}")
 
-    def note(each):
+    def note(table, each):
         monkeypatch.setattr(RestApi, "status", refused)
-        return noted(each)
+        return noted(table, each)
 
-    run.ended = note
+    monkeypatch.setattr(Table, "ended", note)
     with pytest.raises(PaiSweepFailed, match="1 of 2 points failed"):
-        run.execute()
+        SweepRun(uneven).execute()
     assert [row["state"] for row in uneven.output().rows()] == ["SUCCEEDED", "FAILED"]
 
 

@@ -188,7 +188,7 @@ class Member:
         )
 
 
-def submitted(members, _arrays):
+def submitted(members, _limits):
     """Submit one of them, while others are submitted, too."""
     (member,) = members
     yield member.run.book.trip
@@ -197,10 +197,12 @@ def submitted(members, _arrays):
 
 
 class Counts:
+    sweep = "simulated"
+
     def __init__(self):
         self.rows = []
 
-    def changed(self, job, point, status):
+    def changed(self, point, status):
         pass
 
     def ended(self, ended):
@@ -226,7 +228,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     source = Source(points, lambda _: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
-    engine = Engine(source, limits, clock, journal, None, counts)
+    engine = Engine(source, limits, clock, journal, counts)
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))

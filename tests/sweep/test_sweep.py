@@ -547,20 +547,29 @@ def test_messages_are_answered_while_there_is_more_to_submit(pai):
     assert {job.state for job in pai.jobs.values()} <= {"STOPPED"}  # also what was being submitted then
 
 
+class Mending(list):
+    """Takes answers; after the first, the server is there again."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.fault = fault
+
+    def append(self, answer):
+        super().append(answer)
+        self.fault.times = 0
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
-    """It is not asked for each job: that might take hours. The message can be sent again."""
+    """Requests are repeated for some seconds only. The message can be sent again."""
     pai.plan = end_of(runs_for=60)
-    fault = pai.fail("PUT", "/jobs/", "hang")
+    answers = Mending(pai.fail("PUT", "/jobs/", "hang", times=float("inf")))
     sweep = type("ToStop", (Study,), {"tolerance": 5})()
-    answers = []
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
         run_with_messages(sweep, "stop", "stop", answers=answers)
     assert answers[0].startswith("0 jobs asked to stop; 4 could not be: ")
     assert answers[1] == "4 jobs asked to stop"
-    assert fault.struck == 1
-    assert pai.count("PUT") == 5
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from luigi_pai.api.book.lists import Lists
 from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
-from luigi_pai.spec.arrays.commands import jobs_in
 from luigi_pai.spec.names import attempt_name, base_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
@@ -146,6 +145,8 @@ class Jobs:
         """
         members = self._members.get(array)
         if members is None:
+            from luigi_pai.spec.arrays.jobs import jobs_in  # noqa: PLC0415  costs what only arrays need
+
             members = jobs_in(self.api.config(array)) or []
             self._members.put(array, members)
         return members

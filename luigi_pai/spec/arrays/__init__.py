@@ -1,1 +1,1 @@
-"""Arrays: jobs of one container each as the instances of one job of the YAML protocol."""
+"""Arrays: one job whose instances do the work of several jobs of one container each."""
