@@ -64,7 +64,7 @@ class PaiProtocolTask(JobTask):
         values is a job of its own. If other parameters change the job, override it.
         """
         name = self._read_protocol.name
-        if not any(parameter.significant for _, parameter in self.get_params()):  # type: ignore[no-untyped-call]
+        if not any(parameter.significant for _, parameter in self.get_params()):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import logging
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from luigi.task import MixinNaiveBulkComplete
 
@@ -16,6 +17,8 @@ from luigi_pai.tasks.luigi_page import has_page
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import luigi
+
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import Definition, Forecast
     from luigi_pai.tasks.task_run import TaskRun
@@ -24,6 +27,10 @@ __all__ = ["JobTask"]
 
 # luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
+
+_PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Parameter]]]] = (
+    WeakKeyDictionary()
+)
 
 
 class JobTask(Task):
@@ -124,6 +131,19 @@ class JobTask(Task):
     def accepts_messages(self) -> bool:
         """Whether Luigi's web page may send messages: ``stop``, ``poll_interval = SECONDS``."""
         return has_page()
+
+    @classmethod
+    def get_params(cls) -> list[tuple[str, luigi.Parameter]]:
+        """Return the parameters of the class with their names, in the order of their definition.
+
+        Luigi asks eight times a task, and looks at each attribute of the class. Here they are kept until an
+        attribute is added or a parameter is replaced.
+        """
+        sizes = [len(vars(base)) for base in cls.__mro__]
+        known = _PARAMETERS.get(cls)
+        if known is None or known[0] != sizes or any(getattr(cls, name) is not it for name, it in known[1]):
+            known = _PARAMETERS[cls] = sizes, super().get_params()  # type: ignore[no-untyped-call]
+        return list(known[1])
 
     @abc.abstractmethod
     def job(self) -> PaiJob | JobProtocol:
