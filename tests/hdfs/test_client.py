@@ -152,7 +152,7 @@ class PlainRename(WebHdfsHandler):
 
     def prepare(self) -> None:
         super().prepare()
-        self.query._values.pop("renameoptions", None)
+        self.request.query_arguments.pop("renameoptions", None)
 
 
 def test_server_without_exact_renames(tmp_path: Path) -> None:

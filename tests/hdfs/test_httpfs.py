@@ -25,8 +25,7 @@ class HttpFs(WebHdfsHandler):
     faults: list[str] = []
 
     def prepare(self) -> Any:
-        parts = self.request.query.split("&")
-        self.request.query = "&".join(part for part in parts if not part.startswith("renameoptions"))
+        self.request.query_arguments.pop("renameoptions", None)
         return super().prepare()
 
     async def put(self, path: str | None = None) -> None:
@@ -37,7 +36,7 @@ class HttpFs(WebHdfsHandler):
             self.finish("not now")
             return
         if fault == "lost":
-            self._reply = lambda _document: self.request.connection.stream.close()
+            self.finish = lambda *_document: self.request.connection.stream.close()
         await super().put(path)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
 from luigi_pai.local.hdfs.command.files import Fault, Hdfs
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
-from luigi_pai.local.hdfs.webhdfs.namespace import Inode, Tree
+from luigi_pai.local.hdfs.webhdfs.namespace import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +21,11 @@ __all__ = ["ClusterHdfs", "HdfsRefused", "OutsideHdfs", "OwnHdfs"]
 
 _TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
 _SHARED = 0o777  # so that every user of this OpenPAI can have jobs, as the real server has it
-_OWN = 0o755
-_SHARED_FOLDERS = ("/Container", "/Output")
+_OUTPUT = "/Output"
 
 
 class HdfsRefused(Exception):
-    """The folders of a job could not be made; the text says why."""
+    """The output folder of a job could not be made; the text says why."""
 
 
 class OwnHdfs:
@@ -39,8 +37,7 @@ class OwnHdfs:
         self._make_shared()
 
     def _make_shared(self) -> None:
-        for folder in _SHARED_FOLDERS:
-            self._tree.mkdirs(folder, _SHARED, self._tree.superuser)
+        self._tree.mkdirs(_OUTPUT, _SHARED, self._tree.superuser)
 
     def empty(self) -> None:
         """Delete every file and folder."""
@@ -54,21 +51,9 @@ class OwnHdfs:
         """Return the routes of WebHDFS."""
         return webhdfs_routes(self._tree)
 
-    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders that the real server makes, with the text of ``JobConfig.json`` in its place.
-
-        They belong to the job's owner; ``with_output`` makes ``/Output/USER/NAME`` too.
-        """
-        tops = _SHARED_FOLDERS if with_output else _SHARED_FOLDERS[:1]
-        for folder in (
-            folder for top in tops for folder in (f"{top}/{username}", f"{top}/{username}/{name}")
-        ):
-            self._tree.mkdirs(folder, _OWN, self._tree.superuser)
-            self._tree.set_owner(folder, username, "")
-        upload = self._tree.incoming()
-        upload.write_text(config, "utf-8", "surrogatepass")
-        inode = Inode(username, mode=0o644)
-        self._tree.publish(upload, f"/Container/{username}/{name}/JobConfig.json", inode)
+    async def make_output(self, name: str, username: str) -> None:
+        """Make the output folder of a job, ``/Output/USER/NAME``, for its owner."""
+        self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755, username)
 
 
 class OutsideHdfs:
@@ -77,7 +62,7 @@ class OutsideHdfs:
     Args:
         url: of its WebHDFS, ``http://HOST:PORT``.
         fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; asked of the HDFS where None.
-        user: who makes the folders that all users share.
+        user: who makes the folder that all users share.
 
     Raises:
         ConfigError: it cannot be used; the text says why and what to do.
@@ -89,7 +74,8 @@ class OutsideHdfs:
             side = self._as(user)
             side.status("/")
             self.address = HdfsAddress(self._url, fs_uri.rstrip("/") if fs_uri else _fs_uri(side))
-            self._share(side)
+            if side.status(_OUTPUT) is None:
+                _share(side)
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
@@ -100,44 +86,32 @@ class OutsideHdfs:
     def empty(self) -> None:
         """Leave everything as it is: a real HDFS has other users."""
 
-    async def prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
-        """Make the folders of a job as `OwnHdfs.prepare_job` does, or raise HdfsRefused."""
-        await asyncio.to_thread(self._prepare_job, name, username, config, with_output=with_output)
-
-    def _prepare_job(self, name: str, username: str, config: str, *, with_output: bool) -> None:
+    async def make_output(self, name: str, username: str) -> None:
+        """Make the output folder of a job as `OwnHdfs.make_output` does, or raise HdfsRefused."""
         try:
-            side = self._as(username)
-            side.mkdir(f"/Container/{username}/{name}")
-            text = io.BytesIO(config.encode("utf-8", "surrogatepass"))
-            side.write(f"/Container/{username}/{name}/JobConfig.json", text)
-            if with_output:
-                side.mkdir(f"/Output/{username}/{name}")
+            await asyncio.to_thread(self._as(username).mkdir, f"{_OUTPUT}/{username}/{name}")
         except Fault as fault:
             raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
 
     def _as(self, user: str) -> Hdfs:
         return Hdfs(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
 
-    @staticmethod
-    def _share(side: Hdfs) -> None:
-        """Make the folders that jobs of all users share, where they are missing."""
-        for folder in _SHARED_FOLDERS:
-            if side.status(folder) is not None:
-                continue
-            try:
-                side.mkdir(folder, _SHARED)
-            except Fault as fault:
-                if fault.exception != "AccessControlException":
-                    raise
-                both = " ".join(_SHARED_FOLDERS)
-                raise Fault(
-                    f"user {side.user} may not make {folder} ({fault}); name one who may with --user, or "
-                    f"let its superuser run: hdfs dfs -mkdir -p {both} && hdfs dfs -chmod 777 {both}"
-                ) from None
-
 
 ClusterHdfs = OwnHdfs | OutsideHdfs
 """The HDFS of a server."""
+
+
+def _share(side: Hdfs) -> None:
+    """Make the folder that jobs of all users share."""
+    try:
+        side.mkdir(_OUTPUT, _SHARED)
+    except Fault as fault:
+        if fault.exception != "AccessControlException":
+            raise
+        raise Fault(
+            f"user {side.user} may not make {_OUTPUT} ({fault}); name one who may with --user, or "
+            f"let its superuser run: hdfs dfs -mkdir -p {_OUTPUT} && hdfs dfs -chmod 777 {_OUTPUT}"
+        ) from None
 
 
 def _fs_uri(side: Hdfs) -> str:

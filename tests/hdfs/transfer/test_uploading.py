@@ -28,8 +28,8 @@ from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.transfer import staging, uploading
 from luigi_pai.hdfs.transfer.local_tree import LocalFile
 from luigi_pai.hdfs.transfer.staging import Stage
-from luigi_pai.local.hdfs.webhdfs import places as webhdfs_faults
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
+from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -456,17 +456,16 @@ def test_no_permission(backend, fs, home, source):
         ("IOException", "could only be replicated to 0 nodes instead of minReplication (=1).", "0 nodes"),
     ],
 )
-def test_an_hdfs_that_takes_no_more(tmp_path, monkeypatch, exception, message, said, is_new):
+def test_an_hdfs_that_takes_no_more(tmp_path, exception, message, said, is_new):
     """Safe mode, quota, full disks: the error says it, what appears is whole, the next upload goes on."""
-    monkeypatch.setitem(webhdfs_faults._FAULTS, exception, ("org.apache.hadoop.", 403))
     left = [10]
 
     class Full(WebHdfsHandler):
-        def _check_upload(self):
-            left[0] -= 1
+        def _create(self):
+            left[0] -= self.is_datanode()
             if left[0] < 0:
-                raise webhdfs_faults.RemoteFault(exception, message)
-            super()._check_upload()
+                raise RemoteFault(exception, message)
+            super()._create()
 
     (tmp_path / "src").mkdir()
     for number in range(20):

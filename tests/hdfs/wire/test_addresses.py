@@ -101,8 +101,9 @@ class AsJava(WebHdfsHandler):
 
     def set_header(self, name: str, value: str) -> None:
         """Compose what is decomposed."""
-        composed = quote(unicodedata.normalize("NFC", unquote(value)), safe="/:?&=;%")
-        super().set_header(name, composed if name == "Location" and "?" in value else value)
+        if name == "Location":
+            value = quote(unicodedata.normalize("NFC", unquote(value)), safe="/:?&=;%")
+        super().set_header(name, value)
 
 
 @pytest.mark.parametrize("name", ["u\u0308", "u\u0308 1", "a;", "a;b"])

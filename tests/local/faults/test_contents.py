@@ -136,7 +136,7 @@ def test_emptying_ends_and_deletes_everything(pai):
     assert list((pai.data / "jobs").iterdir()) == []
     assert list((pai.data / "storages" / "nfs1").iterdir()) == []
     listed = requests.get(f"{pai.webhdfs_url}/webhdfs/v1/?op=LISTSTATUS&user.name=admin", timeout=20).json()
-    assert {entry["pathSuffix"] for entry in listed["FileStatuses"]["FileStatus"]} == {"Container", "Output"}
+    assert {entry["pathSuffix"] for entry in listed["FileStatuses"]["FileStatus"]} == {"Output"}
     for name in (ended, running, waiting):
         assert client.run("true", name=name)["jobStatus"]["state"] == "SUCCEEDED"
 

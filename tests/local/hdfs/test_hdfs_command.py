@@ -309,7 +309,7 @@ class CutShort(WebHdfsHandler):
     """A server that breaks off in the middle of a file."""
 
     async def _open(self) -> None:
-        if not self._is_datanode():
+        if not self.is_datanode():
             await super()._open()
             return
         self.set_header("Content-Length", "100")
@@ -347,7 +347,7 @@ class Refusing(WebHdfsHandler):
 
     def prepare(self) -> None:
         super().prepare()
-        if self._is_datanode() and "refused" in self.hdfs_path:
+        if self.is_datanode() and "refused" in self.hdfs_path:
             fault = {"exception": "AccessControlException", "message": "Permission denied: user=alice"}
             body = json.dumps({"RemoteException": fault}).encode()
             head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()

@@ -80,7 +80,7 @@ def test_it_says_where_that_hdfs_is_and_serves_none_itself(pai, outside):
 
 @pytest.mark.slow
 def test_a_job_reads_and_writes_that_hdfs(pai, outside):
-    """The variables of the task lead there; /Container and /Output lie there and belong to the user."""
+    """The variables of the task lead there; the job's output folder lies there and belongs to the user."""
     client = LocalClient(pai)
     name = unique("outside")
     command = "echo $PAI_DEFAULT_FS_URI $LUIGI_PAI_WEBHDFS_URL; echo 1 | hdfs dfs -put - $PAI_OUTPUT_DIR/one"
@@ -88,10 +88,8 @@ def test_a_job_reads_and_writes_that_hdfs(pai, outside):
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     assert client.log(job).split() == [outside.fs_uri, outside.url]
     assert outside.get(f"/Output/{outside.user}/{name}/one", "OPEN").text == "1\n"
-    config = outside.get(f"/Container/{outside.user}/{name}/JobConfig.json", "OPEN").json()
-    assert config["jobName"] == name
-    for folder in (f"/Output/{outside.user}/{name}", f"/Container/{outside.user}/{name}"):
-        assert outside.get(folder).json()["FileStatus"]["owner"] == outside.user
+    folder = outside.get(f"/Output/{outside.user}/{name}").json()["FileStatus"]
+    assert folder["owner"] == outside.user
 
 
 @pytest.mark.slow
@@ -103,7 +101,7 @@ def test_every_user_of_the_openpai_can_have_jobs_there(pai, outside):
     assert admin.send("PUT", "/user", body).status_code == 201
     client = LocalClient(pai, user, "secret-1")
     name = unique("other-user")
-    job = client.wait(client.submit("hdfs dfs -touchz $PAI_OUTPUT_DIR/made", name=name))
+    job = client.wait(client.submit("echo | hdfs dfs -put - $PAI_OUTPUT_DIR/made", name=name))
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     assert outside.get(f"/Output/{user}/{name}/made").json()["FileStatus"]["owner"] == user
 
@@ -157,7 +155,7 @@ def test_a_command_gets_a_configuration_that_leads_there(outside):
         "import json, os, subprocess, luigi.configuration\n"
         "section = dict(luigi.configuration.get_config().items('OpenPai'))\n"
         "names = ('PAI_DEFAULT_FS_URI', 'LUIGI_PAI_WEBHDFS_URL', 'HADOOP_USER_NAME')\n"
-        "subprocess.run(['hdfs', 'dfs', '-test', '-d', '/Container'], check=True)\n"
+        "subprocess.run(['hdfs', 'dfs', '-test', '-d', '/Output'], check=True)\n"
         "print(json.dumps({'section': section, 'variables': [os.environ[name] for name in names]}))\n"
     )
     words = ["--hdfs", f"{outside.url}/webhdfs/v1/", "--user", outside.user]
@@ -267,16 +265,16 @@ def test_what_is_no_usable_hdfs_is_refused_at_the_start(replies, said, refused):
 
 
 @pytest.mark.slow
-def test_folders_that_may_not_be_made_are_named(tmp_path):
+def test_a_folder_that_may_not_be_made_is_named(tmp_path):
     """With whom to ask, and the commands to give them."""
-    missing = refusal("FileNotFoundException", "File does not exist: /Container")
+    missing = refusal("FileNotFoundException", "File does not exist: /Output")
     refused = refusal("AccessControlException", "Permission denied: user=admin")
     replies = [ROOT, ("HTTP/1.1 404 Not Found", missing), ("HTTP/1.1 403 Forbidden", refused)]
     with answering(*replies) as url:
         done = local("--hdfs", url, "--fs-uri", "hdfs://nn:8020", "--data", str(tmp_path / "d"), "--", "true")
     assert done.returncode == 2
-    assert "user admin may not make /Container (Permission denied: user=admin); name one" in done.stderr
-    assert "hdfs dfs -mkdir -p /Container /Output && hdfs dfs -chmod 777 /Container /Output" in done.stderr
+    assert "user admin may not make /Output (Permission denied: user=admin); name one" in done.stderr
+    assert "hdfs dfs -mkdir -p /Output && hdfs dfs -chmod 777 /Output" in done.stderr
     assert not (tmp_path / "d").exists()
 
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO
-from urllib.parse import quote, unquote
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import StreamClosedError
 from tornado.routing import URLSpec
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-from luigi_pai.local.hdfs.webhdfs.namespace import BLOCK_SIZE, Inode
-from luigi_pai.local.hdfs.webhdfs.places import RemoteFault, disk_faults
-from luigi_pai.local.hdfs.webhdfs.query import Query
+from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
 
 if TYPE_CHECKING:
-    import pathlib
+    from typing import BinaryIO
 
     from luigi_pai.local.hdfs.webhdfs.namespace import Tree
 
@@ -34,180 +31,150 @@ __all__ = ["webhdfs_routes"]
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
 _NO_LIMIT = 2**62  # bytes of a request body
-_DRAINED = 16 * 1024 * 1024  # bytes of a refused body that are taken before the connection is cut
-_PLAIN = "/!$&'()*+,;=:@"  # what a path may show as it is
-_BINARY = "application/octet-stream"
+_NOBODY = "dr.who"  # Hadoop's name for a request that names no user
 
 
 def webhdfs_routes(tree: Tree) -> list[URLSpec]:
     """Return the routes of ``/webhdfs/v1`` for a tornado Application."""
-    shared = {"tree": tree, "appending": asyncio.Lock()}
-    return [URLSpec(r"/webhdfs/v1(/.*)?", WebHdfsHandler, shared)]
+    return [URLSpec(r"/webhdfs/v1(/.*)?", WebHdfsHandler, {"tree": tree})]
 
 
 @stream_request_body
 class WebHdfsHandler(RequestHandler):
     """One WebHDFS request."""
 
-    def initialize(self, tree: Tree, appending: asyncio.Lock) -> None:
+    def initialize(self, tree: Tree) -> None:
         """Store what all requests share."""
         self.tree = tree
-        self.appending = appending
-        self.query = Query("")
+        self.operation = ""
         self.hdfs_path = "/"
-        self.user = ""
         self.upload: BinaryIO | None = None
-        self.upload_place: pathlib.Path | None = None
-        self.upload_fault: RemoteFault | None = None
+        self.upload_error: OSError | None = None
 
     def set_default_headers(self) -> None:
         """Forbid guessing at content types: a file may look like a script."""
+        self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Content-Type-Options", "nosniff")
-
-    def compute_etag(self) -> None:
-        """Send no ETag: WebHDFS has none."""
 
     # before and after every request
 
     def prepare(self) -> None:
-        """Check the request before its body arrives, and open a file for the body."""
-        connection: Any = self.request.connection
-        connection.set_max_body_size(_NO_LIMIT)
-        self.query = Query(self.request.query)
+        """Open a file for the body of an upload."""
+        self.operation = self.text("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
-        self.user = self.query.user()
-        if self._operation() in ("CREATE", "APPEND") and self._is_datanode():
-            try:
-                self._check_upload()
-            except (
-                RemoteFault
-            ) as fault:  # answered when the body is here: a client that still sends reads nothing
-                self.upload_fault = fault
-                connection.set_max_body_size(_DRAINED)
-                return
-            self.upload_place = self.tree.incoming()
-            self.upload = self.upload_place.open("wb")
+        if self.operation in ("CREATE", "APPEND") and self.is_datanode():
+            connection: Any = self.request.connection
+            connection.set_max_body_size(_NO_LIMIT)
+            self.upload = self.tree.incoming()
 
     def data_received(self, chunk: bytes) -> None:
-        """Write a part of an upload to disk; any other body is dropped."""
-        if not self.upload:
-            return
-        try:
-            with disk_faults(self.hdfs_path):
+        """Write a part of an upload to disk, until that is full; any other body is dropped."""
+        if self.upload and not self.upload_error:
+            try:
                 self.upload.write(chunk)
-        except RemoteFault as fault:  # disk full: take the rest of the body, then say so
-            self.upload_fault = fault
-            self._drop_upload()
+            except OSError as error:
+                self.upload_error = error
 
     def on_connection_close(self) -> None:
         """Forget an upload whose client has gone."""
-        self._drop_upload()
+        self.on_finish()
 
     def on_finish(self) -> None:
         """Forget an upload that was not published."""
-        self._drop_upload()
+        if self.upload:
+            with contextlib.suppress(OSError):
+                self.upload.close()
+            Path(self.upload.name).unlink(missing_ok=True)
 
     def write_error(self, status_code: int, **about: Any) -> None:
         """Answer with a ``RemoteException``."""
         error = (about.get("exc_info") or (None, None))[1]
+        if isinstance(error, OSError):
+            error = RemoteFault.of_disk(error, self.hdfs_path)
         if isinstance(error, RemoteFault):
             self.set_status(error.status)
-            fault = error
-        elif isinstance(error, HTTPError) and status_code < 500:  # noqa: PLR2004 - the server's own fault
-            fault = RemoteFault("IllegalArgumentException", str(error))
         else:
-            fault = RemoteFault("IOException", f"the server failed: {type(error).__name__}: {error}")
-        self._reply(fault.body)
+            name = "IllegalArgumentException" if isinstance(error, HTTPError) else "IOException"
+            error = RemoteFault(name, f"HTTP {status_code}: {error}")
+        self.finish({"RemoteException": {"exception": error.exception, "message": str(error)}})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Log what is wrong with the server, not what it refuses; without the query."""
-        if not isinstance(value, (RemoteFault, HTTPError)):
+        if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 
     # the four methods
 
     async def get(self, _path: str | None = None) -> None:
         """Answer what only looks."""
-        operation = self._operation()
-        if operation == "GETFILESTATUS":
-            self._reply({"FileStatus": self.tree.status(self.hdfs_path)})
-        elif operation == "LISTSTATUS":
-            children = await _in_thread(self.tree.children, self.hdfs_path)
-            self._reply({"FileStatuses": {"FileStatus": children}})
-        elif operation == "GETCONTENTSUMMARY":
-            summary = await _in_thread(self.tree.summary, self.hdfs_path)
-            self._reply({"ContentSummary": summary})
-        elif operation == "GETHOMEDIRECTORY":
-            self._reply({"Path": f"/user/{self.user}"})
-        elif operation == "OPEN":
+        if self.operation == "GETFILESTATUS":
+            self.finish({"FileStatus": self.tree.status(self.hdfs_path)})
+        elif self.operation == "LISTSTATUS":
+            children = await asyncio.to_thread(self.tree.children, self.hdfs_path)
+            self.finish({"FileStatuses": {"FileStatus": children}})
+        elif self.operation == "GETCONTENTSUMMARY":
+            summary = await asyncio.to_thread(self.tree.summary, self.hdfs_path)
+            self.finish({"ContentSummary": summary})
+        elif self.operation == "GETHOMEDIRECTORY":
+            self.finish({"Path": f"/user/{self.user()}"})
+        elif self.operation == "OPEN":
             await self._open()
         else:
-            raise self._not_served(operation)
+            raise self._not_served()
 
     async def put(self, _path: str | None = None) -> None:
         """Answer what creates and changes."""
-        operation, query = self._operation(), self.query
-        if operation == "CREATE":
+        if self.operation == "CREATE":
             self._create()
-        elif operation == "MKDIRS":
-            self.tree.mkdirs(self.hdfs_path, query.permission(), self.user)
-            self._reply({"boolean": True})
-        elif operation == "RENAME":
-            options, destination = query.rename_options(), query.destination()
+        elif self.operation == "MKDIRS":
+            self.tree.mkdirs(self.hdfs_path, self._permission(), self.user())
+            self.finish({"boolean": True})
+        elif self.operation == "RENAME":
+            options, destination = self.text("renameoptions").upper(), self.text("destination")
             if options:
                 self.tree.rename_onto(self.hdfs_path, destination, overwrite="OVERWRITE" in options)
-                self._reply_nothing()
             else:
-                self._reply({"boolean": self.tree.rename_into(self.hdfs_path, destination)})
-        elif operation == "SETPERMISSION":
-            self.tree.set_permission(self.hdfs_path, query.permission())
-            self._reply_nothing()
-        elif operation == "SETOWNER":
-            owner, group = query.text("owner"), query.text("group")
-            if not owner and not group:
-                raise RemoteFault("IllegalArgumentException", "Both owner and group are empty.")
-            self.tree.set_owner(self.hdfs_path, owner, group)
-            self._reply_nothing()
-        elif operation == "SETTIMES":
-            times = (query.number(name, -1, least=-1) for name in ("modificationtime", "accesstime"))
-            self.tree.set_times(self.hdfs_path, *times)
-            self._reply_nothing()
+                self.write({"boolean": self.tree.rename_into(self.hdfs_path, destination)})
+        elif self.operation == "SETPERMISSION":
+            self.tree.set_permission(self.hdfs_path, self._permission())
+        elif self.operation == "SETOWNER":
+            self.tree.set_owner(self.hdfs_path, self.text("owner"), self.text("group"))
         else:
-            raise self._not_served(operation)
+            raise self._not_served()
 
     async def post(self, _path: str | None = None) -> None:
         """Answer what adds to a file."""
-        operation = self._operation()
-        if operation != "APPEND":
-            raise self._not_served(operation)
-        await self._append()
+        if self.operation != "APPEND":
+            raise self._not_served()
+        if not self.is_datanode():
+            self.tree.status(self.hdfs_path)  # it is there; the DataNode refuses a folder
+            self._send_on()
+        else:
+            await asyncio.to_thread(self.tree.append, self._end_upload(), self.hdfs_path)
 
     async def delete(self, _path: str | None = None) -> None:
         """Answer what deletes."""
-        operation = self._operation()
-        if operation != "DELETE":
-            raise self._not_served(operation)
-        gone = self.tree.delete(self.hdfs_path, recursive=self.query.boolean("recursive"))
+        if self.operation != "DELETE":
+            raise self._not_served()
+        gone = self.tree.delete(self.hdfs_path, recursive=self._flag("recursive"))
         if gone:
-            await _in_thread(self.tree.purge, gone)
-        self._reply({"boolean": bool(gone)})
+            await asyncio.to_thread(self.tree.purge, gone)
+        self.finish({"boolean": bool(gone)})
 
     # operations in two steps
 
     async def _open(self) -> None:
-        offset = self.query.number("offset", 0)
-        wanted = self.query.number("length", _NO_LIMIT)
-        if not self._is_datanode():
-            length = self.tree.length(self.hdfs_path)
-            if length is not None and offset >= length and offset > 0:
-                text = f"Offset={offset} out of the range [0, {length}); OPEN, path={self.hdfs_path}"
+        offset, wanted = self._number("offset", 0), self._number("length", _NO_LIMIT)
+        if not self.is_datanode():
+            about = self.tree.status(self.hdfs_path)
+            if about["type"] == "FILE" and offset >= about["length"] and offset > 0:
+                text = f"Offset={offset} out of the range [0, {about['length']}); OPEN, path={self.hdfs_path}"
                 raise RemoteFault("IOException", text)
-            self._send_on(offset="0")
+            self._send_on()
             return
-        with self._file() as file:
+        with self.tree.open(self.hdfs_path) as file:
             left = min(wanted, max(os.fstat(file.fileno()).st_size - offset, 0))
             file.seek(offset)
-            self.set_header("Content-Type", _BINARY)
             self.set_header("Content-Length", str(left))
             with contextlib.suppress(StreamClosedError):  # the reader has had enough
                 while left and (chunk := file.read(min(_CHUNK, left))):
@@ -216,101 +183,60 @@ class WebHdfsHandler(RequestHandler):
                     await self.flush()
 
     def _create(self) -> None:
-        if not self._is_datanode():
-            self.query.boolean("overwrite")
-            self.query.permission()
-            self._send_on(overwrite="false")
-            return
-        upload = self._end_upload()
-        self._check_upload()  # another upload may have ended since this one began
-        inode = Inode(
-            self.user,
-            self.query.number("blocksize", BLOCK_SIZE, least=1),
-            self.query.number("replication", 1, least=1),
-            mode=self.query.permission(),
-        )
-        self.tree.publish(upload, self.hdfs_path, inode)
-        self.set_status(201)
-        authority = quote(self.query.text("namenoderpcaddress"), safe=_PLAIN + "[]")
-        self.set_header("Location", f"hdfs://{authority}{quote(self.hdfs_path, safe=_PLAIN)}")
-        self._reply_nothing(content_type=None)
-
-    def _file(self) -> BinaryIO:
-        with disk_faults(self.hdfs_path):
-            return self.tree.file(self.hdfs_path).open("rb")
-
-    async def _append(self) -> None:
-        if not self._is_datanode():
-            self.tree.length(self.hdfs_path)  # it is there; the DataNode refuses a folder
+        if not self.is_datanode():
             self._send_on()
             return
-        upload = self._end_upload()
-        async with self.appending:
-            await _in_thread(self.tree.append, upload, self.hdfs_path)
-        self._reply_nothing(content_type=None)
+        overwrite = self._flag("overwrite")
+        self.tree.publish(
+            self._end_upload(), self.hdfs_path, self.user(), self._permission(), overwrite=overwrite
+        )
+        self.set_status(201)
 
-    def _check_upload(self) -> None:
-        if self._operation() == "APPEND":
-            self.tree.may_append(self.hdfs_path)
-        else:
-            self.tree.may_create(self.hdfs_path, overwrite=self.query.boolean("overwrite"))
-
-    def _end_upload(self) -> pathlib.Path:
-        if self.upload and self.upload_place:
-            with disk_faults(self.hdfs_path):
-                self.upload.close()
-            self.upload = None
-            return self.upload_place
-        raise self.upload_fault or RemoteFault("IOException", f"no upload for {self.hdfs_path}")
-
-    def _drop_upload(self) -> None:
-        if self.upload:
-            self.upload.close()
-            self.upload = None
-        if self.upload_place:
-            self.upload_place.unlink(missing_ok=True)
-            self.upload_place = None
+    def _end_upload(self) -> Path:
+        assert self.upload is not None
+        self.upload.close()
+        if self.upload_error:
+            raise self.upload_error
+        return Path(self.upload.name)
 
     # wire details
 
-    def _operation(self) -> str:
-        return self.query.text("op").upper()
+    def is_datanode(self) -> bool:
+        """Say whether a request is one that a DataNode would get."""
+        return bool(self.text("namenoderpcaddress"))
 
-    def _is_datanode(self) -> bool:
-        return "namenoderpcaddress" in self.query
+    def text(self, name: str) -> str:
+        """Return a parameter; empty where it is not given."""
+        return self.get_query_argument(name, "", strip=False)
 
-    def _not_served(self, operation: str) -> RemoteFault:
-        if not operation:
-            return RemoteFault("UnsupportedOperationException", "op=NULL is not supported")
-        enum = f"org.apache.hadoop.hdfs.web.resources.{(self.request.method or '').capitalize()}OpParam.Op"
-        text = f'Invalid value for webhdfs parameter "op": No enum constant {enum}.{operation}'
+    def user(self) -> str:
+        """Return the user of the request."""
+        return self.text("user.name") or _NOBODY
+
+    def _flag(self, name: str) -> bool:
+        return self.text(name).lower() == "true"
+
+    def _permission(self) -> int:
+        return self._number("permission", 0o755, base=8)
+
+    def _number(self, name: str, default: int, base: int = 10) -> int:
+        text = self.text(name)
+        with contextlib.suppress(ValueError):
+            number = int(text, base) if text else default
+            if number >= 0:
+                return number
+        message = f'Invalid value for webhdfs parameter "{name}": "{text}"'
+        raise RemoteFault("IllegalArgumentException", message)
+
+    def _not_served(self) -> RemoteFault:
+        text = (
+            f'Invalid value for webhdfs parameter "op": no {self.request.method} operation {self.operation}'
+        )
         return RemoteFault("IllegalArgumentException", text)
 
-    def _send_on(self, **defaults: str) -> None:
+    def _send_on(self) -> None:
         """Send the client to the DataNode that this server is, too."""
-        host = self.request.host
-        path = quote(unquote(self.request.path), safe=_PLAIN)
-        query = self.query.redirected(host, **defaults)
+        request = self.request
         self.set_status(307)
-        self.set_header("Location", f"{self.request.protocol}://{host}{path}?{query}")
-        self._reply_nothing()
-
-    def _reply(self, body: dict[str, Any]) -> None:
-        charset = "; charset=utf-8" if self._is_datanode() else ""
-        self._end(f"application/json{charset}", json.dumps(body).encode())
-
-    def _reply_nothing(self, content_type: str | None = _BINARY) -> None:
-        self._end(content_type, b"")
-
-    def _end(self, content_type: str | None, body: bytes) -> None:
-        if content_type:
-            self.set_header("Content-Type", content_type)
-        else:
-            self.clear_header("Content-Type")
-        self.set_header("Cache-Control", "no-cache")
-        self.set_header("Content-Length", str(len(body)))
-        self.finish(body)
-
-
-async def _in_thread(work: Any, *arguments: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+        address = f"{request.protocol}://{request.host}{request.uri}&namenoderpcaddress={request.host}"
+        self.set_header("Location", address)

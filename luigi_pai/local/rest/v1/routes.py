@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.hdfs.cluster import HdfsRefused
@@ -90,7 +89,8 @@ class V1Handler(ApiHandler):
         self._check_virtual_cluster(username, virtual_cluster)
         if launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
-        await self._prepare_hdfs(name, username)
+        if not self.body.get("outputDir"):
+            await self._make_output(name, username)
         try:
             job = self.api.store.add_job(
                 NewJob(name, username, virtual_cluster, self.body, {**spec, "gang": True})
@@ -111,11 +111,10 @@ class V1Handler(ApiHandler):
             sentence = f"User {username} is not allowed to do operation in {virtual_cluster}"
             raise ApiError(403, "ForbiddenUserError", sentence)
 
-    async def _prepare_hdfs(self, name: str, username: str) -> None:
-        """Make the folders of a job; on the real server, too, a HDFS that refuses is an unknown error."""
-        config, with_output = json.dumps(self.body, indent=2), not self.body.get("outputDir")
+    async def _make_output(self, name: str, username: str) -> None:
+        """Make a job's output folder; on the real server, too, a HDFS that refuses is an unknown error."""
         try:
-            await self.api.hdfs.prepare_job(name, username, config, with_output=with_output)
+            await self.api.hdfs.make_output(name, username)
         except HdfsRefused as refused:
             raise ApiError(500, "UnknownError", str(refused)) from None
 
