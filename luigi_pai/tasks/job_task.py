@@ -197,7 +197,11 @@ class JobTask(Task):
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: HDFS was needed and failed.
         """
-        return self._task_run().is_complete()
+        task_run = self._task_run()
+        if task_run.is_complete():
+            return True
+        task_run.load_modules()
+        return False
 
     def result(self) -> Mapping[str, Any]:
         """Return the values that a sweep's table shows of this task, once its job has ended.

@@ -93,3 +93,33 @@ def test_settings_are_options_of_the_luigi_command(tmp_path):
         [sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "True\n"
+
+
+MOCKED_RUN = """
+import sys
+import responses
+from luigi_pai import PaiTask, TaskRole
+
+class Train(PaiTask):
+    name, image, tasks = "train", "python:3", [TaskRole("main", "true")]
+
+status = {"name": "train", "username": "me", "jobStatus": {"state": "SUCCEEDED"}}
+with responses.RequestsMock(assert_all_requests_are_fired=False) as server:
+    server.post("http://pai/rest-server/api/v1/token", json={"token": "t", "user": "me"})
+    server.get("http://pai/rest-server/api/v1/jobs/train", status=404, json={"code": "NoJobError"})
+    assert not Train().complete()
+    loaded = set(sys.modules)
+    server.post("http://pai/rest-server/api/v1/jobs", status=202, json={})
+    server.replace("GET", "http://pai/rest-server/api/v1/jobs/train", json=status)
+    Train().run()
+print(*sorted(name for name in set(sys.modules) - loaded if name.startswith("luigi_pai")))
+"""
+
+
+def test_a_worker_that_is_forked_for_a_run_loads_next_to_nothing(tmp_path):
+    settings = "pai_url = http://pai/rest-server\nusername = me\npassword = p\napi_version = v1\n"
+    (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{settings}")
+    command = [sys.executable, "-c", MOCKED_RUN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
