@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import shlex
 import sys
 import textwrap
@@ -90,13 +91,7 @@ class _WithCommand(click.Command):
     metavar="ADDRESS",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on. One that other machines can reach needs --insecure-bind, and a password of "
-    "your own in LUIGI_PAI_LOCAL_PASSWORD.",
-)
-@click.option(
-    "--insecure-bind",
-    is_flag=True,
-    help="Allow such a --host: anyone who knows a password can then run commands here as you.",
+    help="Loopback address to listen on.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND ...]")
 def local(
@@ -112,7 +107,6 @@ def local(
     api: str | None,
     faults: str | None,
     rate_limits: str | None,
-    insecure_bind: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run an OpenPAI with its HDFS on this machine.
@@ -129,7 +123,8 @@ def local(
       luigi-pai local
       luigi-pai local -- luigi --module pipeline Train --local-scheduler
 
-    The password is `admin-password`; set LUIGI_PAI_LOCAL_PASSWORD for another.
+    The password is `admin-password`, and a new one for each COMMAND; set
+    LUIGI_PAI_LOCAL_PASSWORD for another. Only you can connect.
     """  # noqa: D301 - the backslash is click's, and no backslash
     import asyncio  # noqa: PLC0415  costs what only running it needs
 
@@ -138,6 +133,7 @@ def local(
     from luigi_pai.local.config.fault_rules import read_faults  # noqa: PLC0415 - as above
     from luigi_pai.local.config.settings import (  # noqa: PLC0415 - as above
         DEFAULT_API,
+        DEFAULT_PASSWORD,
         DEFAULT_PORT,
         PASSWORD_VARIABLE,
         Settings,
@@ -151,10 +147,10 @@ def local(
             host=host,
             port=port if port is not None else 0 if command else DEFAULT_PORT,
             user=user,
-            password=os.environ.pop(PASSWORD_VARIABLE, None) or None,
+            password=os.environ.pop(PASSWORD_VARIABLE, "")
+            or (secrets.token_urlsafe() if command else DEFAULT_PASSWORD),
             virtual_clusters=virtual_cluster,
             max_tasks=max_tasks,
-            insecure_bind=insecure_bind,
             hdfs=hdfs,
             fs_uri=fs_uri,
             api=api or (configured_api() if command else None) or DEFAULT_API,

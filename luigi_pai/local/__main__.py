@@ -33,7 +33,7 @@ def main() -> int:
     settings = Settings(
         **{**given, "data": Path(given["data"]), "virtual_clusters": tuple(given["virtual_clusters"])}
     )
-    settings = replace(settings, password=os.environ.pop(PASSWORD_VARIABLE, None) or None)
+    settings = replace(settings, password=os.environ.pop(PASSWORD_VARIABLE))
     try:
         asyncio.run(serve(settings, _silent, _silent, until_stdin_closes=True))
     except ConfigError as error:

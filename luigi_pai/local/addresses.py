@@ -1,10 +1,10 @@
-"""Hosts: whether one is an address, and whether only this machine reaches it."""
+"""Hosts: whether only this machine reaches one."""
 
 from __future__ import annotations
 
 import ipaddress
 
-__all__ = ["is_address", "is_loopback"]
+__all__ = ["is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
@@ -15,12 +15,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def is_address(host: str) -> bool:
-    """Return whether a host is an address, not a name."""
-    try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tornado.web import Application
 
-from luigi_pai.local.addresses import is_address, is_loopback
+from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
@@ -44,16 +43,13 @@ def make_app(
     log: logging.Logger,
     faults: Faults,
     scripts: JobScripts,
-    *,
-    loopback_only: bool,
 ) -> LocalApplication:
     """Return the application of one API: ``v1``, ``v2`` or ``ltp``.
 
-    It logs one line for each request, without query, body or headers. ``loopback_only`` says that no other
-    machine can reach it.
+    It logs one line for each request, without query, body or headers.
     """
     shared = {"api": api}
-    pages = {**shared, "forms": StopForms(loopback_only=loopback_only)}
+    pages = {**shared, "forms": StopForms()}
     control = {**shared, "faults": faults, "scripts": scripts}
     return LocalApplication(
         [
@@ -78,11 +74,7 @@ def make_app(
         default_handler_class=_NoApi,
         log_function=_log_request,
         log=log,
-        loopback_only=loopback_only,
         netloc=api.address.netloc,
-        own_names=set()
-        if loopback_only
-        else {name.lower() for name in (api.address.host, socket.gethostname(), socket.getfqdn())},
     )
 
 
@@ -102,7 +94,7 @@ class _ForeignRequest(RestHandler):
         raise ApiError(
             403,
             "ForbiddenOriginError",
-            "The local server answers to requests for this machine only, by its address or its own name, "
+            "The local server answers to requests for localhost or a loopback address only, "
             "not to pages of other sites. A proxy in front of it has to send "
             f'"Host: {self.settings["netloc"]}", and no Origin of its own name.',
         )
@@ -111,8 +103,8 @@ class _ForeignRequest(RestHandler):
 class LocalApplication(Application):
     """An application that browsers cannot be tricked into using.
 
-    Anything that can reach the port can run commands here. A web page can make
-    its reader's browser send requests to 127.0.0.1; such a request carries the
+    A web page can make its reader's browser, which the door lets in, send
+    requests to 127.0.0.1; such a request carries the
     page's Origin, or (after DNS rebinding) a foreign Host. What a page only
     embeds has no Origin: browsers say in Sec-Fetch-* what it is for.
     """
@@ -127,17 +119,7 @@ class LocalApplication(Application):
         """Say whether a page of another site made a browser send a request with these headers."""
         origin, host = headers.get("Origin"), headers.get("Host") or _NO_HOST
         foreign = origin is not None and _authority(origin) != host
-        return foreign or _is_embedded(headers) or not self._is_this_machine(_host_name(host))
-
-    def _is_this_machine(self, host: str) -> bool:
-        """Say whether a Host names this server; a name in a foreign domain does not.
-
-        On a server that other machines reach, any address and any name without
-        a dot is accepted: DNS rebinding needs a domain name.
-        """
-        if self.settings["loopback_only"]:
-            return is_loopback(host)
-        return "." not in host or is_address(host) or host.lower() in self.settings["own_names"]
+        return foreign or _is_embedded(headers) or not is_loopback(_host_name(host))
 
 
 def _is_embedded(headers: HTTPHeaders) -> bool:

@@ -78,7 +78,7 @@ async def run_command(
         try:
             config = scratch.folder / "luigi.cfg"
             section = open_pai_section(
-                server.address, server.hdfs, settings.user, server.password(), settings.api
+                server.address, server.hdfs, settings.user, settings.password, settings.api
             )
             with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(compose(earlier, section, further_sections()))

@@ -6,16 +6,12 @@ import base64
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-from luigi_pai.local.addresses import is_loopback
 from luigi_pai.spec.dialects.javascript_text import javascript_number
-
-if TYPE_CHECKING:
-    from tornado.httputil import HTTPServerRequest
 
 __all__ = [
     "NO_DATABASE",
@@ -23,7 +19,6 @@ __all__ = [
     "RestHandler",
     "SmallBodyHandler",
     "basic_credentials",
-    "is_from_here",
     "logged_path",
     "no_api",
     "whole_number",
@@ -64,19 +59,6 @@ def basic_credentials(credentials: str) -> tuple[str, str]:
     except ValueError:  # no base64, or no text in it
         return "", ""
     return name, password
-
-
-def is_from_here(request: HTTPServerRequest) -> bool:
-    """Return whether a request comes from this machine: over loopback, or from the address that it called."""
-    if is_loopback(request.remote_ip or ""):
-        return True
-    stream = getattr(request.connection, "stream", None)
-    if stream is None or stream.socket is None:
-        return False
-    try:
-        return bool(stream.socket.getpeername()[0] == stream.socket.getsockname()[0])
-    except OSError:  # it is gone
-        return False
 
 
 @stream_request_body

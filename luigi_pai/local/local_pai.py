@@ -7,6 +7,7 @@ import http
 import http.client
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,6 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.config.settings import (
     DEFAULT_API,
-    DEFAULT_PASSWORD,
     DEFAULT_USER,
     PASSWORD_VARIABLE,
     Address,
@@ -52,7 +52,7 @@ class LocalPai:
         data: the data folder; without one, a temporary one is made and removed.
         port: the port; 0 for any free one. A restart keeps it.
         username: the administrator.
-        password: their password.
+        password: their password; None for a new one that nobody can guess.
         virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
             are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
@@ -76,7 +76,7 @@ class LocalPai:
         *,
         port: int = 0,
         username: str = DEFAULT_USER,
-        password: str = DEFAULT_PASSWORD,
+        password: str | None = None,
         virtual_clusters: Sequence[str] = (),
         max_tasks: int | None = None,
         hdfs: str | None = None,
@@ -89,12 +89,12 @@ class LocalPai:
         self._temporary = data is None
         self.data = Path(tempfile.mkdtemp(prefix="luigi-pai-local-") if data is None else data).absolute()
         self.username = username
-        self.password = password
+        self.password = secrets.token_urlsafe() if password is None else password
         self._port = port
         self._settings = Settings(
             self.data,
             user=username,
-            password=password,
+            password=self.password,
             virtual_clusters=tuple(virtual_clusters),
             max_tasks=Settings.max_tasks if max_tasks is None else max_tasks,
             hdfs=hdfs,
@@ -142,7 +142,7 @@ class LocalPai:
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
-        self.data.mkdir(parents=True, exist_ok=True)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
         command = python_command("luigi_pai.local.__main__", json.dumps(settings))

@@ -46,10 +46,9 @@ def open_pai_section(
     }
 
 
-def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str | None, api: str) -> str:
+def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str, api: str) -> str:
     """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
-    is_known = password in (None, DEFAULT_PASSWORD)
-    shown = DEFAULT_PASSWORD if is_known else f"(the one in {PASSWORD_VARIABLE})"
+    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
     section = open_pai_section(address, hdfs, user, shown, api)
     del section["hdfs_user"]  # the default is the user name
     return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])

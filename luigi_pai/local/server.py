@@ -18,21 +18,15 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.accounts.users import TokenRegister, Tokens, Users, password_matches
-from luigi_pai.local.addresses import is_loopback
+from luigi_pai.local.accounts.users import TokenRegister, Tokens, Users
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.settings import (
-    DEFAULT_PASSWORD,
-    PASSWORD_VARIABLE,
-    Address,
-    HdfsAddress,
-    parse_limits,
-)
+from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
 from luigi_pai.local.container.task_files import JobFolders
+from luigi_pai.local.door import Door
 from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.faults.injected import InjectedFaults
 from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
@@ -77,7 +71,8 @@ class LocalServer:
         outside = OutsideHdfs(settings.hdfs, settings.fs_uri, settings.user) if settings.hdfs else None
         data = settings.data
         try:
-            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            data.mkdir(parents=True, exist_ok=True)
+            data.chmod(0o700)
             self._lock = _lock(data)
         except OSError as error:
             raise ConfigError(f"cannot use the data folder {data}: {error.strerror}") from None
@@ -86,7 +81,7 @@ class LocalServer:
         except ConfigError:
             self._lock.close()
             raise
-        self.address = Address.of(settings.host, sockets[0].getsockname()[1])
+        self.address = Address(settings.host, sockets[0].getsockname()[1])
         try:
             self._open(sockets, outside)
         except (OSError, sqlite3.Error) as error:  # a full disk, or files that are another user's
@@ -109,10 +104,8 @@ class LocalServer:
         hdfs_command.install(self.bin)
         clusters = settings.clusters()
         names = tuple(cluster.name for cluster in clusters)
-        self._users = users = Users(self._store, names)
+        users = Users(self._store, names)
         users.ensure_admin(settings.user, settings.password)
-        if not is_loopback(settings.host):
-            users.refuse_default_passwords()
         hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
         self.hdfs = hdfs.address
         self.orphans = Orphans()
@@ -157,25 +150,12 @@ class LocalServer:
             limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
         )
         faults = parse_faults(settings.faults or [])
-        app = make_app(
-            api, settings.api, self._log, faults, scripts, loopback_only=is_loopback(settings.host)
-        )
+        app = make_app(api, settings.api, self._log, faults, scripts)
         faulty = FaultyServer(app, InjectedFaults(api, faults, app.is_foreign, self._log).choose)
-        self._server = HTTPServer(faulty, max_body_size=_MAX_REQUEST)
+        self._server = HTTPServer(Door(faulty, self._log), max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)
-
-    def password(self) -> str:
-        """Return the administrator's password for a command; raises ConfigError if it is not known here."""
-        user = self._users.get(self.settings.user)
-        password = self.settings.password or DEFAULT_PASSWORD
-        if user is None or not password_matches(user, password):
-            raise ConfigError(
-                f"the password of {self.settings.user} in {self.settings.data} is not the default one; "
-                f"set it in {PASSWORD_VARIABLE}"
-            )
-        return password
 
     @property
     def running_tasks(self) -> int:

@@ -25,9 +25,7 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
     api = SimpleNamespace(
         address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"), hdfs=SimpleNamespace(routes=list)
     )
-    make_app(api, "v2", logging.getLogger("test"), None, None, loopback_only=True)
-    with pytest.raises(AssertionError, match="a name was looked up"):
-        make_app(api, "v2", logging.getLogger("test"), None, None, loopback_only=False)
+    make_app(api, "v2", logging.getLogger("test"), None, None)
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])

@@ -43,7 +43,8 @@ SUBMIT = textwrap.dedent(
     """
     import os, requests, time
     api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v1"
-    login = {{"username": "admin", "password": "admin-password"}}
+    password = open(os.environ["LUIGI_CONFIG_PATH"]).read().partition("password = ")[2].split()[0]
+    login = {{"username": "admin", "password": password}}
     token = requests.post(api + "/token", json=login).json()["token"]
     headers = {{"Authorization": "Bearer " + token}}
     requests.post(api + "/jobs", json={job}, headers=headers).raise_for_status()
@@ -103,10 +104,11 @@ def test_luigi_in_the_command_finds_the_server(tmp_path):
     url = section["pai_url"]
     assert url.startswith("http://127.0.0.1:")
     uri = url.replace("http://", "hdfs://")
+    assert len(section["password"]) > 40  # a new one for each server that a program starts
     assert section == {
         "pai_url": url,
         "username": "admin",
-        "password": "admin-password",
+        "password": section["password"],
         "fs_uri": uri,
         "webhdfs_url": url,
         "hdfs_user": "admin",
@@ -206,11 +208,8 @@ def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(password, tmp_pat
     for path in data.rglob("*"):
         if path.is_file():
             assert password.encode() not in path.read_bytes(), path
-    # the folder keeps the password; the default one is not taken any more, and the command is not run
-    done = run("local", "--data", data, "--", "touch", tmp_path / "ran")
-    assert done.returncode == 2
-    assert "is not the default one; set it in LUIGI_PAI_LOCAL_PASSWORD" in done.stderr
-    assert not (tmp_path / "ran").exists()
+    done = run_python(READ_CONFIG, "--data", data, cwd=tmp_path)
+    assert json.loads(done.stdout)["sections"]["OpenPai"]["password"] != password  # a new one each time
 
 
 @pytest.mark.slow
@@ -449,13 +448,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
 @pytest.mark.parametrize(
     ("words", "env", "message"),
     [
-        (["--host", "0.0.0.0"], {}, "say --insecure-bind if that is what you want"),
-        (["--host", "0.0.0.0", "--insecure-bind"], {}, "with the default password"),
-        (
-            ["--host", "0.0.0.0", "--insecure-bind"],
-            {"LUIGI_PAI_LOCAL_PASSWORD": "admin-password"},
-            "with the default password",
-        ),
+        (["--host", "0.0.0.0"], {}, "would let other machines run commands on this one with your rights"),
         ([], {"LUIGI_PAI_LOCAL_PASSWORD": "five5"}, "is shorter than 6 characters"),
         ([], {"LUIGI_PAI_LOCAL_PASSWORD": "abcd${HOME}"}, "which luigi.cfg cannot carry"),
         (["--user", "a-b"], {}, "letters, digits and _ only"),
@@ -502,7 +495,8 @@ def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
         f"""
         import os, requests, sys, time
         api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v2"
-        login = {{"username": "admin", "password": "admin-password"}}
+        password = open(os.environ["LUIGI_CONFIG_PATH"]).read().partition("password = ")[2].split()[0]
+        login = {{"username": "admin", "password": password}}
         token = requests.post(api + "/authn/basic/login", json=login).json()["token"]
         headers = {{"Authorization": "Bearer " + token}}
         requests.post(api + "/jobs", {job!r}, headers=headers | {{"Content-Type": "text/yaml"}})
@@ -561,19 +555,6 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     )
     assert f"luigi-pai local: {said}\n" in done.stderr
     assert done.stderr.count("large") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.newest
-def test_an_address_for_others_needs_a_password_of_every_user(tmp_path):
-    """An administrator of an earlier start, still with the default password, would let anybody in."""
-    assert run("local", "--data", tmp_path, "--", "true").returncode == 0
-    words = ["--data", tmp_path, "--host", "0.0.0.0", "--insecure-bind", "--user", "zoe", "--", "true"]
-    done = run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"})
-    assert done.returncode == 2
-    assert "still have the default password: admin;" in done.stderr
-    words[1] = tmp_path / "other"
-    assert run("local", *words, env={"LUIGI_PAI_LOCAL_PASSWORD": "zoes-password"}).returncode == 0
 
 
 @pytest.mark.slow

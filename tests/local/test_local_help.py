@@ -11,7 +11,7 @@ from luigi_pai.cli.local import local
 @pytest.mark.parametrize(
     "sentence",
     [
-        "needs --insecure-bind, and a password of your own in LUIGI_PAI_LOCAL_PASSWORD.",
+        "set LUIGI_PAI_LOCAL_PASSWORD for another. Only you can connect.",
         "A job that asks for more than there is waits until it is stopped",
         "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
         "Usage: local [OPTIONS] [-- COMMAND ...]",

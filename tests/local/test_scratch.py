@@ -19,7 +19,8 @@ SUBMIT = textwrap.dedent(
     """
     import os, requests, sys, time
     api = os.environ["LUIGI_PAI_WEBHDFS_URL"] + "/api/v1"
-    login = {"username": "admin", "password": "admin-password"}
+    password = open(os.environ["LUIGI_CONFIG_PATH"]).read().partition("password = ")[2].split()[0]
+    login = {"username": "admin", "password": password}
     headers = {"Authorization": "Bearer " + requests.post(api + "/token", json=login).json()["token"]}
     for name, command in (word.split("=", 1) for word in sys.argv[1:]):
         job = {"jobName": name, "image": "x", "taskRoles": [{"name": "main", "command": command}]}

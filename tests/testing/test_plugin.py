@@ -211,8 +211,8 @@ def test_a_wrong_marker_is_named(run, words):
 @pytest.mark.slow
 def test_the_url_of_the_server_for_other_programs(run):
     code, out = run("""
-def test_by_url(pai_server):
-    user = {"username": "admin", "password": "admin-password"}
+def test_by_url(pai_server, pai):
+    user = {"username": "admin", "password": pai.server.password}
     token = requests.post(f"{pai_server}/api/v2/authn/basic/login", json=user, timeout=20).json()["token"]
     headers = {"Authorization": f"Bearer {token}"}
     assert requests.get(f"{pai_server}/api/v2/jobs", headers=headers, timeout=20).json() == []

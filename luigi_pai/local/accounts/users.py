@@ -13,8 +13,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.settings import DEFAULT_PASSWORD
 from luigi_pai.local.store.records import User
 
 if TYPE_CHECKING:
@@ -53,26 +51,9 @@ class Users:
         self.save(user)
         return True
 
-    def ensure_admin(self, name: str, password: str | None) -> None:
-        """Create the administrator if there is none; a given password replaces the stored one."""
-        user = self.get(name)
-        if user is None:
-            user = User(name, hash_password(password or DEFAULT_PASSWORD), admin=True)
-        elif password is not None and not password_matches(user, password):
-            user.password = hash_password(password)
-        user.admin = True
-        self.save(user)
-
-    def refuse_default_passwords(self) -> None:
-        """Raise ConfigError, to serve no other machines, while users have the default password."""
-        names = [row["name"] for row in self._store.rows("SELECT name FROM users ORDER BY name")]
-        users = [user for name in names if (user := self.get(name)) is not None]
-        open_to_all = [user.name for user in users if password_matches(user, DEFAULT_PASSWORD)]
-        if open_to_all:
-            raise ConfigError(
-                f"users of this data folder still have the default password: {', '.join(open_to_all)}; "
-                "give them others before other machines can reach it, or use another --data"
-            )
+    def ensure_admin(self, name: str, password: str) -> None:
+        """Create the administrator, or give them this password."""
+        self.save(User(name, hash_password(password), admin=True))
 
     async def with_password(self, name: str, password: str) -> User | None:
         """Return the user if this is their password, which a thread checks; else None."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -149,19 +148,16 @@ class Settings:
     Attributes:
         host: the address to listen on.
         user: the administrator's name.
-        password: their password, or None for the one the data folder knows
-            (the default one in a new data folder).
-        insecure_bind: whether an address other than loopback may be listened on.
+        password: theirs from now on, also in a data folder that had another.
     """
 
     data: Path
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     user: str = DEFAULT_USER
-    password: str | None = None
+    password: str = field(default=DEFAULT_PASSWORD, repr=False)
     virtual_clusters: tuple[str, ...] = ()
     max_tasks: int = 64
-    insecure_bind: bool = False
     stop_grace: float = 5.0
     hdfs: str | None = None
     fs_uri: str | None = None
@@ -175,8 +171,7 @@ class Settings:
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in APIS:
             raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
-        if self.password is not None:
-            _check_password(self.password)
+        _check_password(self.password)
         self.clusters()
         parse_limits(self.rate_limits)
         self._check_hdfs()
@@ -184,25 +179,15 @@ class Settings:
             parse_faults(self.faults)
         if self.api == "v1" and self.rate_limits is not None:
             raise ConfigError("--rate-limits are of the v2 API, not of v1; leave them out, or say --api v2")
-        self._check_host()
+        if not is_loopback(self.host):
+            raise ConfigError(
+                f"--host {self.host} would let other machines run commands on this one with your rights: "
+                "give a loopback address; `ssh -L` leads to it from another machine"
+            )
 
     def clusters(self) -> tuple[VirtualCluster, ...]:
         """Return the virtual clusters, ``default`` first, or raise ConfigError."""
         return virtual_clusters(self.virtual_clusters)
-
-    def _check_host(self) -> None:
-        """Refuse an address that other machines reach without --insecure-bind and an own password."""
-        if not is_loopback(self.host):
-            if not self.insecure_bind:
-                raise ConfigError(
-                    f"--host {self.host} would let other machines run commands on this one with your rights; "
-                    "say --insecure-bind if that is what you want"
-                )
-            if self.password in (None, DEFAULT_PASSWORD):
-                raise ConfigError(
-                    f"--host {self.host} with the default password would let anybody run commands on this "
-                    f"machine; set a password of your own in {PASSWORD_VARIABLE}"
-                )
 
     def _check_hdfs(self) -> None:
         if self.hdfs is not None and not _has_form(self.hdfs, _WEB):
@@ -219,11 +204,6 @@ class Address:
 
     host: str
     port: int
-
-    @classmethod
-    def of(cls, host: str, port: int) -> Address:
-        """Return the address for a bound host; a wildcard becomes this machine's name."""
-        return cls(socket.getfqdn() if host in ("", "0.0.0.0", "::") else host, port)  # noqa: S104 - compared, not bound
 
     @property
     def netloc(self) -> str:

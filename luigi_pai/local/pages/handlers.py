@@ -95,21 +95,21 @@ class JobPage(_Page):
         if job is None:
             self.show_refusal(404, "No such job", "It is not there, or not any more.")
             return
-        form = None if job.sub_state == COMPLETED else self.forms.form(self.request, job)
+        form = None if job.sub_state == COMPLETED else self.forms.form(job)
         self.show(job_page(self.api, job, query.get("attempt", ""), form))
 
 
 class StopJob(_Page):
     """The stop button."""
 
-    async def post(self) -> None:
+    def post(self) -> None:
         """Stop a job, and lead back to its page."""
         fields = dict(parse_qsl(bytes(self.content).decode("utf-8", "replace"), keep_blank_values=True))
         job = self.job(fields)
         if job is None:
             self.show_refusal(404, "No such job", "It is not there, or not any more.")
             return
-        refusal = await self.forms.refusal(self.api, self.request, job, fields)
+        refusal = self.forms.refusal(self.request, job, fields)
         if refusal is not None:
             self.show_refusal(403, "The job was not stopped", refusal)
             return

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import math
 import time
-from types import SimpleNamespace
 
 import luigi
 import pytest
@@ -19,7 +18,6 @@ from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.fault_rules import parse_faults, read_faults
-from luigi_pai.local.json_http import is_from_here
 
 
 @pytest.fixture(scope="module")
@@ -234,24 +232,6 @@ def test_a_v2_job_vanishes():
         name = v2.run("true")["name"]
         server.set_faults([{"fault": "vanish", "path": f"/api/v2/jobs/admin~{name}"}])
         assert v2.send("GET", f"/jobs/admin~{name}").json()["code"] == "NoJobError"
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours", "expected"),
-    [
-        ("127.0.0.1", "127.0.0.1", True),
-        ("192.0.2.7", "192.0.2.7", True),  # a server at this address, asked from its own machine
-        ("192.0.2.8", "192.0.2.7", False),
-        ("2001:db8::1", "2001:db8::2", False),
-    ],
-)
-def test_this_machine_is_loopback_or_the_address_that_was_called(theirs, ours, expected):
-    """A server that listens at one address of its machine has no loopback."""
-    ends = SimpleNamespace(getpeername=lambda: (theirs, 40_000), getsockname=lambda: (ours, 9186))
-    connection = SimpleNamespace(stream=SimpleNamespace(socket=ends))
-    assert is_from_here(SimpleNamespace(remote_ip=theirs, connection=connection)) is expected
-    gone = SimpleNamespace(stream=SimpleNamespace(socket=None))
-    assert is_from_here(SimpleNamespace(remote_ip="192.0.2.7", connection=gone)) is False
 
 
 @pytest.mark.slow

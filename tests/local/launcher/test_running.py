@@ -178,7 +178,7 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     known = {*expected, "PAI_WORK_DIR"}
     assert {key for key in seen if key.startswith("PAI_")} <= known
     assert not [key for key in seen if "PASSWORD" in key or key.startswith("LUIGI_CONFIG")]
-    assert "admin-password" not in json.dumps(seen)
+    assert local_pai_v1.password not in json.dumps(seen)
 
     worker = environment(client, job, "worker")
     assert worker["PAI_CONTAINER_HOST_grpc_PORT_LIST"] == ports["worker", 0]["grpc"]

@@ -29,7 +29,7 @@ SHORTER = dict.fromkeys(("user get", "user v1"), "has no past virtual clusters, 
 @pytest.fixture(scope="module")
 def replay():
     """The whole recording, replayed once."""
-    with LocalPai(api="ltp") as server:
+    with LocalPai(api="ltp", password="admin-password") as server:
         replay = Replay(server.url, unique("p").replace("-", ""), RECORDING, RECORDED_NAME)
         replay.run()
     return replay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 
 import pytest
@@ -57,12 +58,13 @@ def test_a_log_begins_where_it_can(local_pai_v1, client, start):
 def test_a_number_without_end_is_no_integer(local_pai_v1, local_pai_v2):
     """Nor one of thousands of digits."""
     for digits in ("9" * 400, HUGE):
-        body = f'{{"username": "admin", "password": "admin-password", "expiration": {digits}}}'.encode()
-        headers = "Content-Type: application/json", f"Content-Length: {len(body)}"
         for server, path in (
             (local_pai_v1, "/api/v1/token"),
             (local_pai_v2, "/api/v2/authn/basic/login"),
         ):
+            login = json.dumps({"username": "admin", "password": server.password})
+            body = f'{login[:-1]}, "expiration": {digits}}}'.encode()
+            headers = "Content-Type: application/json", f"Content-Length: {len(body)}"
             status, text = ask(server, f"POST {path}", *headers, body=body)
             assert status == 400, text
 

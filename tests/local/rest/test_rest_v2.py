@@ -377,7 +377,7 @@ def test_1_8_has_no_jobs_of_v1():
             url = f"{server.url}/api/v1/jobs"
             reply = requests.request(method, url, headers=headers, json={"jobName": "x"}, timeout=20)
             assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
-        login = {"username": "admin", "password": "admin-password"}
+        login = {"username": "admin", "password": server.password}
         assert requests.post(f"{server.url}/api/v1/token", json=login, timeout=20).status_code == 200
         assert requests.get(f"{server.url}/api/v1", timeout=20).json()["version"] == "v1.8.0"
         assert requests.get(f"{server.url}/rest-server/api/v2/info", timeout=20).status_code == 200

@@ -139,7 +139,7 @@ class Replay:
 @pytest.fixture(scope="module")
 def replay():
     """The whole recording, replayed once."""
-    with LocalPai(virtual_clusters=["vc1"], api="v1") as server:
+    with LocalPai(virtual_clusters=["vc1"], api="v1", password="admin-password") as server:
         replay = Replay(server.url, unique("q").replace("-", ""))
         replay.run()
     return replay

@@ -27,7 +27,7 @@ ELSEWHERE = {
 @pytest.fixture(scope="module")
 def replay():
     """The whole recording, replayed once."""
-    with LocalPai(api="v2") as server:
+    with LocalPai(api="v2", password="admin-password") as server:
         replay = Replay(server.url, unique("p").replace("-", ""), RECORDING, RECORDED_NAME)
         replay.run()
     return replay

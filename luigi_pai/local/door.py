@@ -1,0 +1,148 @@
+"""The door of the local server: only connections of the user who runs it, and of root, are served.
+
+A process that reaches the port can run commands as this user (jobs), and replace code that jobs run (HDFS).
+The owner of a connection is looked up once, when it is accepted: by sock_diag(7) on Linux (0.04 ms, however
+many sockets there are), else in the open connections of this user's own processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
+
+from luigi_pai.local.faults.connections import Answer, send
+
+if TYPE_CHECKING:
+    import logging
+
+    from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine, ResponseStartLine
+
+__all__ = ["Door", "is_own_connection"]
+
+_ROOT = 0
+_SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
+_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a reply that is not an error
+_HEADER = struct.Struct("=IHHII")  # nlmsghdr
+_FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg: family, state, ...; expires, two queues, uid
+_ESTABLISHED = 1
+_DRAINED = 1024 * 1024  # bytes of a refused body that are taken before the connection is cut
+_REFUSED = {
+    "code": "ForbiddenUserError",
+    "message": "The local server serves the user who started it only: its jobs run with their rights.",
+}
+
+
+class Door(HTTPServerConnectionDelegate):
+    """Refuses connections of other users with 403 and one line in the log; ``inside`` serves the others."""
+
+    def __init__(self, inside: HTTPServerConnectionDelegate, log: logging.Logger) -> None:
+        self._inside = inside
+        self._log = log
+        self._own: dict[object, bool] = {}
+
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+        """Begin a request; the first of a connection is begun when that is accepted."""
+        if server_conn not in self._own:
+            self._own[server_conn] = self._is_own(request_conn)
+        if self._own[server_conn]:
+            return self._inside.start_request(server_conn, request_conn)
+        return _Refusal(request_conn)
+
+    def on_close(self, server_conn: object) -> None:
+        """Forget a connection."""
+        self._own.pop(server_conn, None)
+        self._inside.on_close(server_conn)
+
+    def _is_own(self, request_conn: Any) -> bool:
+        connection = request_conn.stream.socket
+        is_own = is_own_connection(connection)
+        if not is_own:
+            with contextlib.suppress(OSError):  # it is gone
+                host, port = connection.getpeername()[:2]
+                self._log.warning("refused the connection from %s port %d: not of this user", host, port)
+        return is_own
+
+
+class _Refusal(HTTPMessageDelegate):
+    """A request that is answered with 403."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._with_body = True
+
+    def headers_received(
+        self,
+        start_line: RequestStartLine | ResponseStartLine,
+        headers: HTTPHeaders,  # noqa: ARG002 - tornado
+    ) -> None:
+        self._with_body = getattr(start_line, "method", "") != "HEAD"
+        self._connection.set_max_body_size(_DRAINED)
+
+    def finish(self) -> None:
+        headers = {"Content-Type": "application/json; charset=utf-8", "Connection": "close"}
+        answer = Answer(403, headers, json.dumps(_REFUSED).encode())
+        send(self._connection, answer, with_body=self._with_body)
+
+
+def is_own_connection(connection: socket.socket) -> bool:
+    """Return whether this user, or root, holds the other end of an accepted TCP connection."""
+    try:
+        theirs, ours = connection.getpeername(), connection.getsockname()
+        if not _kernel_tells():
+            return _has_process(theirs[:2], ours[:2])
+        return _owner(connection.family, theirs, ours) in (os.geteuid(), _ROOT)
+    except OSError:  # it is gone
+        return False
+
+
+@functools.cache
+def _kernel_tells() -> bool:
+    """Return whether this kernel says who holds a connection, as Linux does."""
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as there,
+            socket.create_connection(there.getsockname()) as end,
+        ):
+            return _owner(end.family, end.getsockname(), end.getpeername()) == os.geteuid()
+    except (OSError, AttributeError):  # no AF_NETLINK, or no sock_diag
+        return False
+
+
+def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | None:
+    """Return the uid that holds an end of an established connection, as sock_diag(7) says; raises OSError.
+
+    A closed socket has no owner (the kernel says 0), and is not established any more.
+    """
+    addresses = (
+        socket.inet_pton(family, host.partition("%")[0]).ljust(16, b"\0") for host, *_ in (end, other)
+    )
+    identity = struct.pack("!HH", end[1], other[1]) + b"".join(addresses) + struct.pack("=Iq", 0, -1)
+    request = struct.pack("=BBHI", family, socket.IPPROTO_TCP, 0, 1 << _ESTABLISHED) + identity
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+        kernel.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, 1, 0, 0) + request)
+        reply = kernel.recv(4096)
+    if _HEADER.unpack_from(reply)[1] != _BY_FAMILY:
+        return None
+    _, state, *_, uid = _FOUND.unpack_from(reply, _HEADER.size)
+    return int(uid) if state == _ESTABLISHED else None
+
+
+def _has_process(end: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Return whether a process of this user has a connection: slow, but on every system."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().effective != os.geteuid():
+                continue
+            for connection in process.net_connections("tcp"):
+                ends = [(found.ip.removeprefix("::ffff:"), found.port) for found in connection[3:5] if found]
+                if ends == [end, other]:
+                    return True
+    return False

@@ -1,0 +1,201 @@
+"""Who is served: connections of the user who runs the server, and of root."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import os
+import pickle
+import socket
+import stat
+from base64 import b64encode
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import requests
+from local_client import LocalClient, role
+
+from luigi_pai.local import LocalPai, door
+
+SOMEBODY = 65534  # another account of this machine
+two_accounts = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another account")
+
+
+def as_somebody(work):
+    """Return what a function returns in a process of another account."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - in the other process
+        with contextlib.suppress(BaseException):
+            os.setgroups([])
+            os.setresgid(SOMEBODY, SOMEBODY, SOMEBODY)
+            os.setresuid(SOMEBODY, SOMEBODY, SOMEBODY)
+            os.write(writing, pickle.dumps(work()))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        value = answer.read()
+    os.waitpid(child, 0)
+    return pickle.loads(value) if value else None
+
+
+def replies(server, *requests):
+    """Send requests on one connection each; return the status of each reply."""
+    lines = []
+    for request in requests:
+        head, _, body = request.partition("\n\n")
+        length = f"Content-Length: {len(body)}" if body else "X-Empty: yes"
+        text = f"{head}\nHost: {server.url[7:]}\n{length}\n\n".replace("\n", "\r\n") + body
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), 20) as connection:
+            connection.sendall(text.encode())
+            with connection.makefile("rb") as answer:
+                lines.append(answer.readline().decode().split()[1])
+    return lines
+
+
+@two_accounts
+def test_another_account_of_this_machine_gets_nothing(local_pai_v1):
+    """REST, pages, logs, WebHDFS and control, with the right password, too; a line in the log for each."""
+    client = LocalClient(local_pai_v1)
+    name = client.submit(role("sleep 60"))
+    basic = b64encode(f"admin:{local_pai_v1.password}".encode()).decode()
+    login = f'{{"username": "admin", "password": "{local_pai_v1.password}"}}'
+    asked = (
+        "GET / HTTP/1.1",
+        "HEAD / HTTP/1.1",
+        f"GET /job-detail.html?username=admin&jobName={name} HTTP/1.1",
+        "GET /api/v1/jobs HTTP/1.1",
+        f"POST /api/v1/token HTTP/1.1\nContent-Type: application/json\n\n{login}",
+        f"PUT /api/v1/jobs/{name}/executionType HTTP/1.1\nAuthorization: Bearer {client.token}",
+        f"PUT /webhdfs/v1/{name}?op=CREATE&namenoderpcaddress=x HTTP/1.1\n\ncode",
+        "GET /webhdfs/v1/?op=LISTSTATUS HTTP/1.1",
+        f"GET /local/faults HTTP/1.1\nAuthorization: Basic {basic}",
+        f"DELETE /local/contents HTTP/1.1\nAuthorization: Basic {basic}",
+        "GET /no-such HTTP/1.1",
+    )
+    before = (local_pai_v1.data / "server.log").read_text()
+    assert as_somebody(lambda: replies(local_pai_v1, *asked)) == ["403"] * len(asked)
+    lines = (local_pai_v1.data / "server.log").read_text()[len(before) :].splitlines()
+    assert len([line for line in lines if "refused the connection from 127.0.0.1 port " in line]) == len(
+        asked
+    )
+    assert replies(local_pai_v1, asked[2]) == ["200"]
+    path = f"{local_pai_v1.url}/webhdfs/v1/{name}?op=GETFILESTATUS"
+    assert requests.get(path, timeout=20).status_code == 404
+    assert client.status(name)["state"] in ("WAITING", "RUNNING")
+
+
+@two_accounts
+def test_a_refused_upload_is_taken_and_logged_once(local_pai_v1):
+    """So that its sender reads the answer, and not a broken pipe."""
+    log = local_pai_v1.data / "server.log"
+    before = log.read_text().count("refused the connection")
+    request = "PUT /webhdfs/v1/x?op=CREATE&namenoderpcaddress=x HTTP/1.1\n\n" + "x" * 500_000
+    assert as_somebody(lambda: replies(local_pai_v1, request)) == ["403"]
+    assert log.read_text().count("refused the connection") == before + 1
+
+
+WAYS = {"kernel": lambda: True, "processes": lambda: False}
+"""Whether the kernel says whose a connection is: Linux does, macOS does not."""
+
+
+@pytest.fixture(params=["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def connected(request):
+    """Connect to a socket of this process, over IPv4, IPv6, and IPv4 from a socket of IPv6, as Java does."""
+    ipv6 = request.param == "::1"
+    with contextlib.ExitStack() as stack:
+        try:
+            family = socket.AF_INET6 if ipv6 else socket.AF_INET
+            there = socket.create_server(("::1" if ipv6 else "127.0.0.1", 0), family=family)
+        except OSError:
+            pytest.skip("this machine has no IPv6 on loopback")
+        stack.enter_context(there)
+
+        def connect():
+            client = socket.socket(socket.AF_INET6 if ":" in request.param else socket.AF_INET)
+            stack.enter_context(client)
+            client.connect((request.param, there.getsockname()[1]))
+            return client
+
+        yield SimpleNamespace(
+            connect=connect, accept=lambda: stack.enter_context(there.accept()[0]), there=there.getsockname()
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ones_own_connection_is_known(way, connected, monkeypatch):
+    """Until its other end is closed: then it is nobody's, and the kernel would say root's."""
+    monkeypatch.setattr(door, "_kernel_tells", WAYS[way])
+    client = connected.connect()
+    accepted = connected.accept()
+    assert door.is_own_connection(accepted)
+    client.close()
+    assert not door.is_own_connection(accepted)
+
+
+@two_accounts
+@pytest.mark.parametrize("way", WAYS)
+def test_a_connection_of_another_account_is_not_ones_own(way, connected, monkeypatch):
+    """Seen by the server's own account."""
+    monkeypatch.setattr(door, "_kernel_tells", WAYS[way])
+    reading, writing = os.pipe()
+
+    def hold():
+        connected.connect()
+        os.read(reading, 1)
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        other = pool.submit(as_somebody, hold)
+        accepted = connected.accept()
+        try:
+            assert not door.is_own_connection(accepted)
+        finally:
+            os.write(writing, b"x")
+            other.result()
+            os.close(reading)
+            os.close(writing)
+
+
+@two_accounts
+def test_root_may_do_all_that_this_account_may_anyway(connected):
+    """So a server of another account serves it."""
+    client = connected.connect()
+    accepted = connected.accept()
+    assert as_somebody(lambda: door.is_own_connection(accepted)) is True
+    client.close()
+
+
+def test_a_connection_is_looked_up_once(monkeypatch):
+    """However many requests it carries, and anew for the next one."""
+    looked_up = []
+    monkeypatch.setattr(door, "is_own_connection", lambda connection: looked_up.append(connection) or True)
+    inside = SimpleNamespace(start_request=lambda *_: "served", on_close=lambda _: None)
+    guarded = door.Door(inside, logging.getLogger("test"))
+    for connection in ("a", "a", "b", "a"):
+        request = SimpleNamespace(stream=SimpleNamespace(socket=connection))
+        assert guarded.start_request(connection, request) == "served"
+    guarded.on_close("a")
+    guarded.start_request("a", request)
+    assert looked_up == ["a", "b", "a"]
+
+
+def test_the_data_folder_is_this_users_alone(tmp_path):
+    """Also one that was there, with another mode."""
+    (tmp_path / "data").mkdir(mode=0o755)
+    with LocalPai(tmp_path / "data"):
+        assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_each_server_that_a_program_starts_has_a_password_of_its_own(tmp_path):
+    """Which is in no command line, and not in the settings that are shown."""
+    one, two = LocalPai(tmp_path / "a"), LocalPai(tmp_path / "b")
+    assert one.password != two.password
+    assert len(one.password) > 40
+    with one:
+        assert one.password not in " ".join(psutil.Process(one.pid).cmdline())
+        body = {"username": "admin", "password": "admin-password"}
+        reply = requests.post(f"{one.url}/api/v2/authn/basic/login", json=body, timeout=20)
+        assert reply.status_code == 400
+    assert one.password not in repr(vars(one)["_settings"])
