@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.tree, pytest.mark.timeout(400), pytest.mark.slow]  # a
 
 @pytest.fixture(scope="module")
 def server():
-    with LocalPai() as running:
+    with LocalPai(password="admin-password") as running:
         yield running
 
 
