@@ -245,7 +245,7 @@ TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1
     ("replies", "said"),
     [
         ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not from a WebHDFS"),
-        ([("HTTP/1.1 401 Authentication required", "")], "this WebHDFS wants to know who you are; Kerberos"),
+        ([("HTTP/1.1 401 Authentication required", "")], "HTTP 401 Authentication required, not from a"),
         ([("HTTP/1.1 403 Forbidden", refusal("StandbyException", STANDBY))], STANDBY),
         ([ROOT, ROOT], "does not say where to go, as a WebHDFS does"),
         (

@@ -86,6 +86,11 @@ class Call:
         return (self.words, ".") if len(self.words) == 1 else (self.words[:-1], self.words[-1])
 
 
+def _for_each(work: Callable[[Call, Item], None]) -> Callable[[Call], None]:
+    """Return the command that does something with each of its paths."""
+    return lambda call: call.each(lambda item: work(call, item), call.found(call.words or ["."]))
+
+
 # copies
 
 
@@ -176,8 +181,6 @@ def _write(call: Call, target: Item, stream: Any) -> None:
 def _append_to_file(call: Call) -> None:
     *sources, goal = call.words
     target = on_hdfs(call.hdfs, goal)
-    if target.is_folder():
-        raise target.fault("Is a directory")
     for source in sources:
         if source != "-" and not Path(source).is_file():
             raise Fault(f"{Path(source).absolute()} (No such file or directory)")
@@ -188,61 +191,46 @@ def _append_to_file(call: Call) -> None:
             call.hdfs.append(target.path, stream)
 
 
-# changes
+# one path after the other
 
 
-def _mkdir(call: Call) -> None:
-    def make(item: Item) -> None:
-        found = item.look()
-        if found and not (item.is_folder() and "p" in call.options):
-            raise item.fault("File exists" if item.is_folder() else "Is not a directory")
-        if "p" not in call.options:
-            _check_free(call, item)
-        call.hdfs.mkdir(item.path)
-
-    call.each(make, call.found(call.words))
+def _mkdir(call: Call, item: Item) -> None:
+    found = item.look()
+    if found and not (item.is_folder() and "p" in call.options):
+        raise item.fault("File exists" if item.is_folder() else "Is not a directory")
+    if "p" not in call.options:
+        _check_free(call, item)
+    call.hdfs.mkdir(item.path)
 
 
-def _touchz(call: Call) -> None:
-    def touch(item: Item) -> None:
-        if (item.look() or {}).get("length"):
-            raise item.fault("Not a zero-length file")
-        call.options.add("f")
-        _write(call, item, io.BytesIO())
-
-    call.each(touch, call.found(call.words))
+def _touchz(call: Call, item: Item) -> None:
+    if (item.look() or {}).get("length"):
+        raise item.fault("Not a zero-length file")
+    call.options.add("f")
+    _write(call, item, io.BytesIO())
 
 
-def _rm(call: Call) -> None:
-    def delete(item: Item) -> None:  # for good: there is no trash
-        if "f" in call.options and not item.look():
-            return
-        is_folder = item.facts()["type"] == "DIRECTORY"
-        if is_folder and not call.options & {"r", "R"}:
-            raise item.fault("Is a directory")
-        if not call.hdfs.delete(item.path, recursive=is_folder):
-            raise item.fault("Input/output error")
-        call.print(f"Deleted {item.shown}")
-
-    call.each(delete, call.found(call.words))
+def _rm(call: Call, item: Item) -> None:  # for good: there is no trash
+    if "f" in call.options and not item.look():
+        return
+    is_folder = item.facts()["type"] == "DIRECTORY"
+    if is_folder and not call.options & {"r", "R"}:
+        raise item.fault("Is a directory")
+    if not call.hdfs.delete(item.path, recursive=is_folder):
+        raise item.fault("Input/output error")
+    call.print(f"Deleted {item.shown}")
 
 
-# contents
-
-
-def _cat(call: Call) -> None:
-    def show(item: Item) -> None:
-        if item.facts()["type"] == "DIRECTORY":
-            raise item.fault("Is a directory")
-        with item.place.read(item.path) as stream:
-            try:
-                shown = _unpacked(stream) if call.name == "text" else stream
-                shutil.copyfileobj(shown, sys.stdout.buffer, CHUNK)
-            except (zlib.error, gzip.BadGzipFile, EOFError) as error:
-                raise Fault(f"cannot unpack: {error}") from error
-        sys.stdout.flush()
-
-    call.each(show, call.found(call.words))
+def _cat(call: Call, item: Item) -> None:
+    if item.facts()["type"] == "DIRECTORY":
+        raise item.fault("Is a directory")
+    with item.place.read(item.path) as stream:
+        try:
+            shown = _unpacked(stream) if call.name == "text" else stream
+            shutil.copyfileobj(shown, sys.stdout.buffer, CHUNK)
+        except (zlib.error, gzip.BadGzipFile, EOFError) as error:
+            raise Fault(f"cannot unpack: {error}") from error
+    sys.stdout.flush()
 
 
 def _unpacked(stream: Any) -> Any:
@@ -253,34 +241,30 @@ def _unpacked(stream: Any) -> Any:
     return gzip.GzipFile(fileobj=stream) if begin.startswith(b"\x1f\x8b") else stream
 
 
-# facts
+def _ls(call: Call, item: Item) -> None:
+    facts = item.facts()
+    if facts["type"] != "DIRECTORY" or "d" in call.options:
+        _show(call, item, facts)
+        return
+    inside = item.children()
+    if inside and "R" not in call.options:
+        call.print(f"Found {len(inside)} items")
+    for child, about in inside:
+        _show(call, child, about)
+        if "R" in call.options and about["type"] == "DIRECTORY":
+            call.each(lambda below: _ls(call, below), [child])
 
 
-def _ls(call: Call) -> None:
-    def write(item: Item, facts: dict[str, Any]) -> None:
-        is_folder = facts["type"] == "DIRECTORY"
-        mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
-        when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
-        call.print(
-            f"{file_mode.filemode(mode)} {'-' if is_folder else facts['replication']:>3} "
-            f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], call):>10} "
-            f"{when:%Y-%m-%d %H:%M} {item.shown}"
-        )
-
-    def show(item: Item) -> None:
-        facts = item.facts()
-        if facts["type"] != "DIRECTORY" or "d" in call.options:
-            write(item, facts)
-            return
-        inside = item.children()
-        if inside and "R" not in call.options:
-            call.print(f"Found {len(inside)} items")
-        for child, about in inside:
-            write(child, about)
-            if "R" in call.options and about["type"] == "DIRECTORY":
-                call.each(show, [child])
-
-    call.each(show, call.found(call.words or ["."]))
+def _show(call: Call, item: Item, facts: dict[str, Any]) -> None:
+    """Write the line of a file or folder."""
+    is_folder = facts["type"] == "DIRECTORY"
+    mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
+    when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
+    call.print(
+        f"{file_mode.filemode(mode)} {'-' if is_folder else facts['replication']:>3} "
+        f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], call):>10} "
+        f"{when:%Y-%m-%d %H:%M} {item.shown}"
+    )
 
 
 def _size(number: int, call: Call) -> str:
@@ -292,22 +276,16 @@ def _size(number: int, call: Call) -> str:
     return f"{number / _KIB**step:.{digits}f} {'KMGTPE'[step - 1]}"
 
 
-def _du(call: Call) -> None:
-    def show(item: Item) -> None:
-        opened = item.facts()["type"] == "DIRECTORY" and "s" not in call.options
-        for each in [child for child, _ in item.children()] if opened else [item]:
-            call.print(f"{_size(call.hdfs.summary(each.path)['length'], call):<7}  {each.shown}")
-
-    call.each(show, call.found(call.words or ["."]))
+def _du(call: Call, item: Item) -> None:
+    opened = item.facts()["type"] == "DIRECTORY" and "s" not in call.options
+    for each in [child for child, _ in item.children()] if opened else [item]:
+        call.print(f"{_size(call.hdfs.summary(each.path)['length'], call):<7}  {each.shown}")
 
 
-def _count(call: Call) -> None:
-    def show(item: Item) -> None:
-        summary = item.facts() and call.hdfs.summary(item.path)
-        counts = [_size(summary[name], call) for name in ("directoryCount", "fileCount", "length")]
-        call.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
-
-    call.each(show, call.found(call.words))
+def _count(call: Call, item: Item) -> None:
+    summary = item.facts() and call.hdfs.summary(item.path)
+    counts = [_size(summary[name], call) for name in ("directoryCount", "fileCount", "length")]
+    call.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
 
 
 def _stat(call: Call) -> None:
@@ -335,8 +313,7 @@ def _stat(call: Call) -> None:
 def _test(call: Call) -> None:
     if len(call.options) != 1:
         raise Usage("Only one test flag is allowed" if call.options else "No test flag given")
-    item = next(iter(call.found(call.words[:1])), None)
-    found = item and item.look()
+    found = expand(call.hdfs, call.words[0])[0].look()
     answers = found and {
         "e": True,
         "d": found["type"] == "DIRECTORY",
@@ -349,21 +326,21 @@ def _test(call: Call) -> None:
 
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "appendToFile": ("", 2, _append_to_file),
-    "cat": ("ignoreCrc", 1, _cat),
+    "cat": ("ignoreCrc", 1, _for_each(_cat)),
     "copyFromLocal": ("f p l", 1, _put),
     "copyToLocal": ("f p ignoreCrc crc", 1, _get),
-    "count": ("h", 1, _count),
+    "count": ("h", 1, _for_each(_count)),
     "cp": ("f p", 2, _cp),
-    "du": ("s h", 0, _du),
+    "du": ("s h", 0, _for_each(_du)),
     "get": ("f p ignoreCrc crc", 1, _get),
-    "ls": ("d h R", 0, _ls),
-    "mkdir": ("p", 1, _mkdir),
+    "ls": ("d h R", 0, _for_each(_ls)),
+    "mkdir": ("p", 1, _for_each(_mkdir)),
     "mv": ("", 2, _mv),
     "put": ("f p l", 1, _put),
-    "rm": ("f r R skipTrash", 1, _rm),
+    "rm": ("f r R skipTrash", 1, _for_each(_rm)),
     "stat": ("", 1, _stat),
     "test": ("d e f s z", 1, _test),
-    "text": ("ignoreCrc", 1, _cat),
-    "touchz": ("", 1, _touchz),
+    "text": ("ignoreCrc", 1, _for_each(_cat)),
+    "touchz": ("", 1, _for_each(_touchz)),
 }
 """By name: the options, how many arguments there are at least, and what runs the command."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["install", "main"]
 
-VERSION = "Hadoop 2.7.4"
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
 # Without the __init__.py of the two packages: they would load Luigi and requests.
@@ -57,36 +56,19 @@ def install(bin_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``hdfs ...`` or ``hadoop ...``, the name included, and return its exit code."""
+    """Run ``hdfs dfs ...`` or ``hadoop fs ...``, the name included, and return its exit code."""
     command, *words = arguments
-    part, *rest = words or [""]
-    if part in ("dfs", "fs"):
-        return _run_shell(rest)
-    if part in ("version", "-version", "--version"):
-        sys.stdout.write(f"{VERSION}\nWebHDFS client of luigi-pai local; not an Apache Hadoop\n")
-        return 0
-    sys.stderr.write(
-        f"{command}: {part!r} is not available on a local OpenPAI; there are: "
-        f"{command} dfs, {command} fs, {command} version\n"
-    )
-    return 255
-
-
-def _run_shell(words: list[str]) -> int:
-    """Run ``hdfs dfs WORDS`` and return its exit code."""
-    known = " ".join(f"-{name}" for name in COMMANDS)
+    if not words or words[0] not in ("dfs", "fs"):
+        sys.stderr.write(f"{command}: a local OpenPAI has only: {command} dfs, {command} fs\n")
+        return 255
+    words = words[1:]
     while words and words[0].startswith(_GENERIC):  # there is no Hadoop to configure
         del words[: 1 if words[0].startswith("-D") and words[0] != "-D" else 2]
-    if not words:
-        sys.stderr.write(f"Usage: hadoop fs [generic options]\n{known}\n")
-        return 255
-    typed, *rest = words
+    typed, *rest = words or ["no command"]
     name = typed.removeprefix("-")
     if not typed.startswith("-") or name not in COMMANDS:
-        hint = f"A local OpenPAI has these: {known}\n"
-        if typed in COMMANDS:
-            hint = f"Did you mean -{typed}?  This command begins with a dash.\n"
-        sys.stderr.write(f"{typed}: Unknown command\n{hint}")
+        known = " ".join(f"-{name}" for name in COMMANDS)
+        sys.stderr.write(f"{typed}: Unknown command\nA local OpenPAI has these: {known}\n")
         return 255
     url = os.environ.get("LUIGI_PAI_WEBHDFS_URL")
     if not url:
@@ -94,12 +76,16 @@ def _run_shell(words: list[str]) -> int:
             f"{name}: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
         )
         return 1
-    call = Call(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser()))
+    return _run(Call(name, Hdfs(url, os.environ.get("HADOOP_USER_NAME") or getpass.getuser())), rest)
+
+
+def _run(call: Call, words: list[str]) -> int:
+    """Run a command and return its exit code."""
     try:
-        call.run(rest)
+        call.run(words)
         sys.stdout.flush()
     except Usage as usage:
-        sys.stderr.write(f"-{name}: {usage}\n")
+        sys.stderr.write(f"-{call.name}: {usage}\n")
         return 255
     except Fault as fault:
         call.fault(fault)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import io
 import json
 import posixpath
 import re
 import shutil
-from fnmatch import translate
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
 __all__ = ["CHUNK", "DISK", "Fault", "Hdfs", "Item", "expand", "on_hdfs"]
@@ -67,11 +66,9 @@ class Hdfs:
         found: dict[str, int] = self._json("GET", path, "GETCONTENTSUMMARY")["ContentSummary"]
         return found
 
-    @contextlib.contextmanager
-    def read(self, path: str) -> Iterator[io.BufferedReader]:
-        """Yield a file, open for reading."""
-        with self._answer("GET", self._datanode("GET", path, "OPEN")) as response:
-            yield io.BufferedReader(_Whole(response, path), CHUNK)
+    def read(self, path: str) -> AbstractContextManager[Any]:
+        """Return a file, open for reading."""
+        return self._answer("GET", self._datanode("GET", path, "OPEN"))
 
     def write(self, path: str, stream: Any) -> None:
         """Make a file of a binary stream, replacing the one that is there; it appears when it is complete."""
@@ -135,77 +132,54 @@ class Hdfs:
             pass
 
     @contextlib.contextmanager
-    def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[http.client.HTTPResponse]:
+    def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[_Reply]:
         """Send a request, with a stream as its body, and yield the answer; raise the error that it may be."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
+            connection.response_class = _Reply
+            target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
-                with contextlib.suppress(
-                    BrokenPipeError, ConnectionResetError
-                ):  # refused: the answer says why
-                    body = iter(lambda: stream.read(CHUNK), b"") if stream else None
-                    headers = {"Transfer-Encoding": "chunked"} if stream else {}
-                    connection.request(
-                        method,
-                        f"{where.path}?{where.query}",
-                        body,
-                        {"Content-Type": "application/octet-stream", **headers},
-                        encode_chunked=stream is not None,
-                    )
-                response = connection.getresponse()
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer says why
+                    connection.request(method, target, stream, headers)
+                response: Any = connection.getresponse()
+                response.path = where.path
             except (OSError, http.client.HTTPException) as error:
-                raise self._unreachable(where.netloc, error) from error
+                why = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+                text = f"Call to {where.netloc} failed on connection exception: {why}"
+                raise Fault(f"{text}; {self._setting} says where the WebHDFS of this cluster is") from error
             if response.status >= http.client.BAD_REQUEST:
                 raise _refusal(response)
             yield response
 
-    def _unreachable(self, netloc: str, error: Exception) -> Fault:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error).strip()
-        step = f"{self._setting} says where the WebHDFS of this cluster is"
-        if netloc != self._url.netloc:
-            step = f"{self._url.netloc} names this DataNode, which this machine must be able to reach"
-        return Fault(
-            f"Call to {netloc} failed on connection exception: {why or type(error).__name__}; {step}"
-        )
 
+class _Reply(http.client.HTTPResponse):
+    """A reply whose body must arrive whole."""
 
-class _Whole(io.RawIOBase):
-    """A reply's body, which must arrive whole."""
+    path = ""
 
-    def __init__(self, response: http.client.HTTPResponse, path: str) -> None:
-        super().__init__()
-        self._response = response
-        self._path = path
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read into a buffer, and return how many bytes; none at the end."""
+    def read(self, amt: int | None = None) -> bytes:
+        """Return the next bytes; raises Fault where the connection ends before the body."""
         try:
-            count = self._response.readinto(buffer)
+            data = super().read(amt)
         except (OSError, http.client.HTTPException) as error:
-            raise Fault(f"{self._path}: the connection broke while it was read: {error}") from error
-        if not count and self._response.length:
-            raise Fault(f"{self._path}: the connection ended {self._response.length} bytes early")
-        return count
+            raise Fault(f"{self.path}: the connection broke while it was read: {error}") from error
+        if not data and amt and self.length:
+            raise Fault(f"{self.path}: the connection ended {self.length} bytes early")
+        return data
 
 
-def _refusal(response: http.client.HTTPResponse) -> Fault:
+def _refusal(response: _Reply) -> Fault:
     """Return the RemoteException of a reply."""
-    if response.status == http.client.UNAUTHORIZED:
-        return Fault("HTTP 401: this WebHDFS wants to know who you are; Kerberos is not spoken here")
     try:
         remote = json.loads(response.read())["RemoteException"]
         return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])
     except (ValueError, KeyError, TypeError):
-        return Fault(f"HTTP {response.status} {response.reason}, not from a WebHDFS")
+        said = f"HTTP {response.status} {response.reason}"
+        return Fault(f"{said}, not from a WebHDFS that believes names (Kerberos is not spoken here)")
 
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_SPECIAL = re.compile(r"[*?]|\[.+\]")
+_PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
 class Item(NamedTuple):
@@ -291,33 +265,16 @@ def on_hdfs(hdfs: Hdfs, text: str) -> Item:
 
 
 def expand(hdfs: Hdfs, text: str) -> list[Item]:
-    """Return what a path with patterns stands for; the path itself where nothing is there."""
-    found = [item for one in dict.fromkeys(_alternatives(text)) for item in _matching(hdfs, one)]
-    return sorted(found, key=lambda item: item.path) or [on_hdfs(hdfs, text)]
+    """Return what a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) stands for.
 
-
-def _matching(hdfs: Hdfs, text: str) -> Iterator[Item]:
-    """Yield what there is of a path whose names may be patterns."""
+    A path without any, and one that nothing matches, is returned as it is.
+    """
     names = text.split("/")
-    plain = next((at for at, name in enumerate(names) if _SPECIAL.search(name)), len(names))
-    if plain == len(names):
-        yield on_hdfs(hdfs, text)
-        return
+    plain = next((at for at, name in enumerate(names) if _PATTERN.search(name)), None)
+    if plain is None:
+        return [on_hdfs(hdfs, text)]
     items = [on_hdfs(hdfs, "/".join(names[:plain]) or "/" * text.startswith("/"))]
     for name in names[plain:]:
-        if _SPECIAL.search(name):
-            fits = re.compile(translate(name.replace("[^", "[!"))).match
-            items = [child for item in items if item.is_folder() for child, _ in item.children()]
-            items = [child for child in items if fits(child.name())]
-        else:
-            items = [item.child(name) for item in items]
-    yield from (item for item in items if item.look())
-
-
-def _alternatives(text: str) -> Sequence[str]:
-    """Return what ``{a,b}`` stands for, one text for each alternative."""
-    braces = _BRACES.search(text)
-    if braces is None:
-        return [text]
-    before, after = text[: braces.start()], text[braces.end() :]
-    return [found for part in braces[1].split(",") for found in _alternatives(f"{before}{part}{after}")]
+        children = [child for item in items if item.is_folder() for child, _ in item.children()]
+        items = [child for child in children if fnmatchcase(child.name(), name.replace("[^", "[!"))]
+    return items or [on_hdfs(hdfs, text)]
