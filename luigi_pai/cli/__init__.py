@@ -15,6 +15,7 @@ __all__ = ["main"]
 
 _COMMANDS = {
     # name: (module, function, line of the list of commands)
+    "clusters": ("clusters", "clusters", "Show virtual clusters and what is free in them."),
     "config": ("jobs", "config", "Write the stored job as a file for submit."),
     "convert": ("jobs", "convert", "Turn a v1 job config into a job protocol."),
     "doctor": ("doctor", "doctor", "Check configuration, cluster and HDFS."),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from luigi_pai.spec.job import PaiJob
     from luigi_pai.spec.protocol import JobProtocol
 
-__all__ = ["Demand", "Resources", "free_in", "oversize_warning", "shortage"]
+__all__ = ["Demand", "Resources", "VirtualCluster", "free_in", "oversize_warning", "shortage"]
 
 _NAMES = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs"), "memory_mb": ("MB of memory", "MB of memory")}
 
@@ -39,6 +39,47 @@ class Resources:
     def times(self, count: int) -> Resources:
         """Return that many times as much."""
         return Resources(*((value or 0) * count for value in _values(self)))
+
+
+@dataclass(frozen=True)
+class VirtualCluster:
+    """What a server tells of a virtual cluster; releases to 0.13 tell of shares in place of a total.
+
+    Attributes:
+        name: of the virtual cluster.
+        total: what it has.
+        used: what is in use of it.
+        share: its part of the whole cluster, in percent; None where the server does not say.
+        load: how much of the whole cluster is in use in it, in percent; None likewise.
+        jobs_waiting: how many jobs wait in it; None likewise.
+    """
+
+    name: str
+    total: Resources
+    used: Resources
+    share: float | None = None
+    load: float | None = None
+    jobs_waiting: int | None = None
+
+    @classmethod
+    def of(cls, name: str, about: object) -> VirtualCluster:
+        """Return a virtual cluster by a server's answer of any shape."""
+        given = about if isinstance(about, Mapping) else {}
+        waiting = _number(given.get("numPendingJobs"))
+        return cls(
+            name,
+            _of_cluster(given.get("resourcesTotal")),
+            _of_cluster(given.get("resourcesUsed")),
+            _number(given.get("capacity")),
+            _number(given.get("usedCapacity")),
+            None if waiting is None else int(waiting),
+        )
+
+    @property
+    def free(self) -> Resources:
+        """What is free, where the server says what there is."""
+        pairs = zip(_values(self.total), _values(self.used), strict=True)
+        return Resources(*(None if has is None else max(0, has - (in_use or 0)) for has, in_use in pairs))
 
 
 @dataclass(frozen=True)
@@ -85,13 +126,12 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
         name: of the virtual cluster; that of the demand where not given.
     """
     name = name or demand.virtual_cluster
-    about = clusters.get(name)
-    if not isinstance(about, dict):
+    if not isinstance(clusters.get(name), dict):
         return None
-    total, used = _of_cluster(about.get("resourcesTotal")), _of_cluster(about.get("resourcesUsed"))
-    if total == Resources():
-        return _without_total(demand, name, about, used)
-    short = list(_short(demand.at_once, total, used))
+    about = VirtualCluster.of(name, clusters[name])
+    if about.total == Resources():
+        return _without_total(demand, about)
+    short = list(_short(demand.at_once, about.total, about.used))
     if not short:
         return None
     never = any(impossible for impossible, _ in short)
@@ -100,37 +140,35 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
     return f"virtual cluster {name} has {'; '.join(texts)}{end}"
 
 
-def _without_total(demand: Demand, name: str, about: Mapping[str, Any], used: Resources) -> str | None:
+def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
     """Return what releases tell that do not say what a virtual cluster has (to 0.13).
 
     That is which part of its share of the cluster is in use, in percent, what is in use, and how many
     jobs are pending.
     """
-    wanted = [(resource, want) for resource, want, _ in _by_resource(demand.at_once, used) if want]
-    in_use = dict(zip(_NAMES, _values(used), strict=True))
+    wanted = [(resource, want) for resource, want, _ in _by_resource(demand.at_once, about.used) if want]
+    in_use = dict(zip(_NAMES, _values(about.used), strict=True))
     resource, want = next(iter(wanted), ("gpus", 0))
-    share, load = _number(about.get("capacity")), _number(about.get("usedCapacity"))
     texts = []
-    if share is not None and load is not None:
-        texts.append(f"{_plain(round(load, 1))} % of its {_plain(round(share, 1))} % of the cluster in use")
+    if about.share is not None and about.load is not None:
+        load, share = _plain(round(about.load, 1)), _plain(round(about.share, 1))
+        texts.append(f"{load} % of its {share} % of the cluster in use")
     if in_use[resource] is not None:
         texts.append(f"{_amount(in_use[resource] or 0, resource)} in use")
     if not texts:
         return None
-    pending = int(_number(about.get("numPendingJobs")) or 0)
-    if pending:
+    if pending := about.jobs_waiting:
         texts.append(f"{pending} job{'' if pending == 1 else 's'} pending")
-    return f"virtual cluster {name} has {', '.join(texts)}; the job wants {_amount(want, resource)}"
+    return f"virtual cluster {about.name} has {', '.join(texts)}; the job wants {_amount(want, resource)}"
 
 
 def free_in(about: object) -> str | None:
     """Return how many GPUs and CPUs of a virtual cluster are free; None where the server does not say."""
-    given = about if isinstance(about, Mapping) else {}
-    total, used = _of_cluster(given.get("resourcesTotal")), _of_cluster(given.get("resourcesUsed"))
+    known = VirtualCluster.of("", about)
     texts = [
-        f"{_plain(max(0, has - (in_use or 0)))} of {_amount(has, resource)}"
-        for resource, has, in_use in zip(_NAMES, _values(total), _values(used), strict=True)
-        if has is not None and resource != "memory_mb"
+        f"{_plain(free)} of {_amount(has, resource)}"
+        for resource, has, free in zip(_NAMES, _values(known.total), _values(known.free), strict=True)
+        if has is not None and free is not None and resource != "memory_mb"
     ]
     return f"{' and '.join(texts)} free" if texts else None
 
@@ -145,9 +183,8 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
         job: the job.
     """
     demand = Demand.of_config(job.to_dict())
-    about = clusters.get(demand.virtual_cluster)
-    total = _of_cluster(about.get("resourcesTotal")) if isinstance(about, dict) else Resources()
-    texts = [text for never, text in _short(demand.at_once, total, Resources()) if never]
+    about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
+    texts = [text for never, text in _short(demand.at_once, about.total, Resources()) if never]
     if not texts:
         return None
     return f"virtual cluster {demand.virtual_cluster} has {'; '.join(texts)}: it would wait for ever"

@@ -1,0 +1,88 @@
+"""``luigi-pai clusters``: the virtual clusters, what is free in them, and how many jobs wait."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from luigi_pai.cli.failures import plain_failures
+from luigi_pai.cli.job_argument import connect, on_cluster
+from luigi_pai.cli.tables import table
+from luigi_pai.spec.demand import Resources, VirtualCluster
+
+if TYPE_CHECKING:
+    from luigi_pai.api.cluster import Cluster
+
+__all__ = ["clusters"]
+
+_RESOURCES = {"gpus": "GPUS", "cpus": "CPUS", "memory_mb": "MEMORY"}
+_MIB_PER_GIB = 1024
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each.")
+@on_cluster
+def clusters(*, as_json: bool) -> None:
+    """Show the virtual clusters that you may use: GPUs, CPUs, memory, and jobs that wait.
+
+    Releases to 0.13 say what is in use, and not what there is in all.
+    """
+    with plain_failures("clusters", "stopped"):
+        found = _virtual_clusters(connect())
+    if as_json:
+        click.echo(json.dumps([_facts(each) for each in found], indent=2))
+        return
+    if not found:
+        click.echo("no virtual cluster that you may use", err=True)
+        return
+    titles = ["NAME", *_RESOURCES.values(), "WAITING"]
+    has_shares = all(each.total == Resources() and each.share is not None for each in found)
+    rows = []
+    for each in found:
+        waiting = "" if each.jobs_waiting is None else str(each.jobs_waiting)
+        row = [each.name, *(_amount(each, resource) for resource in _RESOURCES), waiting]
+        rows.append([*row, f"{each.load or 0:.0f} of {each.share or 0:.0f} %"] if has_shares else row)
+    for line in table([*titles, "OF THE CLUSTER"] if has_shares else titles, rows):
+        click.echo(line)
+
+
+def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
+    """Return the virtual clusters by name; jobs that wait are counted where the server does not say it."""
+    answer = cluster.virtual_clusters()
+    found = [VirtualCluster.of(name, answer[name]) for name in sorted(answer)]
+    if all(each.jobs_waiting is not None for each in found):
+        return found
+    waiting = Counter(job.virtual_cluster for job in cluster.list(username=None, states=["WAITING"]))
+    return [dataclasses.replace(each, jobs_waiting=waiting[each.name]) for each in found]
+
+
+def _facts(of: VirtualCluster) -> dict[str, Any]:
+    resources = {
+        resource: {
+            key: getattr(part, resource)
+            for key, part in (("total", of.total), ("used", of.used), ("free", of.free))
+        }
+        for resource in _RESOURCES
+    }
+    rest = {"share_percent": of.share, "load_percent": of.load, "jobs_waiting": of.jobs_waiting}
+    return {"name": of.name, **resources, **rest}
+
+
+def _amount(of: VirtualCluster, resource: str) -> str:
+    """Return ``3 of 8 free``; ``5 in use`` where the server does not say what there is."""
+    total, used, free = (getattr(part, resource) for part in (of.total, of.used, of.free))
+    if total is not None:
+        return f"{_number(free, resource)} of {_number(total, resource)}{_unit(resource)} free"
+    return "" if used is None else f"{_number(used, resource)}{_unit(resource)} in use"
+
+
+def _number(value: float, resource: str) -> str:
+    return f"{round(value / _MIB_PER_GIB, 1) if resource == 'memory_mb' else value:g}"
+
+
+def _unit(resource: str) -> str:
+    return " GiB" if resource == "memory_mb" else ""
