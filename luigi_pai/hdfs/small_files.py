@@ -23,8 +23,8 @@ _PART = 64 * 1024  # bytes
 _LONGEST_STEM = 200  # characters of a name that are in that of its temporary file
 
 
-def read_small(fs: WebHdfs, path: str, most: int) -> bytes | None:
-    """Return the content of a small file; None where nothing is there.
+def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
+    """Return the content of a small file from an offset on; None where nothing is there.
 
     It takes one request to the NameNode and one to a DataNode; only if these fail is the file read as
     any other is.
@@ -32,7 +32,8 @@ def read_small(fs: WebHdfs, path: str, most: int) -> bytes | None:
     Args:
         fs: the file system.
         path: of the file.
-        most: bytes that it may have.
+        most: bytes that may be read.
+        offset: in bytes, before the end of the file.
 
     Raises:
         HdfsError: HDFS failed, or the file is larger.
@@ -40,19 +41,19 @@ def read_small(fs: WebHdfs, path: str, most: int) -> bytes | None:
     server, place = fs.at(path)
     data: bytes | None = None
     with missing_ok():
-        data = _read(server, place, most)
+        data = _read(server, place, most, offset)
         if data is None:
             with fs.open_reader(path) as file:
-                data = file.read(most + 1)
+                data = file.read(offset + most + 1)[offset:]
     if data is not None and len(data) > most:
         raise server.failed("OPEN", place, f"it has more than {most:,} bytes", next_step="remove the file")
     return data
 
 
-def _read(server: Connection, place: str, most: int) -> bytes | None:
+def _read(server: Connection, place: str, most: int, offset: int) -> bytes | None:
     """Return up to one byte more than a file may have; None if that failed other than by HDFS itself."""
     try:
-        with server.open_file(place) as reply:
+        with server.open_file(place, offset) as reply:
             return start_of(reply, most + 1)
     except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, HdfsError) and error.exception is not None:

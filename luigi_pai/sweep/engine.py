@@ -351,21 +351,21 @@ class Engine:
         self._pruning.watch(job, status)
 
     def _end_all(self, job: SweepJob, update: Update) -> None:
-        kept = [member for member in job.members if self._has_attempts(member.point)]
+        kept = [member for member in job.members if not self._is_final(member.point, member.number)]
         for ended in list(job.ended(update, kept)):
             if ended.state == "STOPPED" and ended.point.record.pruned:
                 self._end(replace(ended, state="PRUNED", error=""))
             else:
                 self._end(ended)
 
-    def _has_attempts(self, point: Point) -> bool:
-        return len(point.record.made) < self._limits.attempts(point)
+    def _is_final(self, point: Point, number: int) -> bool:
+        return point.record.is_final(number, self._limits.attempts(point))
 
     def _end(self, ended: Ended) -> None:
         point = ended.point
-        if ended.may_retry and self._has_attempts(point) and not self.stopping:
-            point.handled = max(point.handled, ended.number)
-            attempt = f"attempt {len(point.record.made) + 1} of {self._limits.attempts(point)}"
+        if ended.may_retry and not self._is_final(point, ended.number) and not self.stopping:
+            point.handled, most = max(point.handled, ended.number), self._limits.attempts(point)
+            attempt = f"attempt {min(len(point.record.made) + 1, most)} of {most}"
             logger.info("%s: %s; it is submitted again, %s", self._table.sweep, failure(ended), attempt)
             self._table.left(point)
             self._source.put_back(point)

@@ -2,7 +2,7 @@
 
 ``journal.jsonl`` in the folder of the sweep's results::
 
-    {"event": "run", "sweep": "Study", "file": "study.py", "at": 1700000000000}
+    {"event": "run", "run": [1, "0c2f"], "sweep": "Study", "file": "study.py", "at": 1700000000000}
     {"event": "asked", "point": "train_1", "family": "Train", "parameters": {"rate": "0.1"}, "note": null}
     {"event": "begun", "point": "train_1", "claim": {"number": 1, "job": "train_1", "token": "5f3c", ...}}
     {"event": "released", "point": "train_1", "number": 1, "token": "5f3c"}
@@ -11,12 +11,13 @@
      "id": "9ab1"}
     {"event": "told", "point": "train_1"}
     {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
-    {"event": "over", "complete": true, "budget": 20}
+    {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20}
 
 Events that lead to an act are written before it. Each write begins with a line break, so that a line whose
 writer was killed spoils no other. Two processes may write at once, on HDFS in files of their own, and a write
 may be repeated: what the lines say of a point depends neither on their order nor on their number. Its
-submissions are compared by their numbers, and "again" names the ends that it makes void.
+submissions are compared by their numbers, "again" names the ends that it makes void, and the last run is that
+with the highest number and token.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.retries import Retry
+from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.tasks.claims import Claim, claim_of
@@ -90,6 +92,13 @@ class Record:
         """Numbers of the submissions that the current run of the sweep has begun."""
         return tuple(number for number in self.begun if number > self.before)
 
+    def is_final(self, number: int, most: int) -> bool:
+        """Return whether no submission follows one that has failed, of ``most`` in the current run.
+
+        Another process that runs the sweep may have begun the next one.
+        """
+        return len(self.made) >= most and number >= max(self.made)
+
     @property
     def is_good(self) -> bool:
         """Whether the point has succeeded, or was pruned."""
@@ -106,8 +115,8 @@ class Journal:
     Attributes:
         records: by the names of points.
         history: in their order, the points that a search has asked for and was told of: event and name.
-        info: the last event ``run``; empty before the first.
-        over: the last run has ended, and not by a kill.
+        info: the event of the last run; empty before the first.
+        over: that run has ended, and not by a kill.
         complete: it has ended as it should.
         budget: how many points the search was to propose then.
         notes: of a search about what it has asked and was told, in their order.
@@ -120,6 +129,7 @@ class Journal:
         self.info: Mapping[str, Any] = {}
         self.over, self.complete, self.budget = True, False, 0
         self._clock = clock
+        self._run: Any = None  # number and token of this run
         self._files = journal_files(folder)
         self._unwritten: list[bytes] = []
         self._state = threading.RLock()
@@ -218,7 +228,50 @@ class Journal:
         """Begin a run: after one that is over, points that are not done have all their attempts again."""
         if self.over:
             self._again([each for each, record in self.records.items() if not record.is_good])
-        self.write({"event": "run", "sweep": name, "file": file, "at": int(self._clock.time() * 1000)})
+        self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
+        at = int(self._clock.time() * 1000)
+        self.write({"event": "run", "run": self._run, "sweep": name, "file": file, "at": at})
+        self.read()
+
+    def ask(self, event: Mapping[str, Any]) -> None:
+        """Write that a search asks for a point, unless another process runs it by now.
+
+        The last one goes on. It knows what was asked for before, as each of them first writes and then reads.
+
+        Raises:
+            PaiSweepFailed: another process runs the search.
+            HdfsError, OSError: as ``write``.
+        """
+        with self._writing, self._files.locked() as others:
+            self._take(others)
+            self.check_newest()
+            self.write(event)
+            self.check_newest()
+
+    def check_newest(self) -> None:
+        """Check that no other process has begun to run the sweep since this one did.
+
+        Raises:
+            PaiSweepFailed: one has.
+            HdfsError, OSError: as ``read``.
+        """
+        self.read()
+        if _run_of(self.info) != self._run:
+            name = str(self.info["sweep"])
+            raise PaiSweepFailed(
+                f"sweep {name!r}: another process has begun to run this search and goes on with it, and "
+                "with its jobs; let one process run it at a time",
+                name,
+            )
+
+    def finish(self, *, complete: bool, budget: int) -> None:
+        """Note that the run has ended, and not by a kill.
+
+        Args:
+            complete: it has ended as it should.
+            budget: how many points the search was to propose; 0 for no search.
+        """
+        self.note({"event": "over", "run": self._run, "complete": complete, "budget": budget})
 
     def retry(self) -> int:
         """Let the next run submit failed points again, and return their number."""
@@ -251,9 +304,11 @@ class Journal:
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "run":
-            self.info, self.over, self.complete = event, False, False
+            if _run_of(event) > _run_of(self.info):
+                self.info, self.over, self.complete = event, False, False
         elif kind == "over":
-            self.over, self.complete, self.budget = True, bool(event["complete"]), int(event["budget"])
+            if event["run"] == _run_of(self.info):
+                self.over, self.complete, self.budget = True, bool(event["complete"]), int(event["budget"])
         elif kind == "again":
             for name, last in event["points"].items():
                 record = self.of(name)
@@ -286,6 +341,12 @@ class Journal:
             record.pruned = True
         elif kind == "ended" and record.last.get("number", 0) <= event["number"]:
             record.last = {key: event[key] for key in ("number", "row", "cluster", "id")}
+
+
+def _run_of(event: Mapping[str, Any]) -> list[Any]:
+    """Return the number and the token of a run."""
+    number, token = event.get("run", (0, ""))
+    return [int(number), str(token)]
 
 
 def _begun(claim: Claim) -> dict[str, Any]:

@@ -90,12 +90,13 @@ class HdfsFiles:
 
         parts = []
         for number in range(1, _MOST_FILES):
-            data = read_small(self._fs, self._path(number), _LARGEST)
+            known = self._read.get(number, 0)
+            before = min(known, 1)  # HDFS refuses an offset at the end of a file
+            data = read_small(self._fs, self._path(number), _LARGEST, known - before)
             if data is None:
                 break
-            whole = data[: data.rfind(b"\n") + 1]
-            parts.append(whole[self._read.get(number, 0) :])
-            self._read[number] = len(whole)
+            parts.append(data[before : data.rfind(b"\n") + 1])
+            self._read[number] = known + len(parts[-1])
             self._number = max(self._number, number)
         return b"".join(parts)
 

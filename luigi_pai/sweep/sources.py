@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import luigi
 
 from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Point, user_error
 from luigi_pai.sweep.points import (
@@ -164,19 +165,20 @@ class SearchedPoints(Source):
 
         Raises:
             PaiError, OSError: the journal cannot be written, or a server does not answer; it is drawn again.
+            PaiSweepFailed: another process runs the search by now.
         """
         point = self._again.popleft() if self._again else self._propose()
         if point is None or point.handled:
             return point
         try:
             if point.record.asked is None:
-                self._journal.write(self._event("asked", point.name, **_recipe(point.task)))
+                self._journal.ask(self._event("asked", point.name, **_recipe(point.task)))
             ended = self._known(point)
             if ended is None:
                 if (missing := self._requirements.missing(point)) is not None:
                     return Ended(point, "FAILED", error=missing)
                 check_job(point.task)
-        except (*TRANSIENT, *OF_ALL, HdfsError, OSError):
+        except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
             self._again.append(point)
             raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything

@@ -151,11 +151,12 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 
     Another process may run the sweep, too: what it has begun is read before a point is submitted again.
     """
+    number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
         if read:
             member.claims.read()
-        number, made = entry.number, member.point.record.made
-        if number in made and (number > member.point.handled or len(made) >= limits.attempts(member.point)):
+        is_last = number == max(point.record.made, default=0)
+        if is_last and (number > point.handled or point.record.is_final(number, most)):
             return False
     return True
 

@@ -26,8 +26,6 @@ from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.sweep import PaiSweep
 
@@ -104,7 +102,7 @@ class SweepRun:
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
-        except KeyboardInterrupt:  # said already
+        except (KeyboardInterrupt, PaiSweepFailed):  # said already, or another process goes on
             raise
         except BaseException:
             self._save()
@@ -248,17 +246,19 @@ class SweepRun:
 
     # ending
 
-    def _save(self, *, complete: bool = False) -> None:
+    def _save(self) -> None:
         """Write the journal and the rows so far, if that is possible."""
         with contextlib.suppress(PaiError, OSError):
-            self._journal.note(self._over(complete=complete))
-            self._table.write()
+            self._finish(complete=False)
 
-    def _over(self, *, complete: bool) -> Mapping[str, object]:
-        return {"event": "over", "complete": complete, "budget": self._sweep._budget}  # noqa: SLF001
+    def _finish(self, *, complete: bool) -> None:
+        self._journal.finish(complete=complete, budget=self._sweep._budget)  # noqa: SLF001  of this package
+        self._table.write(complete=complete)
 
     def _conclude(self) -> None:
         """Write the table, and raise if the sweep has failed."""
+        if self._sweep.is_search:
+            self._journal.check_newest()
         self._table.collect_again()
         self._remark()
         failed, total = self._engine.failed, len(self._source.points)
@@ -268,8 +268,7 @@ class SweepRun:
             and self._source.total is not None
             and not (engine.stopping or engine.is_hopeless or error)
         ):
-            self._journal.note(self._over(complete=True))
-            self._table.write(complete=True)
+            self._finish(complete=True)
             logger.info("%s: %s", self._name, self._progress.text(total))
             return
         self._save()

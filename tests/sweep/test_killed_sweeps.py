@@ -148,6 +148,24 @@ def test_a_search_killed_at_random_moments(pai, worker, tmp_path, sampler):
     assert {row["state"] for row in rows} == {"SUCCEEDED"}
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_two_processes_run_a_search(pai, worker, log, tmp_path, sampler):
+    """Whenever the second begins: it finishes the search, and no point runs twice."""
+    script = SEARCH.replace("SAMPLER", SAMPLERS[sampler])
+    pai.plan = {"runs_for": 0.4}
+    first = worker(script)
+    count = random.randrange(12)
+    wait_until(lambda: pai.submissions >= count)
+    second = worker(script)
+    codes = [process.wait(60) for process in (first, second)]
+    assert min(codes) == 0, log.read_text()
+    assert codes == [0, 0] or "another process has begun to run this search" in log.read_text()
+    assert worker(script).wait(60) == 0  # it is complete
+    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    assert len(pai.posts()) == 16
+    assert sorted(row["job"] for row in rows) == sorted(pai.posts())
+
+
 def test_killed_while_points_fail(pai, worker):
     """A point has its attempts once, whatever kills the run; the run after it submits what failed again."""
     pai.plan = lambda name: (

@@ -104,6 +104,34 @@ def test_a_search_that_is_killed_goes_on(pai, monkeypatch, kind):
     assert sorted(trial.params["x"] for trial in sweep.study.trials) == sorted(row["x"] for row in rows)
 
 
+@pytest.mark.parametrize("on_hdfs", [False, True])
+@pytest.mark.parametrize("kind", [Search, Unseeded])
+def test_a_second_process_goes_on_with_a_search(pai, request, monkeypatch, kind, on_hdfs):
+    """The first one says so, and ends. Nothing is lost, and no point runs twice."""
+    if on_hdfs:
+        request.getfixturevalue("hdfs")
+    pai.plan = {"runs_for": 0.3}
+    folder = {"results_dir": "$PAI_DEFAULT_FS_URI/results"} if on_hdfs else {}
+    first, second = (type(kind.__name__, (kind,), folder)() for _ in range(2))
+    step = Engine.step
+
+    def meanwhile(engine):
+        step(engine)
+        if pai.submissions >= 5:
+            monkeypatch.setattr(Engine, "step", step)
+            new_process()
+            second.run()
+
+    monkeypatch.setattr(Engine, "step", meanwhile)
+    with pytest.raises(PaiSweepFailed, match="another process has begun to run this search and goes on"):
+        first.run()
+    names = [base_name(name) for name in pai.posts()]
+    assert len(names) == len(set(names)) == kind.trials
+    assert [row["state"] for row in second.output().rows()] == ["SUCCEEDED"] * kind.trials
+    assert second.complete()
+    assert len(second.study.trials) == kind.trials
+
+
 def test_equal_points_of_a_search_that_is_killed(pai, monkeypatch):
     """They run once. All trials have what they had, those too that had a point of before."""
 

@@ -97,3 +97,15 @@ def test_two_processes_on_one_sweep_run_each_point_once(race, other, turn):
         race.start(points_per_job=points_per_job, results=f"$PAI_DEFAULT_FS_URI/results/{race.prefix}")
     assert race.wait() == [0, 0], race.log()
     assert [len(ran) for ran in race.ran()] == [1] * 10, race.log()
+
+
+@pytest.mark.parametrize("turn", range(rounds()))
+@pytest.mark.parametrize("where", WHERE)
+def test_two_processes_try_a_failing_point_as_often_as_one(race, where, turn):
+    """They run one sweep; a submission that one of them has begun is an attempt to the other."""
+    del turn
+    results = f"{WHERE[where]}/{race.prefix}"
+    for _ in range(2):
+        race.start(points_per_job=1, max_attempts=2, failing=[1, 4], results=results)
+    assert race.wait() == [0, 0], race.log()
+    assert [len(ran) for ran in race.ran()] == [1, 2, 1, 1, 2, 1, 1, 1, 1, 1], race.log()
