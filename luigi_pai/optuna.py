@@ -8,8 +8,15 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import luigi
-import optuna
-from optuna.trial import TrialState
+
+try:
+    import optuna
+    from optuna.trial import TrialState
+except ModuleNotFoundError as error:
+    if error.name != "optuna":
+        raise
+    text = 'luigi_pai.optuna needs Optuna: pip install "luigi_pai[optuna]"'
+    raise ModuleNotFoundError(text, name="optuna") from None
 
 from luigi_pai.errors import Problem
 from luigi_pai.sweep.progress import Best

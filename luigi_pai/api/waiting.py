@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
+from luigi_pai.redaction import printable
 from luigi_pai.spec.demand import Demand, shortage
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class WaitingReasons:
             except PaiApiError as error:
                 logger.debug("Events of %s: %s", status.name, error)
                 text = None
-        return " ".join((text or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
+        return " ".join(printable(text or "").split()).removeprefix("waiting: ")[:_LONGEST_TEXT]
 
 
 def _last_warning(events: list[dict[str, Any]]) -> str | None:

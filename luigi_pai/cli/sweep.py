@@ -148,8 +148,7 @@ def _open(results: SweepResults) -> None:
 
 
 def _no_table(results: SweepResults, error: Exception) -> NoReturn:
-    is_missing = getattr(error, "exception", "") == "FileNotFoundException"  # on HDFS
-    if is_missing or isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError):
         why = f"{results.path('json')} is not there: the sweep has not run, or has another name or folder"
         give_up("sweep", why, EXIT_FAILED)
     if isinstance(error, PaiError):

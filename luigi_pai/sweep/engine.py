@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.status import JobState
 from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line, user_error
 from luigi_pai.sweep.journal import JournalClaims
-from luigi_pai.sweep.starting import Pack, Started, begin, submit
+from luigi_pai.sweep.starting import Pack, Started, begin, record_starts, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
 from luigi_pai.sweep.table import failure
 from luigi_pai.sweep.workers import Start, Workers
@@ -87,6 +88,7 @@ class Engine:
         self._waiting: list[Member] = []  # for others to share a job with
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
+        self._seen: list[tuple[Member, JobStatus]] = []  # running for the first time; to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has come to its end
         self._outage: Retry | None = None
@@ -160,12 +162,17 @@ class Engine:
     def _may_begin(self) -> bool:
         """Return whether there is a place, and perhaps a point for it."""
         at_once = _AT_ONCE if self._is_proven else 1
-        busy = len(self._workers.starts)
+        busy = self._busy
         if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
             return False
         if self._due_pack() is not None:
             return True
         return not (self._source.exhausted or self._source.waits) or self._is_last_pack()
+
+    @property
+    def _busy(self) -> int:
+        """Number of points or packs that are being started."""
+        return sum(bool(start.members) for start in self._workers.starts)
 
     def _is_last_pack(self) -> bool:
         """Return whether points wait for others with which to share a job, and none come."""
@@ -177,7 +184,7 @@ class Engine:
     def _held_for(self) -> float:
         """Return the seconds for which the server takes no further submission, or does not answer."""
         window = self.window
-        held = window.ends_in if window is not None and window.left <= len(self._workers.starts) else 0.0
+        held = window.ends_in if window is not None and window.left <= self._busy else 0.0
         return max(held, self._paused_until - self._clock.monotonic())
 
     def _begin(self) -> None:
@@ -185,6 +192,9 @@ class Engine:
         while True:
             for start in self._workers.taken():
                 self._taken(start)
+            if self._seen and all(start.members for start in self._workers.starts):
+                self._workers.add(record_starts(self._seen), [])
+                self._seen = []
             while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
                 self._start_next()
             if not self._workers.advance() or self._clock.monotonic() >= end:
@@ -246,7 +256,8 @@ class Engine:
         else:
             if start.result is not None:
                 self._workers.starts.remove(start)
-                self._started(start.result)
+                if members:
+                    self._started(start.result)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Draw points again later, if HDFS or the server does not answer for now; False if it never has."""
@@ -347,6 +358,9 @@ class Engine:
 
     def _changed(self, job: SweepJob, status: JobStatus) -> None:
         for member, own in job.statuses(status):
+            if own.state is JobState.RUNNING and member.started_ms is None:
+                member.started_ms = own.launched_ms or int(self._clock.time() * 1000)
+                self._seen += [(member, own)] if own.launched_ms is None else []
             self._table.changed(member.point, own)
         self._pruning.watch(job, status)
 

@@ -19,6 +19,7 @@ from luigi_pai.errors import (
     PaiJobTimeout,
     RateLimited,
 )
+from luigi_pai.redaction import printable
 from luigi_pai.sweep.journal import GOOD, JournalClaims, Record
 from luigi_pai.tasks.task_run import TaskRun
 
@@ -170,11 +171,7 @@ class SweepJob:
         """Yield the points that have not ended, each with its own status, by the status of the job."""
         of = instance_statuses(status)
         for member in list(self.members):
-            own = status if member.index is None else of(member.index)
-            if own.state is JobState.RUNNING and member.started_ms is None:
-                now = int(self.book.api.clock.time() * 1000)
-                member.started_ms = member.run.evidence.with_start(own).launched_ms or now
-            yield member, own
+            yield member, status if member.index is None else of(member.index)
 
     def ended(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ended]:
         """Record and yield the points that have ended, or all where the job has.
@@ -234,8 +231,8 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, cut."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    """Return the first line of an error, printable and cut."""
+    lines = printable(str(error)).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
 
 
@@ -265,7 +262,7 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
     end, last = end.replace(" (UNKNOWN)", ""), error.last_line or _last_text(error.status.diagnostics)
-    return f"{end.partition(': ')[0]}: {last[:_LONGEST]}" if last else end
+    return f"{end.partition(': ')[0]}: {printable(last)[:_LONGEST]}" if last else end
 
 
 def _last_text(diagnostics: str | None) -> str:

@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -58,6 +59,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _PARTIAL = "partial.json"
+_LARGEST = 500_000_000  # bytes of a table
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
 _PARTS = {"summary": dict, "columns": list, "rows": list}  # of results.json
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -162,8 +164,8 @@ class SweepResults(luigi.Target):
         It is the complete one, unless a later run of the sweep has begun another.
 
         Raises:
-            FileNotFoundError: there is no table, in a local folder.
-            HdfsError: there is no table on HDFS, or HDFS failed.
+            FileNotFoundError: there is no table.
+            HdfsError: HDFS failed.
             ValueError: ``results.json`` is not a table.
         """
         rows: list[dict[str, Any]] = self._read()["rows"]
@@ -213,25 +215,37 @@ class SweepResults(luigi.Target):
     def _read(self) -> dict[str, Any]:
         table, partial = self._document("json"), self._document(_PARTIAL)
         if partial is None:
-            return table or self._parsed("json")
+            if table is None:
+                raise FileNotFoundError(f"{self.path('json')} is not there")
+            return table
         if table is None or self._summary(partial).started_ms > self._summary(table).updated_ms:
             return partial
         return table
 
     def _document(self, ending: str) -> dict[str, Any] | None:
-        return self._parsed(ending) if self._file(ending).exists() else None
-
-    def _parsed(self, ending: str) -> dict[str, Any]:
-        with self._file(ending).open("r") as file:
-            data = file.read()
+        data = self._content(self.path(ending))
+        if data is None:
+            return None
         try:
             document = json.loads(data)
             parts = [(document[key], kind) for key, kind in _PARTS.items()]
-            if all(isinstance(part, kind) for part, kind in parts):
+            if len(data) <= _LARGEST and all(isinstance(part, kind) for part, kind in parts):
                 return dict(document)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             pass
         raise self._is_no_table()
+
+    def _content(self, path: str) -> bytes | None:
+        if self.is_on_hdfs:
+            from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+            from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  as above
+
+            return read_small(WebHdfs.from_config(), path, _LARGEST)
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(_LARGEST + 1)
+        except FileNotFoundError:
+            return None
 
     def _summary(self, table: Mapping[str, Any]) -> Summary:
         try:

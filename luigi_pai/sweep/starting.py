@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.sweep.jobs import Member
     from luigi_pai.sweep.limits import SweepLimits
 
     T = TypeVar("T")
 
-__all__ = ["Pack", "Started", "begin", "submit"]
+__all__ = ["Pack", "Started", "begin", "record_starts", "submit"]
 
 logger = logging.getLogger("luigi-interface")
 
@@ -205,6 +206,14 @@ def _add_tags(job: SweepJob) -> None:
         logger.debug("Whether jobs take tags is not known: %s", error)
         return
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].run.options.tags)
+
+
+def record_starts(seen: Sequence[tuple[Member, JobStatus]]) -> Steps[Started]:
+    """Record when points were first seen running, where their server does not send it."""
+    for member, status in seen:
+        yield 0.0
+        member.run.evidence.with_start(status)
+    return Started()
 
 
 def submit(pack: Pack) -> Steps[Started]:

@@ -14,6 +14,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
+from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import SHOWN_FAILURES, Engine
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
@@ -298,7 +299,7 @@ class SweepRun:
         if table.without_result:
             logger.warning("%s: %s no result", self._name, _have(table.without_result))
         if best is not None and not str(best) and (missing := best.missing()):
-            logger.warning("%s: best = %r: %s", self._name, self._sweep.best, missing)
+            logger.warning("%s: best = %r: %s", self._name, self._sweep.best, printable(missing))
 
 
 def _jobs(count: int) -> str:

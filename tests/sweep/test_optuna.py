@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
+import sys
 
 import luigi
 import optuna
@@ -263,3 +265,10 @@ def test_point_raises(pai):
         Broken().run()
     assert [row["state"] for row in Broken().output().rows()] == ["SUCCEEDED"] * 2
     assert pai.submissions == 2
+
+
+def test_without_optuna_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    monkeypatch.delitem(sys.modules, "luigi_pai.optuna")
+    with pytest.raises(ModuleNotFoundError, match=r'Optuna: pip install "luigi_pai\[optuna\]"$'):
+        importlib.import_module("luigi_pai.optuna")

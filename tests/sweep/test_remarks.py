@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from clocks import MovableClock
+from faulty_pai import FaultyPai
 from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import PaiSweepFailed, grid
+from luigi_pai.api.registry import CLUSTERS
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +97,27 @@ def test_a_point_that_has_failed_on_v1_says_why(pai, settings, text):
     type("One", (Study,), {"rates": (0.1,), "batches": (16,), "tolerance": 1})().run()
     (row,) = Study().output().rows()
     assert row["error"].endswith(DIAGNOSTICS[text])
+
+
+HAS = {"GPUs": 8, "vCores": 64, "memory": 900}
+FULL = {"default": {"resourcesTotal": HAS, "resourcesUsed": {"memory": 850}}}
+
+
+@pytest.mark.parametrize(("release", "api_version"), [("0.7.1", "v1"), ("1.8.0", "v2")])
+def test_a_sweep_that_waits_says_why_once(settings, monkeypatch, caplog, release, api_version):
+    """While no job runs; what the cluster says is shown without what acts on a terminal."""
+    clock = MovableClock(limit=600)
+    monkeypatch.setattr(CLUSTERS, "clock", clock)
+    pai = FaultyPai(clock)
+    pai.release, pai.virtual_clusters = release, FULL
+    pai.plan = {"waits_for": 120.0, "runs_for": 1.0}
+    pai.events = [{"type": "Warning", "message": "0/3 nodes\x1b[2J are available"}]
+    settings(pai_url=pai.url, username="admin", password="admin-password", api_version=api_version)
+    try:
+        Study().run()
+    finally:
+        pai.close()
+    reasons = [text for text in caplog.messages if " waits: " in text]
+    assert len(reasons) == 1
+    assert "virtual cluster default has 50 of 900 MB of memory free, the job wants 100" in reasons[0]
+    assert reasons[0].endswith("; the cluster says: 0/3 nodes are available") is (api_version == "v2")

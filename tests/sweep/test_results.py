@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from luigi_pai import HdfsError
 from luigi_pai.sweep.results import Row, Summary, SweepResults, points_digest
 
 DIGEST = points_digest(["a", "b"])
@@ -150,3 +151,17 @@ def test_a_table_on_hdfs(hdfs):
         "results.html",
         "results.json",
     ]
+
+
+@pytest.mark.parametrize("on_hdfs", [False, True])
+def test_a_table_is_read_up_to_a_size(results, request, monkeypatch, on_hdfs):
+    if on_hdfs:
+        request.getfixturevalue("hdfs")
+        results = SweepResults("$PAI_DEFAULT_FS_URI/study")
+    with pytest.raises(FileNotFoundError, match=r"results.json is not there"):
+        results.rows()
+    results.write([Row({"rate": 0.1}, "SUCCEEDED")], summary())
+    assert len(results.rows()) == 1
+    monkeypatch.setattr("luigi_pai.sweep.results._LARGEST", 100)
+    with pytest.raises((ValueError, HdfsError), match=r"is not the table of a sweep|more than 100 bytes"):
+        results.rows()

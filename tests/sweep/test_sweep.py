@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import threading
 import time
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from luigi_pai import (
 )
 from luigi_pai.api.retries import run_steps
 from luigi_pai.sweep.results import SweepResults
+from luigi_pai.tasks.claims import Claims
 
 
 @pytest.fixture(autouse=True)
@@ -272,6 +274,13 @@ def test_the_tolerance_is_a_share_or_a_number(pai, tolerance, fails):
     else:
         sweep.run()
     assert sweep.complete() is not fails
+
+
+def test_a_tolerance_of_one_is_one_point(pai):
+    """Also as 1.0: not all of them."""
+    pai.plan = end_of(failing=["-0.3-"])
+    with pytest.raises(PaiSweepFailed, match="2 of 6 points failed, and tolerance = 1 allows 1"):
+        Study(tolerance=1.0).run()
 
 
 def test_a_sweep_that_cannot_succeed_stops_early(pai):
@@ -570,6 +579,22 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
         run_with_messages(sweep, "stop", "stop", answers=answers)
     assert answers[0].startswith("0 jobs asked to stop; 4 could not be: ")
     assert answers[1] == "4 jobs asked to stop"
+
+
+def test_the_starts_of_jobs_are_recorded_beside_all_else(pai, hdfs, monkeypatch):
+    """On 0.x, whose servers do not send them: each takes a request to HDFS."""
+    threads, runs = [], Claims.runs
+
+    def noted(*arguments):
+        threads.append(threading.current_thread())
+        runs(*arguments)
+
+    monkeypatch.setattr(Claims, "runs", noted)
+    pai.plan = end_of(runs_for=0.5)
+    Study().run()
+    assert len(threads) == 6
+    assert threading.main_thread() not in threads
+    assert len(list(hdfs.rglob("*.RUNNING-*"))) == 6
 
 
 @pytest.mark.slow
