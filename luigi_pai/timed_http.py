@@ -15,7 +15,8 @@ from http.client import HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 if TYPE_CHECKING:
     import socket
@@ -35,6 +36,7 @@ __all__ = [
     "TimedConnection",
     "chain",
     "progress",
+    "timed_pools",
     "too_long",
 ]
 
@@ -177,6 +179,18 @@ class TimedConnection(HTTPConnection):
         """Return the answer to a request that was sent as a whole."""
         progress.complete = True
         return super().getresponse(*args, **kwargs)
+
+
+def timed_pools(connection: type[TimedConnection]) -> dict[str, type[HTTPConnectionPool]]:
+    """Return the classes of pools of such connections, by scheme."""
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = connection
+
+    class TlsPool(HTTPSConnectionPool):
+        ConnectionCls = type("TlsConnection", (connection, HTTPSConnection), {})
+
+    return {"http": Pool, "https": TlsPool}
 
 
 class TimedAdapter(HTTPAdapter):

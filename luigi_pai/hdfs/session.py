@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import requests
-from urllib3.connection import HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.timed_http import OverLimit, TimedAdapter, TimedAnswer, TimedBytes, TimedConnection
+from luigi_pai.timed_http import (
+    OverLimit,
+    TimedAdapter,
+    TimedAnswer,
+    TimedBytes,
+    TimedConnection,
+    timed_pools,
+)
 
 if TYPE_CHECKING:
     import socket
@@ -52,6 +57,7 @@ class Account:
 def new_session(account: Account) -> requests.Session:
     """Return a session for an account. It sends each request once."""
     session = _Session()
+    session.trust_env = False  # a .netrc's passwords would go to whatever host a NameNode sends on to
     for scheme in ("http://", "https://"):
         session.mount(scheme, TimedAdapter(_POOLS, _POOLS, pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":
@@ -62,25 +68,7 @@ def new_session(account: Account) -> requests.Session:
 
 
 class _Session(requests.Session):
-    """A session that looks for proxies and certificates in the environment once for a server.
-
-    requests looks for each request: a quarter of the time that a small one takes. And for passwords in
-    ``~/.netrc``, which it sends to whatever host a NameNode sends on to: here that file is not read.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.trust_env = False
-        self._environment = requests.Session()  # which does look
-        self._found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
-        """Return proxies, verify and cert for a server, and what the request says of stream."""
-        server = urlsplit(url)[:2]
-        if server not in self._found:
-            merge = self._environment.merge_environment_settings
-            self._found[server] = dict(merge(url, proxies, None, verify, cert))
-        return {**self._found[server], "stream": bool(stream)}
+    """A session that follows a redirect only to a valid URL."""
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         """Return where a reply redirects to; None if that is not a valid URL, for which requests raises."""
@@ -161,16 +149,4 @@ class _Connection(TimedConnection):
         super().putrequest(method, url, *args, **kwargs)
 
 
-class _TlsConnection(_Connection, HTTPSConnection):
-    """The same with TLS."""
-
-
-class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
-
-
-class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TlsConnection
-
-
-_POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _Pool, "https": _TlsPool}
+_POOLS = timed_pools(_Connection)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from urllib3.exceptions import HTTPError
 
+from luigi_pai.api.wire.environment import Environment
 from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of
 from luigi_pai.hdfs.errors import (
@@ -65,6 +66,7 @@ class Transport:
     def __init__(self, account: Account) -> None:
         self.account = account
         self._session = new_session(account)
+        self._environment = Environment(verify=account.verify)
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
         self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
@@ -204,7 +206,8 @@ class Transport:
                 timeout=(account.connect_timeout, account.read_timeout),
                 headers=headers,
                 auth=login,
-                verify=account.verify,  # of the session, REQUESTS_CA_BUNDLE would come before it
+                proxies=dict(self._environment.route(url).proxies),
+                verify=self._environment.verify,
                 **about,
             )
             if reply.ok:

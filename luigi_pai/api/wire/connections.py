@@ -6,15 +6,15 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import requests
-from urllib3.connection import HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.connection import is_connection_dropped
 from urllib3.util.retry import Retry
 
-from luigi_pai.timed_http import MAX_ANSWER, TimedAdapter, TimedConnection, too_long
+from luigi_pai.timed_http import MAX_ANSWER, TimedAdapter, TimedConnection, timed_pools, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from urllib3.connectionpool import HTTPConnectionPool
 
     from luigi_pai.api.wire.environment import Environment
 
@@ -117,19 +117,7 @@ def _close_dropped(pool: HTTPConnectionPool) -> bool:
     return bool(gone)
 
 
-class _TimedTlsConnection(TimedConnection, HTTPSConnection):
-    """The same with TLS."""
-
-
-class _TimedPool(HTTPConnectionPool):
-    ConnectionCls = TimedConnection
-
-
-class _TimedTlsPool(HTTPSConnectionPool):
-    ConnectionCls = _TimedTlsConnection
-
-
-_POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _TimedPool, "https": _TimedTlsPool}
+_POOLS = timed_pools(TimedConnection)
 
 
 def _new_pool(
