@@ -559,7 +559,7 @@ class _Meeting:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             number = self._peers[0].port(self._port)
             try:
-                server.bind(("127.0.0.1" if self._peers[0].host == "127.0.0.1" else "", number))
+                self._bind(server, number)
             except OSError as error:
                 raise ContainerError(
                     f"the barrier cannot use port {self._port!r} ({number}) of {self._peers[0]}: "
@@ -582,6 +582,18 @@ class _Meeting:
                 for connection in self._texts:
                     connection.close()
         return missing
+
+    def _bind(self, server: "socket.socket", number: int) -> None:
+        """Listen at the address that the others call; at all, where this container does not have it."""
+        import errno
+        import socket
+
+        try:
+            server.bind((str(self._peers[0].host), number))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL and not isinstance(error, socket.gaierror):
+                raise
+            server.bind(("", number))
 
     @staticmethod
     def _ready(selector: "selectors.BaseSelector", timeout: float) -> "list[socket.socket]":

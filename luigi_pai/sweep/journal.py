@@ -24,12 +24,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import uuid
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
@@ -159,7 +161,9 @@ class Journal:
         """Apply lines that were read, and return how many of them are events."""
         events = 0
         for line in filter(bytes.strip, data.split(b"\n")):
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            with contextlib.suppress(
+                ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError
+            ):
                 event = json.loads(line)  # a line that was cut by a kill is no event
                 with self._state:
                     self._apply(event)
@@ -304,6 +308,8 @@ class Journal:
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "run":
+            if not 0 <= event["at"] < LATEST_MS:
+                raise ValueError(event["at"])
             if _run_of(event) > _run_of(self.info):
                 self.info, self.over, self.complete = event, False, False
         elif kind == "over":
@@ -339,7 +345,8 @@ class Journal:
                 record.claim = None
         elif kind == "pruned":
             record.pruned = True
-        elif kind == "ended" and record.last.get("number", 0) <= event["number"]:
+        elif kind == "ended" and max(0, record.last.get("number", 0)) <= event["number"]:
+            _check(**event["row"], number=event["number"])
             record.last = {key: event[key] for key in ("number", "row", "cluster", "id")}
 
 
@@ -347,6 +354,24 @@ def _run_of(event: Mapping[str, Any]) -> list[Any]:
     """Return the number and the token of a run."""
     number, token = event.get("run", (0, ""))
     return [int(number), str(token)]
+
+
+def _check(
+    *,
+    number: int,
+    state: str,
+    result: Mapping[str, Any],
+    seconds: float | None,
+    job: str,
+    page: str,
+    error: str,
+) -> None:
+    """Raise ValueError or TypeError for an end that no journal of ours has."""
+    texts = state, job, page, error
+    is_finite = seconds is None or math.isfinite(seconds)
+    if not (all(isinstance(text, str) for text in texts) and isinstance(result, dict) and is_finite):
+        raise ValueError(state)
+    range(number)  # a whole one
 
 
 def _begun(claim: Claim) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import io
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -37,6 +38,10 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.format
+
+from luigi_pai.api.clock import LATEST_MS
+from luigi_pai.errors import SpecError
+from luigi_pai.spec.dialects.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,8 +65,18 @@ _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", 
 _FILE = "file://"
 _PARTIAL = "partial.json"
 _LARGEST = 500_000_000  # bytes of a table
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")  # a spreadsheet takes a text that begins so for a formula
-_PARTS = {"summary": dict, "columns": list, "rows": list}  # of results.json
+_FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
+"""Where a spreadsheet may take what follows for a formula: some locales split cells at ``;``."""
+
+_FACTS = {
+    "sweep": str,
+    "points": int,
+    "complete": bool,
+    "started_ms": int,
+    "updated_ms": int,
+    "digest": str,
+    "counts": dict,
+}  # of the summary in results.json
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -227,11 +242,10 @@ class SweepResults(luigi.Target):
         if data is None:
             return None
         try:
-            document = json.loads(data)
-            parts = [(document[key], kind) for key, kind in _PARTS.items()]
-            if len(data) <= _LARGEST and all(isinstance(part, kind) for part, kind in parts):
+            document = read_json(data.decode(), self.path(ending))
+            if len(data) <= _LARGEST and _is_table(document):
                 return dict(document)
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (SpecError, ValueError, TypeError, KeyError, AttributeError):
             pass
         raise self._is_no_table()
 
@@ -258,6 +272,20 @@ class SweepResults(luigi.Target):
             f"{self.path('json')} is not the table of a sweep; remove the file, and run the sweep again: it "
             "collects the points anew"
         )
+
+
+def _is_table(document: Any) -> bool:
+    """Return whether JSON is a table; errors of its parts are errors of other types."""
+    summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
+    return (
+        all(isinstance(summary[key], kind) for key, kind in _FACTS.items())
+        and max(abs(summary["started_ms"]), abs(summary["updated_ms"])) < LATEST_MS
+        and all(isinstance(count, int) for count in summary["counts"].values())
+        and isinstance(columns, list)
+        and {str(column) for column in columns}.issuperset(FIXED)
+        and isinstance(rows, list)
+        and all(isinstance(row["state"], str) and row.keys() >= {*columns} for row in rows)
+    )
 
 
 def is_on_hdfs(folder: str) -> bool:
@@ -354,4 +382,4 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
-    return f"'{text}" if text.startswith(_FORMULA) and text not in _NOT_FINITE else text
+    return text if text in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.small_files import create_once, read_small
@@ -25,6 +26,7 @@ _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an und
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in those of its files
 _HASH = 12
+_MOST = 999_999_999  # submissions, as names and files of claims have their number
 _RUNNING = "RUNNING"
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 
@@ -212,14 +214,17 @@ def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
 
 
 def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
-    """Return the claim with these fields; an error if one is missing or of another type."""
+    """Return the claim with these fields; an error if one is missing, of another type or out of range."""
+    claimed = int(fields["claimed_ms"])
+    if not (0 < number <= _MOST and 0 <= claimed < LATEST_MS):
+        raise ValueError(number, claimed)
     return Claim(
         name=str(fields["name"]),
         number=number,
         job=str(fields["job"]),
         cluster=str(fields["cluster"]),
         user=str(fields["user"]),
-        claimed_ms=int(fields["claimed_ms"]),
+        claimed_ms=claimed,
         digest=str(fields["digest"]),
         token=str(fields["token"]),
     )

@@ -14,7 +14,7 @@ from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import HdfsError, OpenPai, PaiSweep, PaiSweepFailed, SpecError, grid
-from luigi_pai.sweep.journal import Journal, retried
+from luigi_pai.sweep.journal import Journal, Record, retried
 from luigi_pai.sweep.results import Row, flattened, plain_values
 from luigi_pai.tasks.claims import Claim
 
@@ -28,6 +28,11 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def claim(name, number=1, job=None):
     return Claim(name, number, job or name, "http://pai", "admin", 1, "digest")
+
+
+ROW = {"state": "FAILED", "result": {}, "seconds": 1, "job": "a", "page": "", "error": "e"}
+OTHERS = (float("inf"), [], [5])
+"""Values that no field has."""
 
 
 def rows(sweep):
@@ -53,7 +58,7 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
     """On HDFS they are in two files, of which one is read after the other; a line may be there twice."""
 
     def ended(name, number, state, mark):
-        row = {"state": state}
+        row = {**ROW, "state": state}
         return {"event": "ended", "point": name, "number": number, "row": row, "cluster": "c", "id": mark}
 
     def begun(name, number):
@@ -87,6 +92,41 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
         "runs": [1, 2],
     }
     assert journal.of("pruned").pruned
+
+
+ENDED = {"event": "ended", "point": "a", "number": 1, "row": ROW, "cluster": "c", "id": "1"}
+BEGUN = {"event": "begun", "point": "a", "claim": {**asdict(claim("a")), "number": 1}}
+RUN = {"event": "run", "sweep": "x", "file": "y", "at": 1, "run": [1000, "x"]}
+EVENTS = (
+    *({**RUN, "at": value} for value in OTHERS),
+    *({**RUN, "run": [value, "x"]} for value in OTHERS),
+    *({"event": "over", "run": "HERE", "complete": True, "budget": value} for value in OTHERS),
+    *({"event": "again", "points": {"a": {"number": value, "end": "1"}}} for value in OTHERS),
+    *({**ENDED, "row": value} for value in OTHERS),
+    *(
+        {**ENDED, "row": {**ROW, key: value}}
+        for key in ("seconds", "state", "job", "result")
+        for value in OTHERS
+    ),
+    *({**ENDED, "number": value} for value in OTHERS),
+    *({**BEGUN, "claim": {**BEGUN["claim"], "number": value}} for value in (*OTHERS, -5, 0, 10**18)),
+    *(
+        {**BEGUN, "claim": {**BEGUN["claim"], "claimed_ms": value}}
+        for value in (*OTHERS, -5, 10**18, 10**400)
+    ),
+)
+
+
+@pytest.mark.parametrize("line", ["[" * 200_000, "null", "5", *map(json.dumps, EVENTS)])
+def test_a_line_of_another_form_is_no_event(line):
+    """Of other types, or out of every range: the other lines count."""
+    journal = Journal("results", MovableClock())
+    journal.start("Study", "study.py")
+    line = line.replace("Infinity", "1e400").replace('"HERE"', json.dumps(journal.info["run"]))
+    JOURNAL.write_text(f"{JOURNAL.read_text()}\n{line}\n")
+    read = Journal("results", MovableClock()).read()
+    assert (read.info["sweep"], read.over, read.budget) == ("Study", False, 0)
+    assert [record for record in read.records.values() if record != Record()] == []
 
 
 def test_another_file_is_no_journal():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import json
 import math
 from datetime import date
 from pathlib import Path
@@ -87,12 +89,23 @@ def test_a_result_does_not_replace_a_parameter_or_a_fixed_column(results):
     assert (row["job"], row["parameter.job"]) == ("j", "x")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_spreadsheet_runs_no_text_as_a_formula(results, text):
-    """Names of columns neither; numbers stay numbers."""
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        *((text, f"'{text}") for text in ("=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\uff1dA1", " =1")),
+        ("\t=1", "'\t'=1"),
+        ("\r=1", "'\n'=1"),
+        ("x;=cmd|' /C calc'!A0", "x;'=cmd|' /C calc'!A0"),
+        ('x; "\uff0b1', "x;' \"\uff0b1"),
+        ("x\n-1", "x\n'-1"),
+        ("a-b;c=d", "a-b;c=d"),
+    ],
+)
+def test_a_spreadsheet_runs_no_text_as_a_formula(results, text, shown):
+    """Nor one that splits cells at ``;``. Names of columns neither; numbers stay numbers."""
     results.write([Row({"text": text}, "SUCCEEDED", {"=x": -1.5})], summary())
     (row,) = cells(results)
-    assert row["text"] == f"'{text}".replace("\r", "\n")
+    assert row["text"] == shown
     assert row["'=x"] == "-1.5"
     assert results.rows()[0]["text"] == text
 
@@ -119,10 +132,27 @@ def test_no_table_of_another_run_replaces_a_complete_one(results):
     assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
 
 
+OTHERS = (None, [5], {"a": "b"}, 1e300)
+"""Values that no part of a table has."""
+
+
 def test_a_broken_file_is_not_an_empty_table(results):
     """The error names the file, and says what to do."""
-    results.write([], summary())
-    for text in ("", "[]", '{"rows": [], "summary": {"sweep": "x"}}'):
+    results.write([Row({"rate": 1}, "FAILED", seconds=5)], summary())
+    table = json.loads(Path(results.path("json")).read_text(encoding="utf-8"))
+    changes = [
+        *(("summary", key, value) for key in table["summary"] for value in OTHERS),
+        *(("summary", key, value) for key in ("started_ms", "updated_ms") for value in (10**18, -(10**18))),
+        *((part, None, value) for part in table for value in OTHERS),
+        *(("rows", 0, value) for value in (*OTHERS, {}, {**table["rows"][0], "state": 5})),
+    ]
+    texts = ["", "[]", "[" * 200_000, json.dumps(table).replace("5.0", "1e400").replace(": 5,", ": 1e400,")]
+    for part, key, value in changes:
+        changed = {**table, part: value} if key is None else copy.deepcopy(table)
+        if key is not None:
+            changed[part][key] = value
+        texts.append(json.dumps(changed))
+    for text in texts:
         Path(results.path("json")).write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match=r"results.json is not the table of a sweep; remove the file"):
             results.exists()

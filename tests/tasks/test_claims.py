@@ -81,6 +81,11 @@ def the_server_forgets(pai, clock, hours=13.0) -> None:
 
 # ---------------------------------------------------------------- what is claimed
 
+WHOLE = (
+    '{"name": "train", "job": "train", "cluster": "http://pai", "user": "u", "digest": "d", "token": "t", '
+    '"claimed_ms": %s}'
+)
+
 
 def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdfs, clock, monkeypatch):
     """It has the number, the names, the cluster, the user, the time and a digest of the job."""
@@ -319,11 +324,21 @@ def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path, capl
     del settings
 
 
-def test_an_invalid_claim_is_an_error(pai, hdfs):
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"half',
+        "[" * 40_000,
+        "9" * 5000,
+        "[]",
+        *(WHOLE % moment for moment in ("1e400", "-5", "1" + "0" * 18, "1" + "0" * 400, "NaN", "null", "[]")),
+    ],
+)
+def test_an_invalid_claim_is_an_error(pai, hdfs, text):
     """Whether the job was submitted cannot be known: nothing is."""
     folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
-    (folder / "train.1.json").write_text('{"half')
+    (folder / "train.1.json").write_text(text)
     with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission; remove the"):
         Train().run()
     assert pai.posts() == []

@@ -134,7 +134,7 @@ class V1Dialect:
         if isinstance(reply, str):
             try:
                 reply = json.loads(reply)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise InvalidReply(f"the server answered {path} with a text instead of JSON") from None
         return object_of(reply, path)
 

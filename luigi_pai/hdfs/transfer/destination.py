@@ -87,7 +87,7 @@ class Manifest:
                 return cls({})
             files = {str(name): Entry(**entry) for name, entry in document["files"].items()}
             return cls(files, frozenset(map(str, document["folders"])))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls({})
 
     def to_json(self) -> bytes:

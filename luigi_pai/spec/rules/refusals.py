@@ -54,7 +54,7 @@ def schema_errors(message: str) -> str:
     """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is not one."""
     try:
         errors = json.loads(message)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(errors, list):
         return ""
