@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
     from luigi_pai.protocol_task import PaiJobTarget, PaiProtocolTask
+    from luigi_pai.python_task import PaiPythonTask
     from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.sweep.grids import grid, sample, zipped
@@ -83,6 +84,7 @@ __all__ = [
     "PaiNameTaken",
     "PaiOutputElsewhere",
     "PaiProtocolTask",
+    "PaiPythonTask",
     "PaiSweep",
     "PaiSweepFailed",
     "PaiTask",
@@ -122,6 +124,7 @@ _HOMES = {
         "ServerFault",
     ),
     "luigi_pai.protocol_task": ("PaiJobTarget", "PaiProtocolTask"),
+    "luigi_pai.python_task": ("PaiPythonTask",),
     "luigi_pai.spec.protocol": ("JobProtocol",),
     "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
     "luigi_pai.sweep.grids": ("grid", "sample", "zipped"),

@@ -150,7 +150,7 @@ class PaiTask(JobTask):
             folder_is_set=self.output_dir not in (None, "", default_output(self.name)),
             check=self._check,
             targets=functools.partial(overridden_targets, self, PaiTask),
-            upload=functools.partial(_send_uploads, self),
+            prepare=functools.partial(_send_uploads, self),
         )
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
@@ -179,10 +179,11 @@ class PaiTask(JobTask):
         ]
 
 
-def _send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:
+def _send_uploads(task: PaiTask, job: PaiJob, _api_version: str, hdfs: WebHdfs | None) -> PaiJob:
     from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
 
-    send_uploads(task, code_dir, hdfs)
+    send_uploads(task, job.codeDir, hdfs)
+    return job
 
 
 _POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8

@@ -18,6 +18,7 @@ from luigi_pai.errors import (
     PaiJobFailed,
     PaiJobTimeout,
     RateLimited,
+    SpecError,
 )
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.journal import GOOD, JournalClaims, Record
@@ -231,8 +232,9 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, printable and cut."""
-    lines = printable(str(error)).strip().splitlines() or [type(error).__name__]
+    """Return the first line of an error, or the problems of a job, printable and cut."""
+    text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
+    lines = printable(text).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
 
 

@@ -53,7 +53,8 @@ class Definition:
         check: validates a job, and returns warnings; raises SpecError.
         targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
         secrets: returns the job's secrets, as its logs may show them.
-        upload: sends the task's uploads to HDFS, given the job's code folder.
+        prepare: returns a v1 job as it is posted, after its uploads were sent to HDFS; given the job, the
+            cluster's API version and its HDFS.
         api_version: ``v1`` or ``v2`` if the job runs on such clusters only.
         compares_stored_job: without a claim, compare the job that the server has stored.
     """
@@ -64,7 +65,7 @@ class Definition:
     check: Callable[[PaiJob | JobProtocol], list[str]]
     targets: Callable[[], Sequence[luigi.Target]]
     secrets: Callable[[], Sequence[str]] = tuple
-    upload: Callable[[str | None, WebHdfs | None], None] = lambda _folder, _hdfs: None
+    prepare: Callable[[PaiJob, str, WebHdfs | None], PaiJob | JobProtocol] = lambda job, _version, _hdfs: job
     folder_is_set: bool = True
     api_version: str | None = None
     compares_stored_job: bool = False

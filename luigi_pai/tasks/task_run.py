@@ -297,7 +297,7 @@ class TaskRun:
         if isinstance(job, PaiJob):
             if number > 1 or not api.dialect.can.output_folders:
                 job.outputDir = job.outputDir or definition.folder
-            definition.upload(job.codeDir, self._hdfs)
+            job = definition.prepare(job, api.dialect.version, self._hdfs)
         if definition.folder is not None and not self.evidence.has_flag:
             self._log_fallback(name)
         return job

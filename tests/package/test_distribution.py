@@ -113,7 +113,7 @@ def test_what_a_package_index_shows(built: dict[str, Path]) -> None:
         text = archive.read(f"luigi_pai-{luigi_pai.__version__}.dist-info/METADATA").decode()
     shown = email.message_from_string(text)
     assert shown["Version"] == luigi_pai.__version__
-    assert shown.get_all("Provides-Extra") == ["kerberos", "optuna", "testing"]
+    assert shown.get_all("Provides-Extra") == ["kerberos", "optuna", "python", "testing"]
     urls = dict(line.split(", ") for line in shown.get_all("Project-URL", []))
     assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= urls.keys()
     assert all(url.startswith("https://") for url in urls.values())

@@ -20,9 +20,9 @@ from luigi_pai.config import OpenPai
 
 
 def minima():
-    """Return the declared minimum of each library that the package or its extra optuna needs."""
+    """Return the declared minimum of each library that the package or its extras optuna and python need."""
     stated = [line.partition(";") for line in metadata.requires("luigi-pai")]
-    required = [line for line, _, extra in stated if not extra or "optuna" in extra]
+    required = [line for line, _, extra in stated if not extra or "optuna" in extra or "python'" in extra]
     pattern = re.compile(r"([\w-]+)(?:<[\d.]+,)?>=([\d.]+)(?:,<[\d.]+)?")
     return dict(pattern.fullmatch(line.replace(" ", "")).groups() for line in required)
 

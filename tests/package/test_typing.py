@@ -24,7 +24,7 @@ STRICT = """
 strict = True
 python_version = 3.10
 untyped_calls_exclude = luigi
-[mypy-hdfs.*,luigi.*,sklearn.*,torch.*,optuna.*,pai_runtime]
+[mypy-cloudpickle.*,hdfs.*,luigi.*,sklearn.*,torch.*,optuna.*,pai_runtime]
 ignore_missing_imports = True
 [mypy-matplotlib.*]
 follow_imports = skip

@@ -1,7 +1,8 @@
 """Arrays: one job whose instances do the work of several jobs of one container each.
 
 The commands of an array are a packed table of those of its jobs. An instance takes its line by its index, and
-sees the variables of its job, as it would alone: the job's name, index 0 of one instance, its own ports.
+sees the variables of its job, as it would alone: the job's name, index 0 of one instance, its own ports. The
+longest line of the commands that all jobs have, such as the file of a PaiPythonTask, is there once.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # fields that differ
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
+_LONG = 1000  # characters of a line that is worth a place beside the table
+_MARK = "@luigi_pai@"  # stands for it in the table
 _NO_COMMAND = "luigi_pai: no command for this instance; the image needs base64, gzip and sed"
 
 _INDEX, _HOST, _HTTP = (VARIABLES[key].v2[0] for key in ("index", "host", "http"))
@@ -186,10 +189,17 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
         documents: its jobs, resolved, each with one task role.
     """
     ((label, role),) = documents[0]["taskRoles"].items()
+    lines = [_line(document) for document in documents]
+    command = '"$luigi_pai_line"'
+    if shared := _shared_part(lines):
+        lines = [line.replace(shared, _MARK, 1) for line in lines]
+        unpacked = f"$(echo {_packed(shared)} | base64 -d | gzip -d)"
+        command = f'"${{luigi_pai_line%%{_MARK}*}}{unpacked}${{luigi_pai_line#*{_MARK}}}"'
     return [
-        _own_line([_line(document) for document in documents]),
+        _own_line(lines),
         *_as_alone(label, role.get("completion") or {}),
-        'eval "$(printf %b "${luigi_pai_line#*:}")"',
+        "luigi_pai_line=${luigi_pai_line#*:}",
+        f'eval "$(printf %b {command})"',
     ]
 
 
@@ -219,10 +229,22 @@ def _line(document: dict[str, Any]) -> str:
     return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 
+def _shared_part(lines: Sequence[str]) -> str:
+    """Return the longest line of the commands that all jobs have; an empty text if none is long."""
+    first, *others = lines
+    if any(_MARK in line for line in lines):
+        return ""
+    parts = [part for part in first.split("\\n") if len(part) >= _LONG]
+    return max((part for part in parts if all(part in line for line in others)), key=len, default="")
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0)).decode("ascii")
+
+
 def _own_line(lines: Sequence[str]) -> str:
     """Return the command that takes the instance's own line from the table."""
-    table = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
-    packed = base64.b64encode(gzip.compress(table, mtime=0)).decode("ascii")
+    packed = _packed("".join(f"{line}\n" for line in lines))
     number = f"$(({_INDEX} + 1))"
     found = f'luigi_pai_line="$(echo {packed} | base64 -d | gzip -d | sed -n "{number}p")"'
     return f'{found} && [ -n "$luigi_pai_line" ] || {{ echo "{_NO_COMMAND}" >&2; exit 1; }}'

@@ -1,0 +1,162 @@
+"""``__main__`` of the file that travels: runs ``work`` in the container. Nothing of luigi is there.
+
+It begins on any Python 3, to tell that the image has another one than the machine that submitted the task.
+"""
+
+import base64
+import io
+import json
+import linecache
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import traceback
+import types
+import zipfile
+
+MYPY = False
+if MYPY:  # to type checkers this is true
+    from typing import Any
+
+WRONG_PYTHON, MISSING_MODULE = 121, 122
+"""Exit codes: the image has another minor version of Python; it lacks a module."""
+
+VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
+"""Variables with the pickled values of a task in base64."""
+
+RESULT = "result: "
+"""What the line of the log begins with that has the result."""
+
+_LONGEST = 10000  # characters of a result in the log, which is read from its last 16 KB
+
+
+class Task:
+    """``self`` in the container: the parameters, ``name``, ``pai``, and the user's own attributes."""
+
+    def __getattr__(self, name: str) -> "Any":
+        raise AttributeError(
+            "{0}.{1} is not in the container; what work() uses as self.{1} travels".format(
+                type(self).__name__, name
+            )
+        )
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads the number of a class of the task as its copy here."""
+
+    classes: "list[Any]" = []  # noqa: RUF012  of the one task
+
+    def persistent_load(self, pid: "Any") -> "Any":
+        return self.classes[pid]
+
+
+def main(file: str) -> int:
+    """Run the task of a file; return the exit code."""
+    with zipfile.ZipFile(file) as archive:
+        about = json.loads(archive.read("task.json").decode("utf-8"))
+        method = archive.read("work.pickle")
+    here = "{}.{}".format(*sys.version_info)
+    if here != about["python"]:
+        text = (
+            "this image has Python {0}, {1} is of {2}: choose an image with Python {2}, or run Luigi on {0}"
+        )
+        _tell(text.format(here, about["task"], about["python"]))
+        return WRONG_PYTHON
+    try:
+        _run(_loaded(about["classes"], method))
+    except ModuleNotFoundError as error:
+        _show(error)
+        text = "this image has no module {0!r}: choose one that has it, or send it along, packages = [{1!r}]"
+        _tell(text.format(error.name, str(error.name).partition(".")[0]))
+        return MISSING_MODULE
+    except Exception as error:  # noqa: BLE001  the user's
+        _show(error)
+        return 1
+    return 0
+
+
+def _loaded(described: "list[Any]", method: bytes) -> "Any":
+    """Return the task, of copies of the user's classes."""
+    import luigi_pai.runtime as pai
+
+    sys.modules["pai_runtime"] = pai
+    classes = _Unpickler.classes = [None] * len(described)
+    for index in reversed(range(len(described))):  # in an MRO, bases are later
+        name, bases = described[index]
+        classes[index] = types.new_class(name, tuple(Task if base < 0 else classes[base] for base in bases))
+    attributes, sources = _loads(method)
+    for kind, own in zip(classes, attributes):  # noqa: B905  strict is of 3.10
+        for key, value in own.items():
+            setattr(kind, key, value)
+            getattr(type(value), "__set_name__", lambda *_: None)(value, kind, key)
+    for path, first, part in sources:  # tracebacks show the lines of files that are not here
+        lines: "list[str]" = linecache.cache.setdefault(path, (0, None, [], path))[2]  # type: ignore[misc]
+        lines.extend(["\n"] * (first - 1 + len(part) - len(lines)))
+        lines[first - 1 : first - 1 + len(part)] = part
+    task = classes[0]()
+    for variable in (VALUES, SECRETS):
+        data = base64.b64decode(os.environ.pop(variable, ""))
+        vars(task).update(_loads(data) if data else {})
+    task.pai = pai
+    return task
+
+
+def _loads(data: bytes) -> "Any":
+    return _Unpickler(io.BytesIO(data)).load()
+
+
+def _run(task: "Any") -> None:
+    result = task.work()
+    if result is not None and not isinstance(result, dict):
+        text = "work() returned {}, not a dict such as {{'accuracy': 0.97}}"
+        raise TypeError(text.format(type(result).__name__))
+    own = task.pai.current()
+    if result is None or own.index:  # the first task tells the result
+        return
+    text = json.dumps(result, default=task.pai._plain)  # noqa: SLF001  of this package
+    try:
+        is_kept = _keep(own.output_dir.rstrip("/") if own.api else "", text)
+    except (task.pai.ContainerError, OSError, subprocess.SubprocessError) as error:
+        is_kept = False
+        _tell("metrics.json is not written: {}".format(error))
+    if len(text) > _LONGEST and not is_kept:
+        wrong = "work() returned {} characters of JSON; where no output folder can be written, {} at most"
+        raise ValueError(wrong.format(len(text), _LONGEST))
+    sys.stdout.flush()
+    sys.stderr.write(RESULT + text + "\n" if len(text) <= _LONGEST else "")
+
+
+def _keep(folder: str, text: str) -> bool:
+    """Write ``metrics.json`` into a folder, of HDFS or a mount; False where this image cannot."""
+    path = folder[len("file://") :] if folder.startswith("file://") else folder
+    if "://" in path and shutil.which("hdfs"):
+        command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]
+        subprocess.run(command, input=text.encode(), timeout=120, check=True)  # noqa: S603  fixed words
+        return True
+    if "://" in path or not os.path.isdir("/".join(path.split("/")[:2])):  # no mount
+        return False
+    os.makedirs(path, exist_ok=True)
+    with open(path + "/metrics.json.part", "w") as file:
+        file.write(text)
+    os.replace(path + "/metrics.json.part", path + "/metrics.json")
+    return True
+
+
+def _show(error: BaseException) -> None:
+    """Show the traceback of the user's own frames."""
+    sys.stdout.flush()
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames or error.__traceback__)
+
+
+def _tell(text: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write("luigi_pai: {}\n".format(text))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[0]))

@@ -1,0 +1,191 @@
+"""The file that travels: a zip that Python runs, with the method, cloudpickle, pai_runtime and packages."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import inspect
+import io
+import json
+import pickle
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from luigi_pai import runtime
+from luigi_pai.payload import container
+from luigi_pai.payload.reach import METHOD, Reach, is_of_luigi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Payload"]
+
+_LARGEST = 1_000_000  # bytes of one value that travels
+_OF_LUIGI = {"param_args", "param_kwargs"}  # attributes that it sets on tasks, private parameters among them
+
+
+class Payload:
+    """A class of tasks as it travels.
+
+    Args:
+        kind: the user's class.
+        base: the class of this package that it is derived from.
+        packages: names of packages and modules that are sent along.
+
+    Attributes:
+        reach: what its method uses.
+        problems: why it cannot travel.
+        file: the zip; empty if there are problems.
+        name: its name, which depends on its content.
+    """
+
+    def __init__(self, kind: type, base: type, packages: Sequence[str]) -> None:
+        classes = [each for each in kind.__mro__ if each not in base.__mro__]
+        machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "name", "pai"}
+        settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
+        modules = {each.__module__ for each in classes} - sys.stdlib_module_names | {"__main__"}
+        self.reach = Reach(classes, machinery, settings, modules)
+        self.problems = list(self.reach.problems)
+        self.file, self.name = b"", ""
+        files = dict(self._package_files(packages))
+        method = b"" if self.problems else self._method()
+        if not self.problems:
+            bases = [
+                [classes.index(base) if base in classes else -1 for base in each.__bases__]
+                for each in classes
+            ]
+            about = {
+                "task": kind.__name__,
+                "python": "{}.{}".format(*sys.version_info),
+                "classes": [
+                    (each.__name__, list(dict.fromkeys(own)))
+                    for each, own in zip(classes, bases, strict=True)
+                ],
+            }
+            files |= {"task.json": json.dumps(about).encode(), f"{METHOD}.pickle": method}
+            self.file = _zipped(tuple(files.items()))
+            self.name = f"luigi_pai-{hashlib.sha256(self.file).hexdigest()[:12]}.zip"
+
+    @property
+    def sizes(self) -> str:
+        """The compressed size of each part, the largest first: ``cloudpickle 17,157, work.pickle 900``."""
+        sizes: Counter[str] = Counter()
+        with zipfile.ZipFile(io.BytesIO(self.file)) as archive:
+            for each in archive.infolist():
+                sizes[each.filename.partition("/")[0]] += each.compress_size
+        return ", ".join(f"{part} {size:,}" for part, size in sizes.most_common())
+
+    def pickled(self, values: Mapping[str, Any], *, show: bool) -> bytes:
+        """Return the values of one task; what is wrong with them is added to ``problems``.
+
+        Args:
+            values: by name.
+            show: they are not secret.
+        """
+        before = len(self.problems)
+        for name, value in values.items():
+            self._try(f"self.{name}{f' = {value!r:.60}' if show else ''}", value)
+        return b"" if self.problems[before:] else self._dumps(dict(values))
+
+    def _method(self) -> bytes:
+        """Return the classes of a task, and the source of their functions."""
+        whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
+        data = self._try(f"{METHOD}()", whole)
+        if not data or len(data) > _LARGEST:
+            general = self.problems.pop()
+            for name, value, place in self.reach.values.values():
+                if not isinstance(value, FunctionType) or value not in self.reach.functions:
+                    self._try(f"{name}, used in {place},", value)
+            self.problems = self.problems or [general]
+        return data
+
+    def _try(self, what: str, value: object) -> bytes:
+        """Return a value as it travels; if it does not, add a problem."""
+        try:
+            data = self._dumps(value)
+        except Exception as error:  # noqa: BLE001  whatever a value of the user's raises
+            self.problems.append(f"{what} cannot be pickled: {error}".strip())
+            return b""
+        if len(data) > _LARGEST:
+            self.problems.append(
+                f"{what} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in {METHOD}(), from "
+                "HDFS or a mount"
+            )
+        return data
+
+    def _dumps(self, value: object) -> bytes:
+        known = cloudpickle.list_registry_pickle_by_value()
+        modules = [
+            sys.modules[each]
+            for each in set(self.reach.modules) - known - {"__main__"}
+            if each in sys.modules
+        ]
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            file = io.BytesIO()
+            _Pickler(file, self.reach.classes).dump(value)
+            return file.getvalue()
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
+
+    def _package_files(self, packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the files of packages and modules, each with its name in the zip."""
+        for package in packages:
+            found = None if "." in package else importlib.util.find_spec(package)
+            if found is None or found.origin is None:
+                self.problems.append(
+                    f"packages: {package!r} is no package or module that can be imported here"
+                )
+                continue
+            folder = Path(found.origin).parent
+            files = folder.rglob("*") if found.submodule_search_locations else [Path(found.origin)]
+            top = folder.parent if found.submodule_search_locations else folder
+            for path in sorted(files):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield str(path.relative_to(top)), path.read_bytes()
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
+    """Pickles what is of the user's modules by value, and the classes of the task by number."""
+
+    def __init__(self, file: io.BytesIO, classes: Sequence[type]) -> None:
+        super().__init__(file)
+        self._classes = classes
+
+    def persistent_id(self, obj: object) -> int | None:
+        if isinstance(obj, type) and obj in self._classes:
+            return self._classes.index(obj)
+        if is_of_luigi(obj):
+            raise pickle.PicklingError(f"it has {obj!r:.80} in it, and the container has no luigi")
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, functools.cached_property):  # before 3.12 it has a lock
+            return functools.cached_property, (obj.func,)
+        return super().reducer_override(obj)
+
+
+@functools.lru_cache(maxsize=8)
+def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
+    """Return a zip of files, and of what every task needs; it does not depend on the time."""
+    theirs = sorted(Path(cloudpickle.__file__).parent.glob("*.py"))
+    ours = [
+        ("__main__.py", Path(container.__file__).read_bytes()),
+        ("luigi_pai/__init__.py", b""),
+        ("luigi_pai/runtime.py", Path(runtime.__file__).read_bytes()),
+        *((f"cloudpickle/{path.name}", path.read_bytes()) for path in theirs),
+    ]
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in (*ours, *files):
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
+    return stream.getvalue()

@@ -1,0 +1,263 @@
+"""PaiPythonTask: a Python method as a job on an OpenPAI cluster."""
+
+from __future__ import annotations
+
+import abc
+import base64
+import contextlib
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import luigi.parameter
+
+from luigi_pai.api.logs.failed_task import log_end
+from luigi_pai.api.retries import run_steps
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.payload.container import RESULT, SECRETS, VALUES
+from luigi_pai.spec.job import FS_URI, PaiJob, TaskRole, default_output
+from luigi_pai.spec.schema_problems import LARGEST_BODY
+from luigi_pai.task import PaiTask
+from luigi_pai.tasks.attributes import attribute
+from luigi_pai.tasks.outputs import LastReports
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.payload.file import Payload
+    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.tasks.definition import Definition
+
+__all__ = ["PaiPythonTask"]
+
+_FILE = "LUIGI_PAI_FILE"  # the variable with the path of the file in the container
+_MOST = LARGEST_BODY - 20_000  # bytes of the file in a command; the rest of the job has room
+_LAST_LINES = 400  # of the log that the result is looked for in
+
+
+class PaiPythonTask(PaiTask):
+    """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
+
+    Subclass it and give ``image`` and ``work``. The method and what it uses travel as a pickle; the image
+    needs Python alone, of the minor version that runs here. Everything else is as in a ``PaiTask``. It needs
+    ``pip install luigi-pai[python]``.
+    """
+
+    @abc.abstractmethod
+    def work(self) -> Mapping[str, Any] | None:
+        """Do the work of the job, in the container; what it raises is the job's failure.
+
+        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and what it uses of yours.
+
+        Returns:
+            an object of JSON, which becomes ``metrics.json`` of the output folder where that can be written,
+            and ``result()``; or None. Of several instances, that of the first one counts.
+        """
+
+    @property
+    def pai(self) -> ModuleType:
+        """The module ``luigi_pai.runtime``: ``report()``, ``current()``, ``barrier()`` and the like."""
+        from luigi_pai import runtime  # noqa: PLC0415  only work() needs it
+
+        return runtime
+
+    @attribute
+    def name(self) -> str:
+        """Name of the job: the task's family, and a hash of its significant parameters if it has any."""
+        has_parameters = any(parameter.significant for _, parameter in self.get_params())
+        digest = f"_{hashlib.sha256(self.task_id.encode()).hexdigest()[:10]}" if has_parameters else ""
+        return f"{self.get_task_family()}{digest}"  # type: ignore[no-untyped-call]
+
+    @attribute
+    def instances(self) -> int:
+        """Number of containers, each of which runs ``work``."""
+        return 1
+
+    @attribute
+    def cpus(self) -> int:
+        """CPUs of each container."""
+        return 1
+
+    @attribute
+    def gpus(self) -> int:
+        """GPUs of each container."""
+        return 0
+
+    @attribute
+    def memory_mb(self) -> int:
+        """Memory of each container in MB."""
+        return 2048
+
+    @attribute
+    def shm_mb(self) -> int:
+        """Shared memory of each container in MB, which workers of a DataLoader need."""
+        return 64
+
+    @attribute
+    def python(self) -> str:
+        """The command of Python in the image."""
+        return "python3"
+
+    @attribute
+    def packages(self) -> Sequence[str]:
+        """Names of local packages and modules that are sent along, to be imported in the container."""
+        return ()
+
+    @attribute
+    def tasks(self) -> Sequence[TaskRole]:
+        """One task role, ``main``, which runs ``work``. The digest of its source is in the command."""
+        words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
+        role = TaskRole(
+            "main", f"{shlex.quote(self.python)} {words}", self.instances, self.cpus, self.memory_mb
+        )
+        role.shmMB, role.gpuNumber = self.shm_mb, self.gpus
+        return [role]
+
+    def result(self) -> Mapping[str, Any]:
+        """Return what ``work`` has returned, or the last reports if that was None.
+
+        It is ``metrics.json`` of the output folder, or the last result in the log of the newest submission.
+
+        Raises:
+            PaiApiError: the log cannot be read.
+            ValueError, HdfsError: as of a PaiTask.
+        """
+        found = super().result()
+        if found and not isinstance(found, LastReports):
+            return found
+        run = self._task_run()
+        entry = run_steps(run.newest(), run.book.api.clock.sleep)
+        if entry is None or entry.status is None:
+            return found
+        status, index = run.book.of(entry.job), entry.index or 0
+        tasks = [task for task in status.tasks if task.index == index]
+        lines = log_end(run.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError, RecursionError):
+                if line.startswith(RESULT):
+                    return dict(json.loads(line[len(RESULT) :]))
+        return found
+
+    # of PaiTask
+
+    def _definition(self) -> Definition:
+        def secrets() -> list[str]:
+            return [str(value) for value in self._values(self._payload(), secret=True).values()]
+
+        return replace(super()._definition(), secrets=secrets, prepare=self._prepared)
+
+    def _check(self, job: PaiJob | JobProtocol) -> list[str]:
+        settings = OpenPai.current(self.cluster)
+        self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
+        return super()._check(job)
+
+    # what travels
+
+    def _payload(self) -> Payload:
+        """Return what travels of the class.
+
+        Raises:
+            SpecError: something cannot travel.
+            ImportError: cloudpickle is missing here.
+        """
+        try:
+            from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                "PaiPythonTask needs cloudpickle here: pip install luigi-pai[python]"
+            ) from error
+        packages: Any = self.packages
+        payload = Payload(type(self), PaiPythonTask, (packages,) if isinstance(packages, str) else packages)
+        self._raise(payload.problems)
+        return payload
+
+    def _raise(self, problems: Sequence[str]) -> None:
+        if problems:
+            raise SpecError(self.name, [Problem("work", problem) for problem in problems])
+
+    def _values(self, payload: Payload, *, secret: bool) -> dict[str, Any]:
+        """Return parameters and what ``work`` uses of the task; secret: the private ones that it uses."""
+        reach, parameters = payload.reach, dict(self.get_params())
+        private = luigi.parameter.ParameterVisibility.PRIVATE
+        hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
+        used = {name for name in vars(self) if name in reach.names - set(reach.machinery)}
+        names = (
+            hidden & reach.names if secret else {"name", *parameters, *used, *reach.settings_used} - hidden
+        )
+        return {name: _plain(getattr(self, name)) for name in sorted(names)}
+
+    def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
+        """Return the payload; and in base64 its file, the values of this task, and its secrets.
+
+        Raises:
+            SpecError: something cannot travel, or is too large for a command and there is no HDFS.
+        """
+        payload = self._payload()
+        secrets = self._values(payload, secret=True)
+        parts = [payload.file, payload.pickled(self._values(payload, secret=False), show=True)]
+        parts.append(payload.pickled(secrets, show=False) if secrets else b"")
+        file, values, hidden = (base64.b64encode(part).decode("ascii") for part in parts)
+        if len(file) > _MOST and not has_hdfs:
+            payload.problems.append(
+                f"travels in {len(file):,} bytes of base64, {len(file) - _MOST:,} more than a command takes: "
+                f"send less, or set webhdfs_url, since code_dir takes more (compressed: {payload.sizes})"
+            )
+        if secrets and api_version == "v1":
+            payload.problems.append(
+                f"uses {', '.join(secrets)}, private parameters: OpenPAI 0.7 to 0.14 has no secrets, and "
+                "shows jobs to everybody; read it in work() from a file of the cluster"
+            )
+        self._raise(payload.problems)
+        return payload, file, values, hidden
+
+    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+        """Return a job with what travels: in its command, or in the code folder, which v1 clusters copy."""
+        payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
+        if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
+            job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
+            with hdfs.open_writer(f"{job.codeDir.rstrip('/')}/{payload.name}") as file:
+                file.write(payload.file)
+            placed = f'{_FILE}="$PWD/${{PAI_CODE_DIR##*/}}/{payload.name}"'
+            problem = "the code folder is not here: the image needs the hdfs command"
+        else:
+            placed = (
+                f'{_FILE}=$PWD/{payload.name}; (: >"${_FILE}") 2>/dev/null || {_FILE}=$(mktemp); '
+                f'echo {packed} | base64 -d >"${_FILE}"'
+            )
+            problem = "its file cannot be written: the image needs base64"
+            if hdfs is None and api_version == "v2" and job.outputDir == default_output(self.name):
+                job.outputDir = None
+        lines = [
+            placed,
+            f'[ -s "${_FILE}" ] || {{ echo "luigi_pai: {problem}" >&2; exit 1; }}',
+            f"export {VALUES}={values} {SECRETS}={f'@{SECRETS}@' if secrets else ''}",
+        ]
+        for role in job.taskRoles:
+            if isinstance(role, TaskRole) and f"${_FILE}" in role.command:
+                role.command = "\n".join([*lines, role.command])
+        super()._definition().prepare(job, api_version, hdfs)
+        return self._with_secrets(job, secrets) if secrets else job
+
+    def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:
+        """Return a job as a protocol with its secrets."""
+        from luigi_pai.spec.convert import convert  # noqa: PLC0415  few tasks have secrets
+
+        settings = OpenPai.current(self.cluster)
+        protocol = convert(job, fs_uri=settings.fs_uri, section=settings.section).protocol
+        for role in protocol.taskRoles.values():
+            role.commands = [
+                each.replace(f"@{SECRETS}@", "<% $secrets.luigi_pai %>") for each in role.commands
+            ]
+        return protocol.filled(secrets={"luigi_pai": secrets})
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of a parameter without Luigi's own kind of mapping."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return tuple(map(_plain, value)) if type(value) is tuple else value

@@ -1,0 +1,29 @@
+"""The clusters that Python methods run on in tests: each API, with HDFS and without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from luigi_pai.local import LocalPai
+
+__all__ = ["CLUSTERS", "Cluster", "label"]
+
+CLUSTERS = [(api, has_hdfs) for api in ("v1", "v2", "ltp") for has_hdfs in (True, False)]
+
+
+@dataclass
+class Cluster:
+    """A local OpenPAI as a test uses it; ``section`` is its [OpenPai]."""
+
+    server: LocalPai
+    api: str
+    has_hdfs: bool
+    section: dict[str, Any]
+
+
+def label(cluster):
+    """Return the name of one in the names of tests."""
+    api, has_hdfs = cluster
+    return f"{api}-{'hdfs' if has_hdfs else 'bare'}"

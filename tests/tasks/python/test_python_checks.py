@@ -1,0 +1,321 @@
+"""What is refused before anything is sent, with the name and the line; and what a job has in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+import threading
+import zipfile
+from io import BytesIO
+
+import luigi
+import pytest
+from luigi.parameter import ParameterVisibility
+from python_tasks import Rich, Square
+
+from luigi_pai import PaiPythonTask, SpecError, runtime
+from luigi_pai.runtime import report
+from luigi_pai.spec.schema_problems import LARGEST_BODY
+
+LOCK = threading.Lock()
+BIG = list(range(400_000))
+TARGET = luigi.LocalTarget("x")
+
+
+class NeverEqual:
+    """A value that cannot be compared, as an array of numpy."""
+
+    def __eq__(self, other):
+        raise ValueError("the truth value is ambiguous")
+
+    __hash__ = None
+
+
+ARRAY = NeverEqual()
+
+
+class Small(PaiPythonTask):
+    """What all of these have."""
+
+    image = "python:3"
+
+    def work(self):
+        return {}
+
+
+def with_lock():
+    return LOCK
+
+
+def problems(task):
+    """Return what is wrong with a task, as a text."""
+    with pytest.raises(SpecError) as caught:
+        task.job()
+    return str(caught.value)
+
+
+def test_what_cannot_be_pickled_is_named_with_its_line():
+    """Also in a function that the method calls."""
+
+    class Locked(Small):
+        def work(self):
+            return with_lock()
+
+    line = with_lock.__code__.co_firstlineno + 1
+    wanted = f"work: LOCK, used in with_lock (test_python_checks.py:{line}), cannot be pickled"
+    assert wanted in problems(Locked())
+
+
+def test_an_attribute_that_cannot_be_pickled_is_named():
+    class Locked(Small):
+        lock = threading.Lock()
+
+        def work(self):
+            return self.lock
+
+    assert re.search(
+        r"work: Locked.lock, used in \S*Locked.work \(test_python_checks.py:\d+\),", problems(Locked())
+    )
+
+
+def test_a_variable_of_an_enclosing_function_is_named():
+    lock = threading.Lock()
+
+    class Locked(Small):
+        def work(self):
+            return lock
+
+    assert "work: lock, used in " in problems(Locked())
+
+
+def test_a_large_value_is_named():
+    class Large(Small):
+        def work(self):
+            return {"sum": sum(BIG)}
+
+    assert re.search(
+        r"BIG, used in .*Large.work \(.*:\d+\), has [\d,]{9} bytes; at most 1,000,000", problems(Large())
+    )
+
+
+def test_a_value_of_the_task_that_cannot_travel_is_named(settings):
+    class Open(Small):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.held = threading.Lock()
+
+        def work(self):
+            return {"held": self.held.locked()}
+
+    settings(pai_url="http://127.0.0.1:1", username="u", password="p")
+    task = Open()
+    with pytest.raises(SpecError, match=r"work: self.held = <unlocked .* cannot be pickled"):
+        task._check(task.job())
+
+
+@pytest.mark.parametrize("name", ["a global", "an import", "an import from", "a target"])
+def test_luigi_is_refused_with_the_line(name):
+    class Global(Small):
+        def work(self):
+            return luigi.configuration
+
+    class Import(Small):
+        def work(self):
+            import luigi.target  # noqa: PLC0415  what is refused
+
+            return luigi.target
+
+    class ImportFrom(Small):
+        def work(self):
+            from luigi_pai import grid  # noqa: PLC0415  as above
+
+            return grid
+
+    class Target(Small):
+        def work(self):
+            return TARGET.path
+
+    kinds = {"a global": Global, "an import": Import, "an import from": ImportFrom, "a target": Target}
+    kind = kinds[name]
+    line = kind.work.__code__.co_firstlineno + 1
+    text = problems(kind())
+    assert f".work (test_python_checks.py:{line}); the container has no luigi" in text
+
+
+def test_luigi_inside_a_value_is_refused():
+    class Inside(Small):
+        table = {"out": TARGET}
+
+        def work(self):
+            return self.table
+
+    assert "Inside.table, used in " in problems(Inside())
+
+
+@pytest.mark.parametrize("use", [lambda self: self.output(), lambda self: [each for each in self.input()]])  # noqa: C416
+def test_the_machinery_of_the_task_is_refused(use):
+    """In methods that it calls, too."""
+
+    class Uses(Small):
+        def work(self):
+            return self.other()
+
+        other = use
+
+    Uses.other.__qualname__ = "Uses.other"
+    text = problems(Uses())
+    assert re.search(r"uses self.(output|input) in Uses.other \(test_python_checks.py:\d+\)", text)
+    assert "self.pai.current()" in text
+
+
+def test_what_is_not_used_may_be_anything():
+    """Requirements and outputs, targets, locks; an array beside them cannot be compared."""
+
+    class Whole(Small):
+        lock = threading.Lock()
+        table = [ARRAY]
+
+        def requires(self):
+            return Small()
+
+        def output(self):
+            return TARGET
+
+        def unused(self):
+            return LOCK, self.output()
+
+        def work(self):
+            report(step=1)
+            return {"runtime": runtime.__name__, "rows": len(self.table)}
+
+    assert Whole().job().taskRoles[0].command.startswith('python3 "$LUIGI_PAI_FILE" Whole__')
+
+
+def test_all_problems_are_in_one_error():
+    class Many(Small):
+        packages = ["no_such_package"]
+
+        def work(self):
+            return luigi, self.output()
+
+    assert str(problems(Many())).count("\n  ") >= 3
+
+
+# ---------------------------------------------------------------- size, names, what is sent
+
+
+def test_a_file_that_no_command_takes_says_by_how_much_and_what_is_in_it(settings, tmp_path, monkeypatch):
+    """With HDFS it is in the code folder."""
+    noise = base64.b64encode(bytes(range(256)) * 10).decode()
+    folder = tmp_path / "largepkg"
+    folder.mkdir()
+    text = "".join(f"x{number} = {hash((noise, number))}\n" for number in range(9000))
+    (folder / "__init__.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Packed(Small):
+        packages = "largepkg"
+
+    settings(pai_url="http://127.0.0.1:1", username="u", password="p")
+    task = Packed()
+    with pytest.raises(
+        SpecError, match=r"[\d,]+ more than a command takes.*compressed: largepkg [\d,]+, cloudpickle"
+    ):
+        task._check(task.job())
+    settings(webhdfs_url="http://127.0.0.1:1")
+    task._check(task.job())
+
+
+def test_the_file_has_python_alone_in_it_and_depends_on_nothing_else():
+    """No time, no order of hashes: the same class has the same file."""
+    first, second = (Square(run_id="x")._payload() for _ in range(2))
+    assert first.file == second.file
+    with zipfile.ZipFile(BytesIO(first.file)) as archive:
+        names = archive.namelist()
+        assert json.loads(archive.read("task.json"))["task"] == "Square"
+    assert {"__main__.py", "luigi_pai/runtime.py", "cloudpickle/cloudpickle.py", "work.pickle"} <= set(names)
+    assert not [
+        name for name in names if "luigi" in name and "runtime" not in name and "__init__" not in name
+    ]
+
+
+def test_a_job_is_small():
+    payload = Rich(run_id="x")._payload()
+    assert len(base64.b64encode(payload.file)) < LARGEST_BODY / 2
+
+
+def test_the_name_is_that_of_the_family_and_a_hash_of_the_parameters():
+    assert Small().name == "Small"
+    one, other = Square(run_id="x", number=1).name, Square(run_id="x", number=2).name
+    assert re.fullmatch(r"Square_[0-9a-f]{10}", one)
+    assert one != other
+
+
+def test_the_digest_is_of_the_source():
+    """Of the method and of what it calls; not of where it is, nor of other methods."""
+
+    def kind(body, before="", unused="pass"):
+        methods = f"    def work(self):\n        return {body}\n    def unused(self):\n        {unused}\n"
+        text = f"{before}\nclass T(Small):\n{methods}"
+        space = {"Small": Small, "__name__": "__main__"}
+        exec(compile(text, "<prompt>", "exec"), space)
+        return space["T"]()._payload().reach.digest
+
+    assert kind("1") == kind("1", before="\n\n\nX = 3", unused="return 2")
+    assert kind("1") != kind("2")
+    helper = "def helper():\n    return {}\n"
+    assert kind("helper()", helper.format(1)) != kind("helper()", helper.format(2))
+    assert kind("{1, 2} & {'b', 'a'}") == kind("{1, 2} & {'b', 'a'}")
+
+
+def test_private_parameters_travel_only_where_they_are_used():
+    class Login(Small):
+        user = luigi.Parameter(default="me")
+        password = luigi.Parameter(default="s3cret", visibility=ParameterVisibility.PRIVATE)
+        unused = luigi.Parameter(default="h1dden", visibility=ParameterVisibility.PRIVATE)
+
+        def work(self):
+            return {"length": len(self.password)}
+
+    task = Login()
+    payload = task._payload()
+    assert task._values(payload, secret=True) == {"password": "s3cret"}
+    assert task._values(payload, secret=False) == {"name": task.name, "user": "me"}
+    assert task._definition().secrets() == ["s3cret"]
+
+
+def test_private_parameters_are_refused_on_v1(settings):
+    class Login(Small):
+        password = luigi.Parameter(default="s3cret", visibility=ParameterVisibility.PRIVATE)
+
+        def work(self):
+            return {"length": len(self.password)}
+
+    settings(pai_url="http://127.0.0.1:1", username="u", password="p", api_version="v1")
+    task = Login()
+    with pytest.raises(
+        SpecError, match=r"uses password, private parameters: OpenPAI 0\.7 to 0\.14"
+    ) as caught:
+        task._check(task.job())
+    assert "s3cret" not in str(caught.value)
+
+
+def test_tasks_of_other_kinds_load_none_of_it():
+    """Importing PaiTask takes no longer."""
+    code = "import sys; from luigi_pai import PaiTask; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "luigi_pai.task" in run.stdout
+    assert not [word for word in ("cloudpickle", "payload", "python_task") if word in run.stdout]
+
+
+def test_a_missing_cloudpickle_says_what_to_install(monkeypatch):
+    for name in [
+        name for name in sys.modules if name.startswith("cloudpickle") or name == "luigi_pai.payload.file"
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(ImportError, match=r"pip install luigi-pai\[python\]"):
+        Small()._payload()

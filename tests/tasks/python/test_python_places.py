@@ -1,0 +1,323 @@
+"""Where a class may be, and what an image may lack; packages, results, secrets, changed methods."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+
+import luigi
+import pytest
+from luigi.parameter import ParameterVisibility
+from places import ROOT
+from python_clusters import label
+from python_tasks import InImage
+
+from luigi_pai import OpenPai, PaiJobFailed, PaiSweep, PaiSweepFailed, SpecError, grid, reset_clusters
+from luigi_pai.payload.container import MISSING_MODULE, WRONG_PYTHON
+
+pytestmark = pytest.mark.slow
+
+CLASS = """
+import luigi
+from luigi_pai import PaiPythonTask
+
+SCALE = 2
+
+class Cell(PaiPythonTask):
+    run_id = luigi.Parameter()
+    image = "python:3"
+    memory_mb = 100
+    python = {python!r}
+
+    def work(self):
+        return {{"scaled": self.more() * SCALE}}
+
+    def more(self):
+        return 21
+"""
+
+RUN = """
+import json
+task = Cell(run_id={run_id!r})
+done = luigi.build([task], local_scheduler=True, log_level="WARNING")
+print(json.dumps([done, dict(task.result())]))
+"""
+
+IN_SHELL = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+for cell in {cells!r}:
+    shell.run_cell(cell).raise_error()
+"""
+
+
+@pytest.fixture
+def run_code(tmp_path, any_cluster):
+    """Run texts as a script, as cells of a notebook's shell, or at a prompt; return what is printed."""
+
+    def run(place, *texts):
+        (tmp_path / "luigi.cfg").write_text(
+            "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in any_cluster.section.items())])
+        )
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")}
+        environ["IPYTHONDIR"] = str(tmp_path)
+        script = tmp_path / "script.py"
+        script.write_text(IN_SHELL.format(cells=list(texts)) if place == "notebook" else "\n".join(texts))
+        arguments = ["-"] if place == "prompt" else [str(script)]
+        given = script.read_text() if place == "prompt" else None
+        found = subprocess.run(
+            [sys.executable, *arguments],
+            input=given,
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert found.returncode == 0, found.stderr
+        return json.loads(found.stdout.splitlines()[-1])
+
+    return run
+
+
+def on(*clusters):
+    """Run a test on these clusters."""
+
+    def decorate(test):
+        parametrized = pytest.mark.parametrize("any_cluster", clusters, indirect=True, ids=label)(test)
+        return pytest.mark.usefixtures("any_cluster")(parametrized)
+
+    return decorate
+
+
+@on(("v1", True), ("v2", False), ("ltp", False))
+@pytest.mark.parametrize("place", ["script", "notebook", "prompt"])
+def test_a_class_of_main_travels(run_code, place, run_id, bare_python):
+    """At a prompt there is no source; the digest is of the bytecode then."""
+    assert run_code(place, CLASS.format(python=bare_python), RUN.format(run_id=run_id)) == [
+        True,
+        {"scaled": 42},
+    ]
+
+
+@on(("v2", False))
+def test_a_cell_that_is_run_again_counts(run_code, run_id, bare_python):
+    """So does a value that another cell has changed since."""
+    cell, run = CLASS.format(python=bare_python), RUN.format(run_id=run_id)
+    again = [cell.replace("return 21", "return 5"), RUN.format(run_id=f"{run_id}2")]
+    third = ["SCALE = 100", RUN.format(run_id=f"{run_id}3")]
+    assert run_code("notebook", cell, run, *again, *third) == [True, {"scaled": 500}]
+
+
+# ---------------------------------------------------------------- images
+
+
+@on(("v2", False))
+def test_an_image_with_another_python_is_one_line(run_id, monkeypatch, tmp_path, bare_python):
+    """No other minor version is sure to be on this machine: its number is another one in this image."""
+    stub = tmp_path / "python3.6"
+    changes = "import sys; sys.version_info = (3, 6, 9, 'final', 0); del sys.argv[0]; import runpy; "
+    run = f"{changes}runpy.run_path(sys.argv[0], run_name='__main__')"
+    stub.write_text(f'#!/bin/sh\nexec {bare_python} -c "{run}" "$@"\n')
+    stub.chmod(0o755)
+    monkeypatch.setattr(InImage, "python", str(stub))
+
+    class Old(InImage):
+        def work(self):
+            return {}
+
+    with pytest.raises(PaiJobFailed) as caught:
+        Old(run_id=run_id).run()
+    here = "{}.{}".format(*sys.version_info)
+    assert caught.value.last_line == (
+        f"luigi_pai: this image has Python 3.6, Old is of {here}: choose an image with Python {here}, "
+        "or run Luigi on 3.6"
+    )
+    assert caught.value.status.command_exit_code == WRONG_PYTHON
+
+
+@on(("v2", False))
+def test_a_module_that_the_image_lacks_is_one_line(run_id):
+    class Lacking(InImage):
+        def work(self):
+            import requests  # noqa: PLC0415  what is missing
+
+            return {"url": requests.get("x")}
+
+    with pytest.raises(PaiJobFailed) as caught:
+        Lacking(run_id=run_id).run()
+    assert caught.value.last_line.startswith("luigi_pai: this image has no module 'requests': choose one")
+    assert "in work" in str(caught.value)
+    assert caught.value.status.command_exit_code == MISSING_MODULE
+
+
+@on(("v1", True), ("v2", False), ("ltp", False))
+def test_local_packages_are_sent_along(run_id, tmp_path, monkeypatch):
+    (tmp_path / "mypkg").mkdir()
+    (tmp_path / "mypkg" / "__init__.py").write_text("")
+    (tmp_path / "mypkg" / "net.py").write_text("def size():\n    return 12\n")
+    (tmp_path / "single.py").write_text("NAME = 'one'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Packed(InImage):
+        packages = ["mypkg", "single"]
+
+        def work(self):
+            import single  # noqa: PLC0415  in the container
+            from mypkg.net import size  # noqa: PLC0415  as above
+
+            return {"size": size(), "name": single.NAME}
+
+    task = Packed(run_id=run_id)
+    task.run()
+    assert task.result() == {"size": 12, "name": "one"}
+
+
+@on(("v2", True))
+def test_a_file_that_is_too_large_for_a_command_is_in_the_code_folder(run_id, tmp_path, monkeypatch):
+    (tmp_path / "largepkg.py").write_text("".join(f"x{n} = {hash(str(n))}\n" for n in range(12000)))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Large(InImage):
+        packages = ["largepkg"]
+
+        def work(self):
+            import largepkg  # noqa: PLC0415  in the container
+
+            return {"last": largepkg.x11999 != 0}
+
+    task = Large(run_id=run_id)
+    task.run()
+    assert task.result() == {"last": True}
+    assert [each for each in task.output().fs.listdir(f"/{task.name}/code") if each.endswith(".zip")]
+
+
+# ---------------------------------------------------------------- results
+
+
+@on(("v2", False))
+@pytest.mark.parametrize(
+    ("returned", "line"),
+    [
+        ([1], "TypeError: work() returned list, not a dict such as {'accuracy': 0.97}"),
+        (
+            {"text": "x" * 20_000},
+            "ValueError: work() returned 20012 characters of JSON; where no output folder",
+        ),
+    ],
+)
+def test_what_is_no_result_fails_the_job(run_id, returned, line):
+    class Returns(InImage):
+        kept = returned
+
+        def work(self):
+            return self.kept
+
+    with pytest.raises(PaiJobFailed) as caught:
+        Returns(run_id=run_id).run()
+    assert caught.value.last_line.startswith(line)
+
+
+@on(("v1", True), ("v2", False), ("ltp", False))
+def test_without_a_result_the_reports_count_where_there_are_any(any_cluster, run_id):
+    class Reports(InImage):
+        def work(self):
+            self.pai.report(step=3, loss=0.25)
+
+    task = Reports(run_id=run_id)
+    task.run()
+    assert task.result() == ({"step": 3, "loss": 0.25} if any_cluster.has_hdfs else {})
+
+
+@on(("v2", False))
+def test_an_exit_code_of_the_method_is_that_of_the_job(run_id):
+    class Exits(InImage):
+        def work(self):
+            sys.exit(3)
+
+    with pytest.raises(PaiJobFailed) as caught:
+        Exits(run_id=run_id).run()
+    assert caught.value.status.command_exit_code == 3
+
+
+# ---------------------------------------------------------------- secrets
+
+
+class Login(InImage):
+    """Uses a private parameter."""
+
+    number = luigi.IntParameter(default=1)
+    password = luigi.Parameter(default="pass'word \"$x", visibility=ParameterVisibility.PRIVATE)
+
+    def work(self):
+        print(f"the password is {self.password}")  # noqa: T201  a mistake of a user's
+        if self.number == 2:
+            raise ValueError(self.password)
+        return {"length": len(self.password)}
+
+
+@on(("v2", False), ("ltp", True))
+def test_private_parameters_are_secrets_of_the_protocol(run_id):
+    """The server shows none, and no error does."""
+    task = Login(run_id=run_id)
+    task.run()
+    assert task.result() == {"length": 13}
+    stored = OpenPai().cluster().job(task.name).config()
+    assert stored["secrets"] == "******"
+    assert "<% $secrets.luigi_pai %>" in str(stored["taskRoles"]["main"]["commands"])
+    with pytest.raises(PaiJobFailed, match=r"ValueError: [*]{6}") as caught:
+        Login(run_id=run_id, number=2).run()
+    assert task.password not in str(caught.value)
+
+
+@on(("v1", True))
+def test_v1_has_no_secrets(run_id):
+    """Whether its version is set or detected."""
+    with pytest.raises(SpecError, match="uses password, private parameters"):
+        Login(run_id=run_id).run()
+
+
+@on(("v2", False))
+def test_points_of_one_job_have_no_secrets(run_id):
+    class Logins(PaiSweep):
+        points_per_job = 2
+
+        def points(self):
+            return grid(Login, run_id=[run_id], number=[1, 3])
+
+    with pytest.raises(PaiSweepFailed, match="refer to secrets, which the commands of points in one job"):
+        Logins().run()
+
+
+# ---------------------------------------------------------------- changes
+
+
+@on(("v1", True), ("v2", True))
+def test_a_changed_method_under_the_same_name_warns(run_id, caplog):
+    def kind(result):
+        text = f"""
+        class Changing(InImage):
+            def work(self):
+                return {{"is": {result}}}
+        """
+        space = {"InImage": InImage, "__name__": "__main__"}
+        exec(textwrap.dedent(text), space)
+        return space["Changing"](run_id=run_id)
+
+    kind(1).run()
+    with caplog.at_level(logging.WARNING, "luigi-interface"):
+        kind(1).run()
+        assert "has changed" not in caplog.text
+        luigi.task_register.Register.clear_instance_cache()
+        reset_clusters()  # as another process
+        changed = kind(2)
+        changed.run()
+    assert "the task's definition has changed since (taskRoles" in caplog.text
+    assert changed.result() == {"is": 1}
