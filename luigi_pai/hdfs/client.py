@@ -203,18 +203,12 @@ class WebHdfs(HdfsFileSystem):
         """Return a file, open for reading; it arrives in parts."""
         return BufferedHdfsReader(HdfsReader(*self.at(path)))
 
-    def open_writer(self, path: str, *, overwrite: bool = True) -> HdfsWriter:
-        """Return a file, open for writing; it appears when it is closed.
+    def open_writer(self, path: str) -> HdfsWriter:
+        """Return a file, open for writing; it appears when it is closed, and replaces one that is there.
 
-        Args:
-            path: of the file; its folder is made where it is missing.
-            overwrite: a file that is there is replaced; else it is a FileAlreadyExists.
+        Its folder is made where it is missing.
         """
-        server, place = self.at(path)
-        if not overwrite and server.status(place):
-            raise server.failed("CREATE", place, "it exists", kind=FileAlreadyExists)
-        publish = renames.replace if overwrite else renames.rename_exactly
-        return HdfsWriter(lambda: self.at(path)[0], place, publish)
+        return HdfsWriter(lambda: self.at(path)[0], self.at(path)[1], renames.replace)
 
     def touchz(self, path: str) -> None:
         """Make an empty file; FileAlreadyExists where something is there."""

@@ -138,7 +138,7 @@ class Claims:
 
     def replace(self, claim: Claim) -> Claim:
         """Put a claim in place of the one that is there, and return it."""
-        with self._fs.open_writer(self._path(claim.number, "json"), overwrite=True) as file:
+        with self._fs.open_writer(self._path(claim.number, "json")) as file:
             file.write(_text(claim))
         return claim
 

@@ -93,7 +93,7 @@ class KeptLogs:
                 except PaiApiError as error:
                     reasons[name] = str(error)
         if reasons:
-            with hdfs.open_writer(f"{path}.unreadable.txt", overwrite=True) as note:
+            with hdfs.open_writer(f"{path}.unreadable.txt") as note:
                 note.write("".join(f"{name}: {reason}\n" for name, reason in reasons.items()).encode())
         return not reasons
 
@@ -104,7 +104,7 @@ class KeptLogs:
 
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""
-        with hdfs.open_writer(path, overwrite=True) as target:
+        with hdfs.open_writer(path) as target:
             start = 0
             while True:
                 fetch = functools.partial(self._api.log_files.part, file, start, _PART)

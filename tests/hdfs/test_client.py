@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hdfs_backend import Backend, content, names, written
-from webhdfs_server import serving
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs import (
@@ -21,7 +19,6 @@ from luigi_pai.hdfs import (
     WebHdfs,
 )
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,37 +142,6 @@ def test_replace(fs: WebHdfs, home: str) -> None:
     with pytest.raises(HdfsError, match="must both be directories"):
         fs.replace(f"{home}/g", f"{home}/d")
     assert names(fs, home) == ["d", "g"]
-
-
-class PlainRename(WebHdfsHandler):
-    """A server that does not know renameoptions, such as HttpFS."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        self.request.query_arguments.pop("renameoptions", None)
-
-
-def test_server_without_exact_renames(tmp_path: Path) -> None:
-    """Where the server does not know the exact renames, they are done all the same, and no file is lost."""
-    with serving(tmp_path / "root", PlainRename) as url:
-        fs = WebHdfs(url, getpass.getuser())
-        written(fs, "/f", "new")
-        written(fs, "/g", "old")
-        fs.replace("/f", "/g")
-        assert content(fs, "/g") == "new"
-        written(fs, "/h", "one")
-        written(fs, "/h", "two")
-        assert content(fs, "/h") == "two"
-        fs.mkdir("/d")
-        for rename in (fs.replace, fs.rename_dont_move):
-            with pytest.raises(FileAlreadyExists, match=r"RENAME /g on .*: /d exists"):
-                rename("/g", "/d")
-        with pytest.raises(FileAlreadyExists):
-            fs.rename_dont_move("/g", "/h")
-        fs.rename_dont_move("/g", "/i")
-        with pytest.raises(HdfsError, match="nothing is there"):
-            fs.replace("/nothing", "/i")
-        assert names(fs, "/") == ["d", "h", "i"]
 
 
 def test_remove(fs: WebHdfs, home: str) -> None:

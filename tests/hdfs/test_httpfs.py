@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -100,4 +99,7 @@ def test_nothing_is_replaced_by_a_rename(fs: WebHdfs) -> None:
         with pytest.raises(HdfsError, match=rf"{goal} exists"):
             fs.replace("/a/new", goal) if goal == "/a/d" else fs.rename_dont_move("/a/new", goal)
     assert names(fs, "/a") == ["d", "d/g", "f", "new"]
-    assert posixpath.basename("/a/new") not in names(fs, "/a/d")
+    with pytest.raises(HdfsError, match="nothing is there"):
+        fs.replace("/a/nothing", "/a/f")
+    fs.rename_dont_move("/a/new", "/a/newer")
+    assert names(fs, "/a") == ["d", "d/g", "f", "newer"]

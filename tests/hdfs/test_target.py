@@ -15,7 +15,6 @@ import pytest
 from hdfs_backend import content, names, written
 
 from luigi_pai.hdfs import (
-    FileAlreadyExists,
     HdfsFlagTarget,
     HdfsTarget,
     WebHdfs,
@@ -50,6 +49,7 @@ def test_pickle(form: Any, fs: WebHdfs, home: str) -> None:
     ("form", "data"),
     [
         (None, "tëxt\n" * 3),
+        (luigi.format.Text, "tëxt\n" * 3),
         (luigi.format.UTF8, "tëxt\n" * 3),
         (luigi.format.Nop, bytes(range(256))),
         (luigi.format.Gzip, b"bytes" * 1000),
@@ -58,7 +58,7 @@ def test_pickle(form: Any, fs: WebHdfs, home: str) -> None:
         (luigi.format.UTF8 >> luigi.contrib.hdfs.Plain, "tëxt"),
         (luigi.contrib.hdfs.Plain, b"bytes"),
     ],
-    ids=["default", "utf8", "nop", "gzip", "bzip2", "utf8-gzip", "utf8-plain", "plain"],
+    ids=["default", "text", "utf8", "nop", "gzip", "bzip2", "utf8-gzip", "utf8-plain", "plain"],
 )
 def test_formats(form: Any, data: Any, fs: WebHdfs, home: str) -> None:
     """Luigi's formats write and read what they should; what was there is replaced, nothing else is left."""
@@ -88,7 +88,7 @@ def test_hadoops_own_formats_are_refused() -> None:
         HdfsTarget("/p", format=luigi.contrib.hdfs.PlainDir)
 
 
-@pytest.mark.parametrize("mode", ["a", "rb", "wb", "x"])
+@pytest.mark.parametrize("mode", ["a", "rb", "rw", "wb", "x"])
 def test_modes(mode: str) -> None:
     """Only r and w are modes."""
     with pytest.raises(ValueError, match=f"mode '{mode}': only 'r' and 'w'; for bytes use format"):
@@ -121,59 +121,6 @@ def test_children_stay_inside(part: str) -> None:
         HdfsTarget("/p") / part
 
 
-def test_temporary_path(fs: WebHdfs, home: str) -> None:
-    """What is written to the temporary path takes the target's place at the end, a folder too."""
-    target = HdfsTarget(f"{home}/new/d", fs=fs)
-    with target.temporary_path() as path:
-        written(fs, f"{path}/part")
-        assert not target.exists()
-    assert names(fs, home) == ["new", "new/d", "new/d/part"]
-    with pytest.raises(FileAlreadyExists), target.temporary_path() as path:
-        written(fs, path)
-
-
-def test_temporary_path_after_an_exception(fs: WebHdfs, home: str) -> None:
-    """After an exception, what was at the temporary path is deleted, and the exception goes on."""
-
-    def fail(*, write: bool) -> None:
-        with HdfsTarget(f"{home}/d", fs=fs).temporary_path() as path:
-            if write:
-                written(fs, f"{path}/part")
-            raise KeyError
-
-    for write in (True, False):
-        with pytest.raises(KeyError):
-            fail(write=write)
-    assert names(fs, home) == []
-
-
-def test_moving_targets(fs: WebHdfs, home: str) -> None:
-    """rename, move, move_dir, copy and remove do as Luigi's target does; the path stays."""
-    target = HdfsTarget(written(fs, f"{home}/a", "a"), fs=fs)
-    target.copy(f"{home}/copy")
-    target.rename(HdfsTarget(f"{home}/b", fs=fs))
-    assert target.path == f"{home}/a"
-    HdfsTarget(f"{home}/b", fs=fs).move(f"{home}/c")
-    HdfsTarget(f"{home}/c", fs=fs).move_dir(f"{home}/d/e")
-    with pytest.raises(RuntimeError, match="Destination exists"):
-        HdfsTarget(f"{home}/copy", fs=fs).rename(f"{home}/d", raise_if_exists=True)
-    HdfsTarget(f"{home}/copy", fs=fs).remove()
-    assert names(fs, home) == ["d", "d/e"]
-
-
-@pytest.mark.slow
-def test_temporary_targets(fs: WebHdfs) -> None:
-    """A target with is_tmp and no path has a path of its own, and is deleted with the target."""
-    target = HdfsTarget(is_tmp=True, fs=fs)
-    path = target.path
-    with target.open("w") as file:
-        file.write("text")
-    assert fs.exists(path)
-    del target
-    gc.collect()
-    assert not fs.exists(path)
-
-
 @pytest.mark.slow
 def test_a_temporary_target_in_a_folder_of_ours(fs: WebHdfs, home: str) -> None:
     """Only it is deleted with the target: the folder stays, though it is empty now."""
@@ -196,12 +143,6 @@ def test_wildcards_warn_of_nothing(fs: WebHdfs, home: str, caplog: pytest.LogCap
     with caplog.at_level(logging.WARNING):
         assert not HdfsTarget(f"{home}/*", fs=fs).exists()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def test_is_writable(fs: WebHdfs, home: str) -> None:
-    """A folder of one's own is writable, asked for a path that does not exist yet; nothing is left."""
-    assert HdfsTarget(f"{home}/x/y", fs=fs).is_writable()
-    assert names(fs, home) == []
 
 
 def test_a_pipeline(fs: WebHdfs, home: str) -> None:
