@@ -166,7 +166,7 @@ def local(
             code = end.exit_code
         else:
             code = 0
-            asyncio.run(serve.serve(settings, _welcome, _farewell))
+            asyncio.run(serve.serve(settings, _welcome))
     except ConfigError as error:
         give_up("local", error, EXIT_USAGE)
     sys.exit(code)
@@ -223,8 +223,3 @@ For luigi.cfg:
 
 Ctrl-C ends the server and its running tasks; their jobs are tried again at the next start."""
     )
-
-
-def _farewell(server: LocalServer) -> None:
-    if server.running_tasks:
-        click.echo(f"Ending {server.running_tasks} running tasks; Ctrl-C again ends them at once.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tornado.web import Application
+from tornado.web import Application, RedirectHandler
 
 from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
@@ -13,9 +13,9 @@ from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
-from luigi_pai.local.pages.handlers import Asset, JobListPage, JobLog, JobPage, OldJobList, StopJob
-from luigi_pai.local.rest.v1.routes import V1Handler
-from luigi_pai.local.rest.v2.routes import LtpHandler, V2Handler
+from luigi_pai.local.pages.handlers import Asset, JobListPage, JobPage, StopJob
+from luigi_pai.local.rest.v1 import V1Handler
+from luigi_pai.local.rest.v2.routes import V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.fault_rules import Faults
     from luigi_pai.local.container.scripted import JobScripts
-    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.rest.base import Api
 
 __all__ = ["LocalApplication", "make_app"]
 
 _NO_HOST = "127.0.0.1"
 """Stands for the Host that HTTP/1.0 has not; no browser speaks that."""
 
-_REST = {"v1": V1Handler, "v2": V2Handler, "ltp": LtpHandler}
+_REST = {"v1": V1Handler, "v2": V2Handler, "ltp": V2Handler}
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
@@ -56,9 +56,8 @@ def make_app(
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
             *api.hdfs.routes(),
             (r"/", JobListPage, pages),
-            (r"/job-list\.html", OldJobList, pages),
+            (r"/job-list\.html", RedirectHandler, {"url": "/", "permanent": False}),
             (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
-            (r"/job-log", JobLog, pages),
             (r"/stop-job", StopJob, pages),
             (r"/assets/(page\.(?:css|js))", Asset, pages),
             (

@@ -14,8 +14,8 @@ from luigi_pai.local.config.settings import PASSWORD_VARIABLE
 from luigi_pai.local.container.environment import without_proxies
 from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
 from luigi_pai.local.scratch import Scratch, sweep
+from luigi_pai.local.serve import STOPPING, on_signals, stopping_signals
 from luigi_pai.local.server import LocalServer
-from luigi_pai.local.signals import STOPPING, on_signals, stopping_signals
 from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def run_command(
             jobs, failed = server.jobs_since(begun)
             keep = temporary_data and bool(failed)
         finally:
-            with on_signals(stopping_signals(), lambda _: server.hurry()):
+            with on_signals(stopping_signals(), lambda _: None):
                 await server.close()
     finally:
         if keep:

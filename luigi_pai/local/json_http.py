@@ -14,7 +14,6 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 from luigi_pai.spec.dialects.javascript_text import javascript_number
 
 __all__ = [
-    "NO_DATABASE",
     "ApiError",
     "RestHandler",
     "SmallBodyHandler",
@@ -23,9 +22,6 @@ __all__ = [
     "no_api",
     "whole_number",
 ]
-
-NO_DATABASE = "no_database"
-"""Attribute of the connection of a request that is to find no database."""
 
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400

@@ -41,6 +41,7 @@ __all__ = ["LocalPai"]
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
+_LOG_LINES = 10
 
 
 class LocalPai:
@@ -145,7 +146,7 @@ class LocalPai:
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
-        command = python_command("luigi_pai.local.__main__", json.dumps(settings))
+        command = python_command("luigi_pai.local.serve", json.dumps(settings))
         with errors.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
@@ -271,12 +272,18 @@ class LocalPai:
                 self._hdfs = HdfsAddress(known["webhdfs_url"], known["fs_uri"])
                 return int(known["port"])
             time.sleep(0.01)
-        late = f"it did not answer within {_START_SECONDS:.0f} s; its log is {self.data / 'server.log'}"
         self.kill()
-        reason = errors.read_text("utf-8", "replace").strip() or late
+        reason = errors.read_text("utf-8", "replace").strip() or self._why_late()
         if not self._has_run:
             self.close()  # nobody else will
         raise ConfigError(f"the local server did not start: {reason}")
+
+    def _why_late(self) -> str:
+        """Return what is known of a server that does not answer; its folder may be about to be removed."""
+        log = self.data / "server.log"
+        lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+        logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"
+        return f"it did not answer within {_START_SECONDS:.0f} s; {logged}"
 
     def _end(self, number: signal.Signals) -> None:
         process = self._running()

@@ -3,33 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from luigi_pai.errors import ConfigError
+from luigi_pai.local.config.settings import PASSWORD_VARIABLE, Settings
 from luigi_pai.local.server import LocalServer
-from luigi_pai.local.signals import on_signals, stopping_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
-    from luigi_pai.local.config.settings import Settings
 
-__all__ = ["serve"]
+__all__ = ["STOPPING", "main", "on_signals", "serve", "stopping_signals"]
+
+_EXIT_USAGE = 2
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def stopping_signals() -> list[signal.Signals]:
+    """Return the signals that stop the server: not SIGHUP where it is ignored, as under ``nohup``."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [number for number in STOPPING if number != signal.SIGHUP or not ignored]
+
+
+@contextlib.contextmanager
+def on_signals(numbers: Sequence[signal.Signals], action: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call an action for signals of this process while the context lasts; needs a running event loop."""
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        loop.add_signal_handler(number, action, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 async def serve(
     settings: Settings,
-    ready: Callable[[LocalServer], None],
-    leaving: Callable[[LocalServer], None],
+    ready: Callable[[LocalServer], None] | None = None,
     *,
     until_stdin_closes: bool = False,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup); a second one ends tasks without grace.
+    """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup).
 
-    ``ready`` is called once, when requests are answered, and ``leaving`` before running tasks are ended. With
-    ``until_stdin_closes`` a server cannot outlive the process that started it.
+    ``ready`` is called once, when requests are answered. With ``until_stdin_closes`` a server cannot outlive
+    the process that started it.
 
     Raises:
         ConfigError: the settings, the port or the data folder cannot be used.
@@ -37,15 +61,15 @@ async def serve(
     stopped = asyncio.Event()
     server = LocalServer(settings)
     with (
-        on_signals(stopping_signals(), lambda _: server.hurry() if stopped.is_set() else stopped.set()),
+        on_signals(stopping_signals(), lambda _: stopped.set()),
         on_signals([signal.SIGCHLD], lambda _: server.orphans.reap()),
     ):
         loop = asyncio.get_running_loop()
         if until_stdin_closes:
             loop.add_reader(sys.stdin.fileno(), _at_end_of_input, loop, stopped)
-        ready(server)
+        if ready is not None:
+            ready(server)
         await stopped.wait()
-        leaving(server)
         await server.close()
 
 
@@ -53,3 +77,20 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) ->
     if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin.fileno())
         stopped.set()
+
+
+def main() -> int:
+    """Run the server of a `LocalPai`, and return the exit code: it ends with its standard input.
+
+    The argument is JSON of `Settings`; the password comes in LUIGI_PAI_LOCAL_PASSWORD.
+    """
+    given = json.loads(sys.argv[1])
+    password = os.environ.pop(PASSWORD_VARIABLE)
+    more = {"data": Path(given["data"]), "virtual_clusters": tuple(given["virtual_clusters"])}
+    try:
+        settings = Settings(**{**given, **more, "password": password})
+        asyncio.run(serve(settings, until_stdin_closes=True))
+    except ConfigError as error:
+        sys.stderr.write(f"luigi-pai local: {error}\n")
+        return _EXIT_USAGE
+    return 0

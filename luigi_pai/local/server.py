@@ -10,6 +10,7 @@ import json
 import logging
 import logging.handlers
 import os
+import re
 import sqlite3
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.accounts.users import TokenRegister, Tokens, Users
+from luigi_pai.local.accounts.users import Tokens, Users
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
 from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits
@@ -34,15 +35,13 @@ from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
-from luigi_pai.local.log_lines import LogLines
 from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.releases.release import RELEASES
-from luigi_pai.local.rest.base.api import Api
-from luigi_pai.local.rest.base.rate_limits import RateLimits
+from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
+from luigi_pai.local.store.records import state_sql
 from luigi_pai.local.views.job_events import JobEvents
-from luigi_pai.local.views.job_rows import JobRows, JobTags
-from luigi_pai.local.views.job_states import state_sql
+from luigi_pai.local.views.job_lists import JobRows, JobTags
 
 if TYPE_CHECKING:
     import socket
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.settings import Settings
 
-__all__ = ["LocalServer"]
+__all__ = ["LocalServer", "LogLines"]
 
 _LOG_BYTES = 10_000_000
 _MAX_REQUEST = 2**40
@@ -124,7 +123,6 @@ class LocalServer:
             storages=storages,
             scheduler=Scheduler(clusters, settings.max_tasks),
             stop_grace=settings.stop_grace,
-            hurry=asyncio.Event(),
             scripts=scripts,
         )
         self._launcher = Launcher(services, self._log)
@@ -135,7 +133,7 @@ class LocalServer:
         api = Api(
             store=self._store,
             users=users,
-            tokens=TokenRegister(Tokens.from_file(data / "token.key"), self._store),
+            tokens=Tokens(self._store),
             launcher=self._launcher,
             address=self.address,
             virtual_clusters=names,
@@ -146,25 +144,19 @@ class LocalServer:
             storages=storages,
             rows=JobRows(self._store),
             release=self.release,
-            config_lines=self.config_lines,
             limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
         )
         faults = parse_faults(settings.faults or [])
         app = make_app(api, settings.api, self._log, faults, scripts)
-        faulty = FaultyServer(app, InjectedFaults(api, faults, app.is_foreign, self._log).choose)
+        faulty = FaultyServer(app, InjectedFaults(api, faults, self._log).choose)
         self._server = HTTPServer(Door(faulty, self._log), max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
         _write_whereabouts(data, self.address, self.hdfs)
 
-    @property
-    def running_tasks(self) -> int:
-        """How many task processes there are."""
-        return self._launcher.scheduler.running_tasks
-
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
         """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
-        state = state_sql(self.release)
+        state = state_sql(self.release.launcher)
         sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
         rows = self._store.rows(sql, (time,))
         return len(rows), [name for name, state in rows if state == "FAILED"]
@@ -173,10 +165,6 @@ class LocalServer:
         """Stop every job, as its user would."""
         for job in self._store.unfinished_jobs():
             self._launcher.stop(job)
-
-    def hurry(self) -> None:
-        """End tasks without grace: the user asked twice."""
-        self._launcher.hurry()
 
     async def close(self) -> None:
         """Stop answering, end every task, free the data folder."""
@@ -228,6 +216,28 @@ def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
                 f"port {port} of {host} is in use; choose another with --port N, or --port 0 for any free one"
             ) from None
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class LogLines(logging.Formatter):
+    """Time and message on one line, control characters as Python writes them; a traceback below, indented."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line."""
+        return _escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """Return the traceback, whose last lines may be of a client, too."""
+        return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).splitlines())
+
+
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _log_file(path: Path) -> logging.Handler:

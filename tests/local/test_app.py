@@ -58,7 +58,11 @@ def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai_v1, site, mo
         assert reply.status_code == status, path
 
 
-def test_a_server_that_is_late_names_its_log(monkeypatch, tmp_path):
+def test_a_server_that_is_late_shows_what_it_has_logged(monkeypatch, tmp_path):
+    """Its folder may be a temporary one, which is removed."""
     monkeypatch.setattr("luigi_pai.local.local_pai._START_SECONDS", 0.0)
-    with pytest.raises(ConfigError, match=rf"did not answer within 0 s; its log is {tmp_path}/server\.log"):
+    with pytest.raises(ConfigError, match=r"did not answer within 0 s; it has logged nothing$"):
+        LocalPai(tmp_path).start()
+    (tmp_path / "server.log").write_text("".join(f"line {number}\n" for number in range(20)))
+    with pytest.raises(ConfigError, match=r"0 s; the last lines of its log:\nline 10\n(.*\n)+line 19$"):
         LocalPai(tmp_path).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from luigi_pai.local.log_lines import LogLines
+from luigi_pai.local.server import LogLines
 
 FORGED = "x\n2026-01-01 00:00:00,000 127.0.0.1 200 GET /forged"
 

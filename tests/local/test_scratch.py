@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def test_the_logs_of_a_failed_job_are_kept_and_the_pages_can_be_opened(temporary
             f"luigi-pai local --port 0 --api v1 --data {data}"
         ),
     ]
-    assert sorted(entry.name for entry in folder.iterdir()) == ["data", "kept"]
+    assert [entry.name for entry in folder.iterdir()] == ["data"]
     (errors,) = data.glob("jobs/*-bad/attempt1/main-0/stderr")
     assert errors.read_text() == "no data\n"
     with LocalPai(data, api="v1") as server:
@@ -115,47 +114,33 @@ KILLED = (
 
 @pytest.fixture
 def left(temporary, monkeypatch):
-    """Make the folder of a run of so many seconds ago, which was killed, or has kept its data."""
+    """Make the folder of a run that was killed."""
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
 
-    def make(age, *, kept=False):
-        if kept:
-            one = scratch.Scratch()
-            one.data.mkdir()
-            one.keep()
-            folder = one.folder
-        else:
-            env = {**os.environ, "TMPDIR": str(temporary)}
-            done = subprocess.run([sys.executable, "-c", KILLED], env=env, capture_output=True, check=False)
-            folder = Path(done.stdout.decode().strip())
-        os.utime(folder, (time.time() - age, time.time() - age))
-        return folder
+    def make():
+        env = {**os.environ, "TMPDIR": str(temporary)}
+        done = subprocess.run([sys.executable, "-c", KILLED], env=env, capture_output=True, check=False)
+        return Path(done.stdout.decode().strip())
 
     return make
 
 
 @pytest.mark.slow
 def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
-    """One that is in use stays, and one that may be about to be."""
-    used = scratch.Scratch()
-    os.utime(used.folder, (0, 0))
-    gone, new = left(3600), left(0)
+    """One that is in use stays, and one that was kept."""
+    used, kept, gone = scratch.Scratch(), scratch.Scratch(), left()
+    kept.data.mkdir()
+    kept.keep()
     scratch.sweep()
-    assert [folder.exists() for folder in (used.folder, gone, new)] == [True, False, True]
+    assert [folder.exists() for folder in (used.folder, kept.data, gone)] == [True, True, False]
     used.remove()
     assert not used.folder.exists()
-
-
-def test_the_newest_kept_folders_stay(left):
-    made = [left(100 * number, kept=True) for number in range(scratch.KEPT_FOLDERS + 2)]
-    scratch.sweep()
-    assert [folder.exists() for folder in made] == [True] * scratch.KEPT_FOLDERS + [False] * 2
 
 
 @pytest.mark.slow
 def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
     """A link to elsewhere, a file, another program's folder."""
-    left(3600)
+    left()
     elsewhere = temporary / "elsewhere"
     elsewhere.mkdir()
     (temporary / "luigi-pai-local-run-link").symlink_to(elsewhere)

@@ -31,7 +31,7 @@ __all__ = [
     "read_faults",
 ]
 
-FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "vanish", "database")
+FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
 """What a rule can do; docs/local.md describes each."""
 
 CONTROL = "/local/"

@@ -80,9 +80,6 @@ class VirtualCluster:
     name: str
     has: Resources
 
-    def __str__(self) -> str:
-        return f"{self.name}:" + ",".join(f"{key}={count}" for key, count in asdict(self.has).items())
-
     @classmethod
     def parse(cls, text: str, otherwise: Resources) -> VirtualCluster:
         """Parse ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; ``otherwise`` has the counts that are left out.

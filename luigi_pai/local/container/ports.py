@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Ports", "ReservedPorts"]
+__all__ = ["Ports"]
 
 _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -19,14 +18,6 @@ _TRIES = 2_000
 _FIRST_EPHEMERAL = 32_768
 """Where /proc does not say it; macOS begins at 49152."""
 _ALWAYS = ("http", "ssh")
-
-
-@dataclass(frozen=True)
-class ReservedPorts:
-    """The ports of one task by label, and a sentence for each beginAt that was not free."""
-
-    by_label: dict[str, list[int]]
-    notes: tuple[str, ...] = ()
 
 
 class Ports:
@@ -53,8 +44,8 @@ class Ports:
         """How many ports may still be reserved, if other programs have none of them."""
         return self._end - _FIRST - len(self._held)
 
-    def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[ReservedPorts]:
-        """Reserve the ports of every task, in the order of roles and indexes; or none, and raise OSError.
+    def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
+        """Reserve the ports of every task, by label, in the order of roles; or none, and raise OSError.
 
         A task has the ports asked for, one ``http`` and one ``ssh``; a negative count is 0.
         """
@@ -69,17 +60,14 @@ class Ports:
             self._held = before
             raise
 
-    def _reserve(self, asked: Mapping[str, tuple[int, int]]) -> ReservedPorts:
+    def _reserve(self, asked: Mapping[str, tuple[int, int]]) -> dict[str, list[int]]:
         ports: dict[str, list[int]] = {label: [] for label in asked}
-        notes = []
         for label, (begin, count) in asked.items():
             for wanted in range(begin, begin + count) if begin else [0] * count:
                 port = wanted if wanted and self._is_free(wanted) else self._any()
-                if wanted not in (0, port):
-                    notes.append(f"port {wanted} ({label}) is in use on this machine; this task has {port}")
                 self._held.add(port)
                 ports[label].append(port)
-        return ReservedPorts(ports, tuple(notes))
+        return ports
 
     def hold(self, ports: Mapping[str, Iterable[int]]) -> None:
         """Reserve the ports that a running task got from an earlier server."""

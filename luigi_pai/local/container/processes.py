@@ -149,13 +149,12 @@ def _folder_of(pid: int) -> str:
 async def end(
     tasks: Mapping[str, int | None],
     grace: float,
-    hurry: asyncio.Event,
     find: Callable[[Mapping[str, int | None]], set[int]] = members,
 ) -> None:
     """End all processes of tasks: SIGTERM, after ``grace`` seconds SIGKILL, until none is left.
 
     A task's first process is killed last: it reaps the command, and ends by itself. The tasks are those of
-    `members`, or of what ``find``s their processes; no further grace is given once ``hurry`` is set.
+    `members`, or of what ``find``s their processes.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
@@ -166,7 +165,7 @@ async def end(
         running = await asyncio.to_thread(find, tasks)
         if not running:
             return
-        if hurry.is_set() or loop.time() >= deadline:
+        if loop.time() >= deadline:
             _send(running - first or running, signal.SIGKILL)
         else:
             _send(running - signalled, signal.SIGTERM)
@@ -232,7 +231,11 @@ class Orphans:
     def _below(self, tasks: Mapping[str, int | None]) -> set[int]:
         sessions = {pid for pid in tasks.values() if pid is not None}
         left = [pid for pid in sessions if pid in self.children]
-        left += [pid for pid in _adopted() if pid not in self.children and _is_of(pid, sessions, tasks)]
+        left += [
+            pid
+            for pid in _adopted()
+            if pid not in self.children and (_session(pid) in sessions or _folder_of(pid) in tasks)
+        ]
         found: set[int] = set()
         while left:
             pid = left.pop()
@@ -258,21 +261,7 @@ def _of_thread(pid: int, thread: int | str) -> Iterator[int]:
         yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
 
 
-def _is_of(pid: int, sessions: Collection[int], folders: Collection[str]) -> bool:
-    """Say whether an orphan belongs to one of some tasks: by its session, or by its environment.
-
-    That is empty for a moment while the process executes another program.
-    """
-    with contextlib.suppress(OSError):  # it has ended, or is another user's
-        if os.getsid(pid) in sessions:
-            return True
-        for _ in range(_MAX_READS):
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-            if environment or not runs(pid):
-                variable = f"{TASK_VARIABLE}=".encode()
-                values = [
-                    word[len(variable) :] for word in environment.split(b"\0") if word.startswith(variable)
-                ]
-                return any(os.fsdecode(value) in folders for value in values)
-            time.sleep(_READ_PAUSE)
-    return False
+def _session(pid: int) -> int | None:
+    with contextlib.suppress(OSError):  # it has ended
+        return os.getsid(pid)
+    return None

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_CODE_BYTES",
-    "ContainerExit",
     "JobFolders",
     "Preparation",
     "TaskFiles",
@@ -47,7 +46,6 @@ class TaskStart:
 
     Attributes:
         tasks: all tasks of the attempt, with their ports.
-        notes: sentences for the begin of its log.
         allocated: container ids of the tasks that have resources. A task that has
             none, and has not started, has no address yet.
         application_id: the attempt's id as YARN writes it.
@@ -59,7 +57,6 @@ class TaskStart:
     tasks: Sequence[Task]
     task: Task
     files: TaskFiles
-    notes: Sequence[str]
     allocated: Container[str]
     application_id: str
     secrets: Mapping[str, Any]
@@ -73,27 +70,8 @@ class TaskStart:
         return next(role for role in self.job.roles if role["name"] == self.task.role)
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """What a task needs before its process starts; ``make_files`` makes its files, or raises OSError."""
-
-    make_files: Callable[[], None]
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class ContainerExit:
-    """The end of a task as its release reports it.
-
-    Attributes:
-        code: the exit code that the job sees.
-        info: what the runtime writes down about a failure, in the words of its termination message. None
-            if the release has no such runtime.
-    """
-
-    code: int
-    info: Mapping[str, Any] | None = None
-
+Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
+"""What a task needs before its process starts: what makes its files, or raises OSError; its environment."""
 
 MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
@@ -252,7 +230,9 @@ class JobFolders:
         """Return the files of a task by its folder's name in the store."""
         return TaskFiles(self.root / folder)
 
-    def start(self, files: TaskFiles, preparation: Preparation) -> tuple[subprocess.Popen[bytes], str | None]:
+    def start(
+        self, files: TaskFiles, make_files: Callable[[], None], environment: Mapping[str, str]
+    ) -> tuple[subprocess.Popen[bytes], str | None]:
         """Make the files of a task, and start it as a session of its own; for a thread beside the event loop.
 
         Returns:
@@ -262,12 +242,12 @@ class JobFolders:
             OSError: the disk does not take the files, or the process cannot be started.
             ValueError: a variable holds what no environment can.
         """
-        preparation.make_files()
+        make_files()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
             child = subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
                 [self._bash, str(self._script), str(files.folder)],
                 cwd=files.work,
-                env=dict(preparation.environment),
+                env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,

@@ -6,13 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
-from luigi_pai.local.container.task_files import ContainerExit, Preparation
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.local.container.task_files import TaskFiles, TaskStart
+    from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Job
 
 __all__ = ["exit_of", "prepare"]
@@ -21,13 +20,19 @@ __all__ = ["exit_of", "prepare"]
 def prepare(start: TaskStart) -> Preparation:
     """Return what a v1 task needs before its process starts."""
     script = f"{start.role['command']} || exit $?\n\nexit 0\n"  # as in 0.7's: the last exit code counts
-    make_files = partial(start.files.make, {"command.sh": script}, start.notes)
-    return Preparation(make_files, _environment(start))
+    ports = start.task.ports
+    notes = [
+        f"port {wanted} ({port['label']}) is in use on this machine; this task has {given}"
+        for port in start.role["portList"]
+        for wanted, given in enumerate(ports[port["label"]], port["beginAt"])
+        if port["beginAt"] and wanted != given
+    ]
+    return partial(start.files.make, {"command.sh": script}, notes), _environment(start)
 
 
-def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> ContainerExit:
+def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> tuple[int, None]:
     """Return a command's exit code as it is, which is how OpenPAI 0.7 reports it."""
-    return ContainerExit(code)
+    return code, None
 
 
 def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:

@@ -52,13 +52,13 @@ class Fate:
 class FaultyServer(HTTPServerConnectionDelegate):
     """An application, and what befalls its requests.
 
-    ``choose`` is called with a request's first line, headers and connection, and returns its fate, if any.
+    ``choose`` is called with a request's first line and headers, and returns its fate, if any.
     """
 
     def __init__(
         self,
         app: HTTPServerConnectionDelegate,
-        choose: Callable[[RequestStartLine, HTTPHeaders, Any], Awaitable[Fate | None]],
+        choose: Callable[[RequestStartLine, HTTPHeaders], Awaitable[Fate | None]],
     ) -> None:
         self._app = app
         self._choose = choose
@@ -75,7 +75,7 @@ class _Request(HTTPMessageDelegate):
 
     def __init__(
         self,
-        choose: Callable[[Any, HTTPHeaders, Any], Awaitable[Fate | None]],
+        choose: Callable[[Any, HTTPHeaders], Awaitable[Fate | None]],
         begin: Callable[[Any], HTTPMessageDelegate],
         connection: HTTPConnection,
     ) -> None:
@@ -89,7 +89,7 @@ class _Request(HTTPMessageDelegate):
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
         """Choose the fate, and begin the work unless that forbids it."""
-        self._fate = fate = await self._choose(start_line, headers, self._connection)
+        self._fate = fate = await self._choose(start_line, headers)
         if fate is None or fate.after:
             self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))
             waiting = self._inner.headers_received(start_line, headers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import time
 from functools import partial
 from http.client import responses as reasons
@@ -16,31 +15,28 @@ from luigi_pai.local.config.fault_rules import CONTROL, Faults, parse_faults
 from luigi_pai.local.container.scripted import parse_job_scripts
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.json_http import (
-    NO_DATABASE,
     ApiError,
     RestHandler,
     basic_credentials,
     logged_path,
 )
-from luigi_pai.local.rest.base.api import PREFIX
-from luigi_pai.local.store.records import COMPLETED
+from luigi_pai.local.rest.base import PREFIX
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from tornado.httputil import HTTPHeaders, RequestStartLine
 
     from luigi_pai.local.config.fault_rules import Rule
     from luigi_pai.local.container.scripted import JobScripts
-    from luigi_pai.local.rest.base.api import Api
-    from luigi_pai.local.store.records import Job, User
+    from luigi_pai.local.rest.base import Api
 
-__all__ = ["ContentsControl", "FaultControl", "InjectedFaults", "JobScriptControl", "purge_ended"]
+__all__ = ["ContentsControl", "FaultControl", "InjectedFaults", "JobScriptControl"]
 
 
 class Control(RestHandler):
-    """A route that changes how the server behaves."""
+    """A route that changes how the server behaves, for an administrator on this machine."""
 
     def initialize(self, api: Api, faults: Faults, scripts: JobScripts) -> None:
         """Store what all requests share."""
@@ -49,28 +45,24 @@ class Control(RestHandler):
         self._scripts = scripts
 
     async def _allow(self) -> None:
-        """Check that an administrator sent the request, with a token or a password.
-
-        Raises:
-            ApiError: 403 or 401.
-        """
-        user = await self._user()
-        if user is None:
+        """Check the sender's name and password; raises ApiError 403 or 401."""
+        scheme, credentials = self.credentials()
+        user = await self._api.users.with_password(*basic_credentials(credentials))
+        if scheme != "basic" or user is None:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         if not user.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
 
-    async def _user(self) -> User | None:
-        """Return the user that token, or name and password, authenticate; None without valid ones."""
-        scheme, credentials = self.credentials()
-        if scheme == "basic":
-            return await self._api.users.with_password(*basic_credentials(credentials))
-        bearer = self._api.tokens.check(credentials) if scheme == "bearer" else None
-        return None if bearer is None else self._api.users.get(bearer.username)
+    def _parsed(self, parse: Callable[[Any], Any]) -> Any:
+        """Return what a function makes of the body; raises ApiError 400 for its ConfigError."""
+        try:
+            return parse(self.body_value())
+        except ConfigError as error:
+            raise ApiError(400, "InvalidParametersError", str(error)) from None
 
 
 class FaultControl(Control):
-    """``GET``, ``PUT`` and ``DELETE`` of the rules in force."""
+    """``GET`` and ``PUT`` of the rules in force."""
 
     async def get(self) -> None:
         """Answer with the rules, and how many requests each has seen and struck."""
@@ -80,16 +72,7 @@ class FaultControl(Control):
     async def put(self) -> None:
         """Replace the rules; their counts and random numbers start again."""
         await self._allow()
-        try:
-            self._faults.replace_by(parse_faults(self.body_value()))
-        except ConfigError as error:
-            raise ApiError(400, "InvalidParametersError", str(error)) from None
-        self.answer(200, self._faults.shown())
-
-    async def delete(self) -> None:
-        """Clear the rules."""
-        await self._allow()
-        self._faults.replace_by(Faults())
+        self._faults.replace_by(self._parsed(parse_faults))
         self.answer(200, self._faults.shown())
 
 
@@ -99,10 +82,7 @@ class JobScriptControl(Control):
     async def post(self) -> None:
         """Add rules."""
         await self._allow()
-        try:
-            self._scripts.rules += parse_job_scripts(self.body_value())
-        except ConfigError as error:
-            raise ApiError(400, "InvalidParametersError", str(error)) from None
+        self._scripts.rules += self._parsed(parse_job_scripts)
         self.answer(200, {"rules": len(self._scripts.rules)})
 
 
@@ -112,8 +92,7 @@ class ContentsControl(Control):
     async def get(self) -> None:
         """Show which jobs there are, in the order in which they were submitted."""
         await self._allow()
-        store = self._api.store
-        jobs = sorted(store.jobs(), key=lambda job: job.id)
+        jobs = self._api.store.select_jobs("WHERE NOT deleted ORDER BY id", ())
         shown = [{"name": job.name, "username": job.username} for job in jobs]
         self.answer(200, {"jobs": shown})
 
@@ -128,50 +107,33 @@ class ContentsControl(Control):
         self.answer(200, {})
 
     async def post(self) -> None:
-        """Delete the jobs that ended before a time, as real servers do."""
+        """Delete the jobs that ended before a time, with their files, as a real server's retention does."""
         await self._allow()
         body = self.body_value()
         before = body.get("endedBefore") if isinstance(body, dict) else None
         if not isinstance(before, int):
             raise ApiError(400, "InvalidParametersError", "not of the form {endedBefore: milliseconds}")
-        jobs = [job for job in self._api.store.jobs() if (job.completed or before) < before]
-        purge_ended(self._api, jobs)
+        for job in self._api.store.select_jobs("WHERE completed < ?", [before]):
+            self._api.folders.remove(job.id, job.name)
+            self._api.store.purge_job(job)
         self.answer(200, {})
 
 
-def purge_ended(api: Api, jobs: Iterable[Job]) -> None:
-    """Delete those of some jobs that have ended, with their files, as a real server's retention does."""
-    for job in jobs:
-        if job.sub_state == COMPLETED:
-            api.folders.remove(job.id, job.name)
-            api.store.purge_job(job)
-
-
 _WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole window
-_JOB = re.compile(r"/api/(v[12])/jobs(?:/([^/]+))?", re.IGNORECASE)
 
 
 class InjectedFaults:
-    """The rules in force, and the server that they are for; each request that they strike is logged.
+    """The rules in force, and the server that they are for; each request that they strike is logged."""
 
-    ``is_foreign`` says of a request's headers whether a page of another site sent it.
-    """
-
-    def __init__(
-        self, api: Api, faults: Faults, is_foreign: Callable[[HTTPHeaders], bool], log: logging.Logger
-    ) -> None:
+    def __init__(self, api: Api, faults: Faults, log: logging.Logger) -> None:
         self._api = api
         self._faults = faults
-        self._is_foreign = is_foreign
         self._log = log
 
-    async def choose(self, line: RequestStartLine, headers: HTTPHeaders, connection: Any) -> Fate | None:
-        """Delay a request, revoke its token or forget its job, as the rules say; return what is left to do.
-
-        Requests of other sites' pages are left alone, because they are refused anyway.
-        """
+    async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
+        """Delay a request or revoke its token, as the rules say; return what is left to do."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
-        if not self._faults.rules or path.startswith(CONTROL) or self._is_foreign(headers):
+        if not self._faults.rules or path.startswith(CONTROL):
             return None
         seconds, rule = self._faults.strike(line.method, path)
         if seconds:
@@ -181,10 +143,6 @@ class InjectedFaults:
         self._log.info("fault %s: %s %s", rule.fault, line.method, logged_path(path))
         if rule.fault == "expire":
             self._api.tokens.revoke(headers.get("Authorization", "").rpartition(" ")[2])
-        elif rule.fault == "vanish":
-            purge_ended(self._api, (job for job in self._named(path) if job is not None))
-        elif rule.fault == "database":
-            setattr(connection, NO_DATABASE, True)  # see `AccessV2.require_database`
         elif rule.fault in ("reset", "drop"):
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
@@ -209,19 +167,6 @@ class InjectedFaults:
             "X-RateLimit-Reset": str(math.ceil(time.time() + rule.seconds)),
         }
         return Answer(429, headers, b"Too many requests, please try again later.")
-
-    def _named(self, path: str) -> Sequence[Job | None]:
-        """Return the job that a path names, or all jobs for a list's path."""
-        found = _JOB.fullmatch("/".join(path.split("/")[:5]))
-        if found is None:
-            return ()
-        store, api, name = self._api.store, found[1].lower(), found[2]
-        if api != store.release.api:
-            return ()
-        if name is None:
-            return store.jobs()
-        user, _, job_name = name.partition("~")
-        return [store.job(name) if api == "v1" else store.job(job_name, user)]
 
 
 def _send(answer: Answer, connection: Any, _answer: Answer | None, *, with_body: bool) -> None:

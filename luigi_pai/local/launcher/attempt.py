@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sqlite3
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,6 @@ from luigi_pai.local.store.records import RUNNING, Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from luigi_pai.local.container.ports import ReservedPorts
     from luigi_pai.local.launcher.scheduler import Allocation
     from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.jobs import Store
@@ -205,12 +202,7 @@ class AttemptRun:
 
     async def _retry(self, task: Task, schedule: Callable[[], None]) -> None:
         """Save a further attempt of a task, make it after a delay, and wait until it has ended."""
-        while True:
-            try:
-                self._services.store.add_task(task)
-                break
-            except sqlite3.Error:  # a full disk, most likely: the other tasks go on
-                await asyncio.sleep(self._services.retry_seconds)
+        self._services.store.add_task(task)
         await asyncio.sleep(retry_delay(task.number))
         self._allocated[task.container_id] = asyncio.Event()
         self.waiting.append(task)
@@ -220,10 +212,6 @@ class AttemptRun:
     async def clean_up(self) -> None:
         """End every process that is left of the tasks."""
         await self._runner.clean_up(self.tasks)
-
-    def save_tasks(self) -> None:
-        """Save what could not be saved of the tasks before."""
-        self._runner.save_rest()
 
     def end_tasks(self, code: int) -> None:
         """Save this exit code for every task that did not end by itself."""
@@ -235,14 +223,16 @@ class AttemptRun:
 
 
 def begin_attempt(
-    job: Job, reserved: Sequence[ReservedPorts], allocated: Mapping[int, Allocation], services: Services
+    job: Job,
+    reserved: Sequence[dict[str, list[int]]],
+    allocated: Mapping[int, Allocation],
+    services: Services,
 ) -> AttemptRun:
     """Save the next attempt of a job, and that the job runs.
 
     Ports are in the order of roles and indexes, and allocations by the tasks' numbers in that order; tasks
     without one wait for it.
     """
-    notes: dict[str, Sequence[str]] = {}
     allocations: dict[str, Allocation] = {}
     tasks = []
     store = services.store
@@ -259,13 +249,12 @@ def begin_attempt(
                 role=role,
                 index=index,
                 folder=f"{folder}/{role}-{index}",
-                ports=ports.by_label,
+                ports=ports,
                 gpus=0 if allocation is None else allocation.gpus,
                 launched=None if allocation is None else attempt.launched,
             )
             if allocation is not None:
                 allocations[task.container_id] = allocation
-            notes[task.container_id] = ports.notes
             store.add_task(task)
             tasks.append(task)
         job.sub_state = RUNNING
@@ -273,7 +262,7 @@ def begin_attempt(
         store.save_job(job)
         message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
         services.events.record(job, "AttemptBegan", message)
-    runner = TaskRunner(job, attempt, services, notes, services.orphans.members)
+    runner = TaskRunner(job, attempt, services, services.orphans.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=True)
 
 
@@ -293,7 +282,7 @@ def resume_attempt(job: Job, attempt: Attempt, services: Services) -> AttemptRun
             allocations[task.container_id] = services.scheduler.restore(
                 job.virtual_cluster, request, task.gpus
             )
-    runner = TaskRunner(job, attempt, services, {}, processes.members)
+    runner = TaskRunner(job, attempt, services, processes.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=False)
 
 
@@ -303,5 +292,4 @@ def _find_process(task: Task, folder: str, attempt: Attempt, store: Store) -> No
     if task.pid is not None:
         task.pid_started = processes.started(task.pid)
         task.launched = attempt.launched
-        with contextlib.suppress(sqlite3.Error):  # a full disk: the next server finds it again
-            store.save_task(task)
+        store.save_task(task)

@@ -72,7 +72,6 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
     """Save how an attempt and its tasks ended; without an outcome it was stopped or lost."""
     attempt, job = run.attempt, run.job
     launcher = job.release.launcher
-    run.save_tasks()
     if outcome is not None:
         attempt.exit_code = outcome.exit_code
         all_ended = outcome.rule.startswith(ALL_ENDED)

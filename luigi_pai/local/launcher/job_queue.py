@@ -90,18 +90,14 @@ class JobQueue:
             handle.cancel()
 
     def _enqueue(self, job: Job) -> None:
-        ids = self._ready.setdefault(job.virtual_cluster, [])
-        place = bisect.bisect_left(ids, job.id)
-        if ids[place : place + 1] != [job.id]:
-            ids.insert(place, job.id)
+        self._dequeue(job)
+        bisect.insort(self._ready.setdefault(job.virtual_cluster, []), job.id)
 
     def _dequeue(self, job: Job) -> None:
         ids = self._ready.get(job.virtual_cluster, [])
         place = bisect.bisect_left(ids, job.id)
         if ids[place : place + 1] == [job.id]:
             del ids[place]
-        if not ids:
-            self._ready.pop(job.virtual_cluster, None)
 
     def get(self, job_id: int) -> Job | None:
         """Return a waiting job, or None."""
@@ -140,7 +136,7 @@ class JobQueue:
         if self._closed:
             return
         with_waiting_tasks = {job_id: run for job_id, run in runs.items() if run.waiting}
-        next_ids = [*with_waiting_tasks, *(ids[0] for ids in self._ready.values())]
+        next_ids = [*with_waiting_tasks, *(ids[0] for ids in self._ready.values() if ids)]
         heapq.heapify(next_ids)
         blocked: set[str] = set()  # virtual clusters
         while next_ids:
@@ -156,7 +152,7 @@ class JobQueue:
                 blocked.add(job.virtual_cluster)
             elif run is None:
                 self._dequeue(job)  # it has begun, or never will
-                if job.virtual_cluster in self._ready:
+                if self._ready[job.virtual_cluster]:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.ports import Ports, ReservedPorts
+from luigi_pai.local.container.ports import Ports
 from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, begin_attempt, resume_attempt
 from luigi_pai.local.launcher.completion import FIRST_FAILURE, Outcome, retry_delay
 from luigi_pai.local.launcher.job_end import complete_job, complete_stopped_job, conclude_attempt
@@ -118,10 +118,6 @@ class Launcher:
         while self._background:
             await asyncio.wait(self._background)
 
-    def hurry(self) -> None:
-        """Give ending tasks no further grace."""
-        self._services.hurry.set()
-
     # the begin of an attempt
 
     def _schedule(self) -> None:
@@ -141,7 +137,7 @@ class Launcher:
 
     def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
         """Begin the next attempt of a job; later, if it cannot be saved now."""
-        reserved: list[ReservedPorts] | None = None
+        reserved: list[dict[str, list[int]]] | None = None
         try:
             reserved = self.ports.reserve_all(job.roles)
             with self._store.changing(job):
@@ -149,7 +145,7 @@ class Launcher:
         except Exception as error:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
             self.scheduler.release(allocated.values())
             for ports in reserved or ():
-                self.ports.release(ports.by_label)
+                self.ports.release(ports)
             self._not_begun(job, error, has_ports=reserved is not None)
         else:
             self._follow(run)
@@ -178,8 +174,9 @@ class Launcher:
             complete_job(job, EXIT_NOT_STARTED, str(error), self._services)
         if not isinstance(error, OSError) or exit_code is None:
             return self._services.retry_seconds, str(error)
-        none = [ReservedPorts({})] * sum(role["taskNumber"] for role in job.roles)
-        run = begin_attempt(job, none, {}, self._services)
+        none: dict[str, list[int]] = {}
+        tasks = sum(role["taskNumber"] for role in job.roles)
+        run = begin_attempt(job, [none] * tasks, {}, self._services)
         task = run.tasks[0]
         task.exit_code, task.completed = exit_code, now_ms()
         self._store.save_task(task)
@@ -260,15 +257,7 @@ class Launcher:
 
     async def _purge(self, job: Job) -> None:
         await asyncio.to_thread(self._services.folders.remove, job.id, job.name)
-        while True:
-            try:
-                self._store.purge_job(job)
-                break
-            except sqlite3.Error:
-                self._log.exception("the deletion of job %s cannot be saved", job.name)
-                if self.queue.closed:
-                    break  # the next server purges it
-                await asyncio.sleep(self._services.retry_seconds)
+        self._store.purge_job(job)  # where that fails, the next server purges it
 
     def _current(self, job: Job) -> Job:
         """Return the one object that stands for an unfinished job."""

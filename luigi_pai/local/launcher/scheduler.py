@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -57,7 +56,6 @@ class Scheduler:
         self._gpus: dict[str, int] = {}
         self._allocations: set[Allocation] = set()
         self._gpus_in_use = 0  # a bit map
-        self._gpu_users: Counter[int] = Counter()  # how many tasks have each GPU: two only after a restart
         first = 0
         for cluster in clusters:
             self._gpus[cluster.name] = ((1 << cluster.has.gpu) - 1) << first
@@ -97,8 +95,6 @@ class Scheduler:
         allocation = Allocation(cluster, resources, gpus)
         self._allocations.add(allocation)
         self._used[cluster] = self.used(cluster) + resources
-        for bit in _bits(gpus):
-            self._gpu_users[bit] += 1
         self._gpus_in_use |= gpus
         return allocation
 
@@ -107,11 +103,9 @@ class Scheduler:
         for allocation in allocations:
             self._allocations.remove(allocation)
             self._used[allocation.cluster] = self.used(allocation.cluster) - allocation.resources
-            for bit in _bits(allocation.gpus):
-                self._gpu_users[bit] -= 1
-                if not self._gpu_users[bit]:
-                    del self._gpu_users[bit]
-                    self._gpus_in_use &= ~bit
+            self._gpus_in_use &= ~allocation.gpus
+        for allocation in self._allocations:  # after a restart two tasks may have a GPU
+            self._gpus_in_use |= allocation.gpus
 
     def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
         """Return why a gang of tasks exceeds its virtual cluster; None if it does not."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +40,6 @@ class Services:
         orphans: of the tasks of this server.
         bin: the folder of the ``hdfs`` command.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        hurry: set when no further grace is to be given.
         scripts: the jobs whose commands are not run.
         start_delay: seconds until the first process of an attempt starts: by then the
             reply to the submission has reached its client.
@@ -57,7 +55,6 @@ class Services:
     storages: Storages
     scheduler: Scheduler
     stop_grace: float
-    hurry: asyncio.Event
     scripts: JobScripts
     start_delay: float = 0.002
     retry_seconds: float = 1.0
@@ -78,8 +75,8 @@ class TaskLost(Exception):
 class TaskRunner:
     """Runs the tasks of an attempt; ``must_end`` is set when no further task is to start.
 
-    Notes, by container id, are sentences for the begin of a task's log. ``find`` returns the running
-    processes of tasks: `Orphans.members` if this server has started all of them, else `processes.members`.
+    ``find`` returns the running processes of tasks: `Orphans.members` if this server has started all of
+    them, else `processes.members`.
     """
 
     def __init__(
@@ -87,16 +84,13 @@ class TaskRunner:
         job: Job,
         attempt: Attempt,
         services: Services,
-        notes: Mapping[str, Sequence[str]],
         find: Callable[[Mapping[str, int | None]], set[int]],
     ) -> None:
         self._job = job
         self._attempt = attempt
         self._services = services
-        self._notes = notes
         self._find = find
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._unsaved: dict[str, Task] = {}
         self._starts: set[asyncio.Task[None]] = set()
         self.must_end = asyncio.Event()
 
@@ -119,11 +113,11 @@ class TaskRunner:
         files = self._files(task)
         if task.launched is None:
             task.launched = now_ms()
-            self._save(task)
+            self._services.store.save_task(task)
         try:
-            preparation = self._prepare(task, tasks, allocated)
+            make_files, environment = self._prepare(task, tasks, allocated)
             child, task.pid_started = await asyncio.to_thread(
-                self._services.folders.start, files, preparation
+                self._services.folders.start, files, make_files, environment
             )
         except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
@@ -135,7 +129,7 @@ class TaskRunner:
             self._children[task.container_id] = child
             self._services.orphans.children.add(child.pid)
             task.pid = child.pid
-        self._save(task)
+        self._services.store.save_task(task)
 
     def _prepare(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> Preparation:
         services = self._services
@@ -145,7 +139,6 @@ class TaskRunner:
             tasks=tasks,
             task=task,
             files=self._files(task),
-            notes=self._notes.get(task.container_id, ()),
             allocated=allocated,
             application_id=self._attempt.application_id(services.store.cluster_timestamp),
             secrets=services.store.secrets(self._job),
@@ -177,7 +170,7 @@ class TaskRunner:
             task.exit_code = self._job.release.launcher.exit_lost
         else:
             await self._set_exit(task, code)
-        self._save(task)
+        self._services.store.save_task(task)
 
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
@@ -200,9 +193,8 @@ class TaskRunner:
         if code:
             redact = redactor(self._services.store.secrets(self._job))
             exit_of = _EXIT_OF[self._job.release.api]
-            reported = await asyncio.to_thread(exit_of, code, self._files(task), redact)
-            task.exit_info = None if reported.info is None else json.dumps(reported.info)
-            code = reported.code
+            code, info = await asyncio.to_thread(exit_of, code, self._files(task), redact)
+            task.exit_info = None if info is None else json.dumps(info)
         task.exit_code = code
 
     async def clean_up(self, tasks: Iterable[Task]) -> None:
@@ -223,21 +215,7 @@ class TaskRunner:
 
     async def _end(self, tasks: Iterable[Task], grace: float) -> None:
         folders = {str(self._files(task).folder): task.pid for task in tasks}
-        await processes.end(folders, grace, self._services.hurry, self._find)
-
-    def _save(self, task: Task) -> None:
-        """Save a task; on a full disk, that is made up for at the end of the attempt."""
-        try:
-            self._services.store.save_task(task)
-        except sqlite3.Error:
-            self._unsaved[task.container_id] = task
-        else:
-            self._unsaved.pop(task.container_id, None)
-
-    def save_rest(self) -> None:
-        """Save the tasks that could not be saved before."""
-        for task in self._unsaved.values():
-            self._services.store.save_task(task)
+        await processes.end(folders, grace, self._find)
 
     def _files(self, task: Task) -> TaskFiles:
         return self._services.folders.of_task(task.folder)

@@ -1,15 +1,12 @@
-"""The handlers of the pages: the list of jobs, a job's page, its growing log, the stop button."""
+"""The handlers of the pages: the list of jobs, a job's page, the stop button."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from tornado.web import HTTPError
-
-from luigi_pai.local.json_http import SmallBodyHandler, whole_number
+from luigi_pai.local.json_http import SmallBodyHandler
 from luigi_pai.local.pages.html import page, tag
 from luigi_pai.local.pages.jobs import job_page, jobs_page
 from luigi_pai.local.store.records import COMPLETED
@@ -19,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.pages.access import StopForms
-    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["Asset", "JobListPage", "JobLog", "JobPage", "OldJobList", "StopJob"]
+__all__ = ["Asset", "JobListPage", "JobPage", "StopJob"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -32,8 +29,6 @@ _ASSETS = {
     name: ((Path(__file__).parent / "assets" / name).read_bytes(), kind)
     for name, kind in {"page.css": "text/css", "page.js": "text/javascript"}.items()
 }
-_FIRST_PIECE = 64 * 1024  # bytes of the end of a log that are shown at first
-_PIECE = 256 * 1024
 
 
 class _Page(SmallBodyHandler):
@@ -73,16 +68,8 @@ class JobListPage(_Page):
     """The jobs of this server."""
 
     def get(self) -> None:
-        """Show a page of the jobs, newest first."""
-        self.show(jobs_page(self.api.store, self.query().get("page", "")))
-
-
-class OldJobList(_Page):
-    """The list of jobs at its address on a cluster's portal."""
-
-    def get(self) -> None:
-        """Lead to the list."""
-        self.redirect("/")
+        """Show the newest jobs."""
+        self.show(jobs_page(self.api.store))
 
 
 class JobPage(_Page):
@@ -96,7 +83,7 @@ class JobPage(_Page):
             self.show_refusal(404, "No such job", "It is not there, or not any more.")
             return
         form = None if job.sub_state == COMPLETED else self.forms.form(job)
-        self.show(job_page(self.api, job, query.get("attempt", ""), form))
+        self.show(job_page(self.api, job, form))
 
 
 class StopJob(_Page):
@@ -117,24 +104,6 @@ class StopJob(_Page):
         self.redirect(job_link(job), status=303)
 
 
-class JobLog(_Page):
-    """A piece of a log, for the page's script."""
-
-    async def get(self) -> None:
-        """Send a log from byte ``from`` on, or its end; headers have the position."""
-        query = self.query()
-        task = self.api.store.task(query.get("task", ""))
-        start = whole_number(query.get("from", ""))
-        if task is None or query.get("log") not in ("stdout", "stderr", "runtime"):
-            raise HTTPError(404)
-        path = self.api.folders.of_task(task.folder).folder / query["log"]
-        begin, size, piece = await asyncio.to_thread(_piece, path, -1 if start is None else start)
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_header("X-Log-Begin", str(begin))
-        self.set_header("X-Log-Size", str(size))
-        self.finish(piece)
-
-
 class Asset(_Page):
     """The style and the script of the pages."""
 
@@ -144,14 +113,3 @@ class Asset(_Page):
         self.set_header("Content-Type", f"{kind}; charset=utf-8")
         self.set_header("Cache-Control", "no-cache")
         self.finish(content)
-
-
-def _piece(path: Path, start: int) -> tuple[int, int, bytes]:
-    """Return where a piece of a file begins, how long the file is, and the piece; -1 is for its end."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            begin = file.seek(max(0, size - _FIRST_PIECE) if start < 0 else min(start, size))
-            return begin, size, file.read(_PIECE)
-    except FileNotFoundError:  # the task is just being started
-        return 0, 0, b""

@@ -1,30 +1,27 @@
-"""The pages of the jobs: the list, and that of each, with state, reason, log, tasks, attempts, events."""
+"""The pages of the jobs: the list, and that of each, with state, reason, log and tasks."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from luigi_pai.local.json_http import whole_number
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
 from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, gpu_numbers
-from luigi_pai.local.views.job_states import job_state
 from luigi_pai.local.views.v1 import job_link, log_url
-from luigi_pai.local.views.v2.jobs import exit_phrase, sub_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 __all__ = ["job_page", "jobs_page", "state_mark"]
 
-_AT_ONCE = 100
+_AT_MOST = 100
+"""Jobs and tasks in a table."""
 _HEADS = ("Job", "State", "Submitted", "Duration", "User", "Virtual cluster", "Exit code", "Retries")
 
 
@@ -33,26 +30,19 @@ def state_mark(state: str) -> Html:
     return tag("span", state, class_=f"state {state}")
 
 
-def jobs_page(store: Store, number: str) -> str:
-    """Return a page of the list; the first one is 1, and also shown for what is no number."""
+def jobs_page(store: Store) -> str:
+    """Return the list of the newest jobs."""
     count = int(store.rows("SELECT COUNT(*) FROM jobs WHERE NOT deleted")[0][0])
-    last = max(1, -(-count // _AT_ONCE))
-    shown = min(last, whole_number(number) or 1)
-    clauses = "WHERE NOT deleted ORDER BY id DESC LIMIT ? OFFSET ?"
-    jobs = store.select_jobs(clauses, [_AT_ONCE, (shown - 1) * _AT_ONCE])
-    listed = (
-        table(f"{count:,} jobs, newest first", _HEADS, map(_row, jobs)) if jobs else tag("p", "No job yet.")
-    )
-    around = {"Newer jobs": shown - 1, "Older jobs": shown + 1}
-    links = (tag("a", word, href=f"/?page={at}") for word, at in around.items() if 1 <= at <= last)
-    pages = tag("nav", *links, aria_label="Pages of the list", class_="pages")
-    return page("Jobs", tag("div", listed, id="jobs", data_part=True), pages if last > 1 else None, live=True)
+    jobs = store.select_jobs("WHERE NOT deleted ORDER BY id DESC LIMIT ?", [_AT_MOST])
+    caption = f"{count:,} jobs, newest first" + (f"; the newest {_AT_MOST}" if count > _AT_MOST else "")
+    listed = table(caption, _HEADS, map(_row, jobs)) if jobs else tag("p", "No job yet.")
+    return page("Jobs", tag("div", listed, id="jobs", data_part=True), live=True)
 
 
 def _row(job: Job) -> tuple[object, ...]:
     return (
         tag("a", job.name, href=job_link(job), id=f"job-{job.id}"),
-        state_mark(job_state(job)),
+        state_mark(job.state),
         time_of_day(job.created),
         duration(job.created, job.completed or now_ms()),
         job.username,
@@ -62,38 +52,27 @@ def _row(job: Job) -> tuple[object, ...]:
     )
 
 
-_AT_MOST = 100
-"""Tasks, attempts and events in a table."""
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
 """In the order in which a reader looks for them."""
-_WORDS: dict[str, tuple[Callable[[Job], str], Callable[[Job], str]]] = {
-    "v1": (lambda job: job.sub_state, lambda job: str(job.exit_type)),
-    "v2": (sub_state, exit_phrase),
-}
-"""By API: the launcher's own word for a job's state, and the meaning of an ended job's exit code."""
 
 
-def job_page(api: Api, job: Job, attempt_number: str, stop_form: Html | None) -> str:
-    """Return the page of a job with the tasks of an attempt, from 1; the last one's if there is no such."""
-    attempts = api.store.attempts(job)
-    last = attempts[-1] if attempts else None
-    chosen = next((attempt for attempt in attempts if str(attempt.number) == attempt_number), last)
-    tasks = [] if chosen is None else api.store.tasks(chosen)
+def job_page(api: Api, job: Job, stop_form: Html | None) -> str:
+    """Return the page of a job with the tasks of its last attempt."""
+    last = api.store.last_attempt(job)
+    tasks = [] if last is None else api.store.tasks(last)
     content = (
         tag("div", _facts(job, last, api.launcher.queue.why(job)), id="facts", data_part=True),
         tag("div", _stopping(job, stop_form), id="stop", data_part=True),
         tag("div", _reason(job), id="reason", data_part=True),
-        _output(job, chosen, tasks),
-        tag("div", _tasks(api, job, chosen, tasks), id="tasks", data_part=True),
-        tag("div", _attempts(job, attempts), _events(api, job), id="history", data_part=True),
+        _output(job, last, tasks),
+        tag("div", _tasks(api, job, last, tasks), id="tasks", data_part=True),
     )
     return page(job.name, *content, live=job.sub_state != COMPLETED)
 
 
 def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
-    launcher_state, phrase = _WORDS[job.release.api]
     facts: dict[str, object] = {
-        "State": join((state_mark(job_state(job)), f" ({launcher_state(job)})")),
+        "State": state_mark(job.state),
         "User": job.username,
         "Virtual cluster": job.virtual_cluster,
         "Submitted": time_of_day(job.created),
@@ -102,7 +81,7 @@ def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
         "Duration": duration(job.created, job.completed or now_ms()),
         "Retries": job.retries,
         "Waits because": waits_for,
-        "Exit code": None if job.exit_code is None else f"{job.exit_code} ({phrase(job)})",
+        "Exit code": job.exit_code,
     }
     known = ((key, value) for key, value in facts.items() if value is not None and value != "")
     return tag("dl", *(join((tag("dt", key), tag("dd", value))) for key, value in known))
@@ -151,12 +130,9 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
         )
         for task, state in states[:_AT_MOST]
     )
-    caption = f"Tasks of attempt {attempt.number}{_shown(len(states))}"
+    caption = f"Tasks of attempt {attempt.number}"
+    caption += f": {_AT_MOST} of {len(states)}" if len(states) > _AT_MOST else ""
     return join((tag("h2", "Tasks"), table(caption, heads, rows)))
-
-
-def _shown(count: int) -> str:
-    return f": {_AT_MOST} of {count}" if count > _AT_MOST else ""
 
 
 def _ports(label: str, numbers: Sequence[int]) -> str:
@@ -193,7 +169,7 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
         tag(
             "option",
             f"{task.name} {name}{' (FAILED)' if _task_state(task, attempt) == 'FAILED' else ''}",
-            value=f"{task.container_id}/{name}",
+            value=f"{task.container_id}/{job.username}/{name}",
             selected=name == "stderr" and (task.role, task.index) == decided,
         )
         for task in tasks
@@ -221,40 +197,5 @@ def _decided(job: Job, attempt: Attempt | None) -> tuple[str, int] | None:
     """Return role and index of the task that an attempt of a failed job failed over."""
     if attempt is None or attempt.trigger_role is None or attempt.trigger_index is None:
         return None
-    has_failed = bool(attempt.exit_code) and job_state(job) == "FAILED"
+    has_failed = bool(attempt.exit_code) and job.state == "FAILED"
     return (attempt.trigger_role, attempt.trigger_index) if has_failed else None
-
-
-def _attempts(job: Job, attempts: Sequence[Attempt]) -> Html | None:
-    if not attempts:
-        return None
-    heads = ("Attempt", "Began", "Duration", "Exit code", "Decided by")
-    rows = (
-        (
-            tag("a", number, href=job_link(job, attempt=number), id=f"attempt-{number}"),
-            time_of_day(attempt.launched),
-            duration(attempt.launched, attempt.completed or now_ms()),
-            attempt.exit_code,
-            "" if attempt.trigger_role is None else f"{attempt.trigger_role}-{attempt.trigger_index}",
-        )
-        for attempt in reversed(attempts[-_AT_MOST:])
-        for number in [attempt.number]
-    )
-    return table(f"Attempts, the last one first{_shown(len(attempts))}", heads, rows)
-
-
-def _events(api: Api, job: Job) -> Html | None:
-    events = api.events.of(job, most=_AT_MOST)
-    if not events:
-        return None
-    rows = (
-        (_time_of_event(event["firstTimestamp"]), event["type"], event["reason"], event["message"])
-        for event in events
-    )
-    return table("Events, the last one first", ("Time", "Type", "Reason", "What"), rows)
-
-
-def _time_of_event(written: str) -> str:
-    """Return a moment that the API writes in UTC as all others on the page."""
-    moment = datetime.fromisoformat(written.replace("Z", "+00:00"))
-    return time_of_day(int(moment.timestamp() * 1000))

@@ -117,17 +117,11 @@ def _parse(table: str) -> dict[str, dict[str, str]]:
 
 
 _SPECS = _parse(_TABLE)
-_PERMANENT_BESIDES = frozenset({-200, -230, -1004, -1005, -1100, -1200, -1202, -1203, 252, 254})
-_TRANSIENT_BESIDES = frozenset({-110, -111, -120, -1000, -1001, -1002, -1003, -1006, -1205, -1300, 250, 251})
 
 
 def reaction(code: int) -> str:
     """Return ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, RETRY_TO_MAX (counted) or NEVER_RETRY for an exit code."""
-    if code == 0 or code in _PERMANENT_BESIDES:
-        return "NEVER_RETRY"
-    if code in _TRANSIENT_BESIDES:
-        return "ALWAYS_RETRY"
-    return _REACTIONS[_spec(code)["behavior"]]
+    return "NEVER_RETRY" if code == 0 else _REACTIONS[_spec(code)["behavior"]]
 
 
 def exit_spec(code: int | None) -> dict[str, Any] | None:
@@ -190,6 +184,12 @@ class LauncherRules:
     decide_retry: Callable[[int, int, int], RetryDecision]
     container_id: Callable[[str, int], str]
     has_events: bool
+
+    def ended_state(self, exit_code: int | None) -> str:
+        """Return SUCCEEDED, STOPPED or FAILED, the state of what ended with this exit code."""
+        if exit_code == 0:
+            return "SUCCEEDED"
+        return "STOPPED" if exit_code in self.stopped_codes else "FAILED"
 
 
 _EXIT_STOPPED = 214

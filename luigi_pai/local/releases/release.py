@@ -57,13 +57,11 @@ class V2Release(Release):
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
             missing fails where it is used.
         failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that
-            it does not exist, or that there is no database; None to report the failure itself.
-        attempt_0_is_latest: whether ``attempts/0`` shows a job's latest attempt.
+            it does not exist; None to report the failure itself.
         private_jobs: whether only its owner and administrators may see a job.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use them.
         job_types: whether a job has a type, which becomes a tag of it and a filter of lists.
-        checks_extras: whether folders and nodes in extras are checked.
         started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
     """
 
@@ -72,11 +70,9 @@ class V2Release(Release):
     spec_release: str
     checks_bodies: bool
     failed_lookup: str | None = None
-    attempt_0_is_latest: bool = False
     private_jobs: bool = False
     own_virtual_clusters: bool = False
     job_types: bool = False
-    checks_extras: bool = False
     started_by_site: frozenset[str] = frozenset()
 
 
@@ -110,11 +106,9 @@ LTP_1_5 = V2Release(
     spec_release="ltp-1.5",
     checks_bodies=False,
     failed_lookup="Failed to retrieve job {}.",
-    attempt_0_is_latest=True,
     private_jobs=True,
     own_virtual_clusters=True,
     job_types=True,
-    checks_extras=True,
     started_by_site=frozenset({"dind"}),
     window_of_each_key=True,
 )

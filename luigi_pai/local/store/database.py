@@ -1,4 +1,4 @@
-"""The SQLite file of the server: its tables, transactions, and the removal of deleted secrets from the disk.
+"""The SQLite file of the server: its tables and transactions.
 
 Every change is committed before the caller goes on, so that an answer never
 promises what a crash of the server could take back. One connection, used by
@@ -115,8 +115,9 @@ _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
 def open_database(path: Path, api: str) -> sqlite3.Connection:
     """Open the file of an API's jobs; a new one gets the tables.
 
-    Deleted secrets are overwritten on disk (``secure_delete``). What is committed outlives this
-    process however it ends, and the machine from the next checkpoint or `Database.durably` on.
+    Deleted secrets are overwritten (``secure_delete``), on disk from the next checkpoint on. What is
+    committed outlives this process however it ends, and the machine from that on, or from
+    `Database.durably` on.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -176,9 +177,6 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:  # some failures SQLite takes back itself; others, at the commit too, stay open
             db.execute("ROLLBACK")
         raise
-
-
-_BUSY_TIMEOUT = 5000  # ms
 
 
 def now_ms() -> int:
@@ -247,7 +245,15 @@ class Database:
             return
         with transaction(self._connection):
             yield
-        self._empty_log()
+        if self._secrets_in_log:
+            self._empty_log()
+
+    def _empty_log(self) -> None:
+        """Empty SQLite's write-ahead log, where deleted secrets may be, or let the next change try again."""
+        self.execute("PRAGMA busy_timeout = 0")  # another program may read the file
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        self.execute("PRAGMA busy_timeout = 5000")
 
     @contextmanager
     def durably(self) -> Iterator[None]:
@@ -260,21 +266,3 @@ class Database:
             yield
         finally:
             self.execute("PRAGMA synchronous = NORMAL")
-
-    def _delete_secrets(self, condition: str, values: Iterable[Any] = ()) -> None:
-        """Delete the secrets of jobs, from the disk too."""
-        deleted = self.execute(f"DELETE FROM secrets WHERE {condition}", values)  # noqa: S608 - constants
-        self._secrets_in_log = self._secrets_in_log or deleted.rowcount > 0
-        self._empty_log()
-
-    def _empty_log(self) -> None:
-        """Empty SQLite's write-ahead log if deleted secrets may still be in it."""
-        if self._secrets_in_log and not self._connection.in_transaction:
-            # where another program reads the file, or the disk is full, the next change tries again
-            self.execute("PRAGMA busy_timeout = 0")
-            try:
-                with contextlib.suppress(sqlite3.OperationalError):
-                    checkpoint = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                    self._secrets_in_log = bool(checkpoint[0])
-            finally:
-                self.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")

@@ -12,12 +12,11 @@ from luigi_pai.local.store.database import Database, now_ms
 from luigi_pai.local.store.records import WAITING, Attempt, Job, NewJob, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-__all__ = ["NameTaken", "Store", "in_parts"]
+__all__ = ["NameTaken", "Store"]
 
-_PARAMETERS = 500  # of one statement, at most
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
 # the columns that change, of a job, an attempt that ends, and a task
@@ -33,13 +32,6 @@ _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 
 class NameTaken(Exception):
     """A job of this name exists already."""
-
-
-def in_parts(ids: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield ids in parts that fit into one statement, each with its placeholders for ``IN ()``."""
-    for start in range(0, len(ids), _PARAMETERS):
-        part = ids[start : start + _PARAMETERS]
-        yield ", ".join("?" * len(part)), part
 
 
 class Store(Database):
@@ -62,8 +54,6 @@ class Store(Database):
         self.release = RELEASES[api]
         super().__init__(path, api)
         self._watchers: list[Callable[[int], None]] = []
-        ended = "SELECT id FROM jobs WHERE sub_state = 'FRAMEWORK_COMPLETED'"
-        self._delete_secrets(f"job_id IN ({ended})")
         self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
 
     def _about(self, key: str, value: str) -> str:
@@ -144,8 +134,9 @@ class Store(Database):
         return secrets
 
     def delete_secrets(self, job: Job) -> None:
-        """Remove the secrets of a job that has ended, from the disk too."""
-        self._delete_secrets("job_id = ?", (job.id,))
+        """Remove the secrets of a job that has ended."""
+        deleted = self.execute("DELETE FROM secrets WHERE job_id = ?", (job.id,))
+        self._secrets_in_log = self._secrets_in_log or deleted.rowcount > 0
 
     def unfinished_jobs(self) -> list[Job]:
         """Return the jobs that have not ended, and deleted ones, in the order of their submission."""
@@ -178,10 +169,6 @@ class Store(Database):
     def attempt(self, job: Job, number: int) -> Attempt | None:
         """Return the attempt of a job that has a number, 1 for the first; None if there is none."""
         return next(iter(self._attempts("job_id = ? AND number = ?", job.id, number)), None)
-
-    def attempts(self, job: Job) -> list[Attempt]:
-        """Return every attempt of a job, the first one first."""
-        return self._attempts("job_id = ? ORDER BY id", job.id)
 
     def _attempts(self, where: str, *values: int) -> list[Attempt]:
         rows = self.rows(f"SELECT * FROM attempts WHERE {where}", values)  # noqa: S608 - constants

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from luigi_pai.local.releases.launchers import LauncherRules
     from luigi_pai.local.releases.release import Release
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "framework_name",
     "gpu_numbers",
     "object_uid",
+    "state_sql",
     "task_uid",
 ]
 
@@ -88,6 +90,16 @@ class Job:
     total_tasks: int = 0
     total_roles: int = 0
     launched: int | None = None
+
+    @property
+    def state(self) -> str:
+        """WAITING, RUNNING, STOPPING (not on 0.7.1), SUCCEEDED, STOPPED or FAILED; see `state_sql`."""
+        if self.sub_state == COMPLETED:
+            return self.release.launcher.ended_state(self.exit_code)
+        if self.sub_state == WAITING:
+            return "WAITING"
+        stopping = self.execution_type == "STOP" and self.release.launcher.shows_stopping
+        return "STOPPING" if stopping else "RUNNING"
 
     @property
     def full_name(self) -> str:
@@ -199,6 +211,19 @@ class Task:
     def name(self) -> str:
         """``ROLE-INDEX``, as launchers write it."""
         return f"{self.role}-{self.index}"
+
+
+def state_sql(launcher: LauncherRules) -> str:
+    """Return the SQL expression of `Job.state` for rows of the table ``jobs``."""
+    stopped = ", ".join(map(str, launcher.stopped_codes))
+    stopping = f"execution_type = 'STOP' AND {int(launcher.shows_stopping)}"
+    return f"""CASE
+    WHEN sub_state = '{WAITING}' THEN 'WAITING'
+    WHEN sub_state <> '{COMPLETED}' AND {stopping} THEN 'STOPPING'
+    WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
+    WHEN exit_code = 0 THEN 'SUCCEEDED'
+    WHEN exit_code IN ({stopped}) THEN 'STOPPED'
+    ELSE 'FAILED' END"""
 
 
 def gpu_numbers(gpus: int) -> str:

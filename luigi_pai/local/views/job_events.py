@@ -32,15 +32,15 @@ class JobEvents:
             row = {"job_id": job.id, "container_id": container_id, "type": kind, "reason": reason}
             self._store.insert("events", **row, message=message, at=now_ms())
 
-    def of(self, job: Job, kind: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Return at most ``most`` events of a job, the latest first, as the API shows them, without its name.
+    def of(self, job: Job, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the events of a job, the latest first, as the API shows them, without its name.
 
         Only those of a kind, ``Normal`` or ``Warning``, if one is named.
         """
         rows = self._store.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
-            " WHERE events.job_id = ? ORDER BY events.id DESC LIMIT ?",
-            (job.id, most),
+            " WHERE events.job_id = ? ORDER BY events.id DESC",
+            (job.id,),
         )
         return [
             {

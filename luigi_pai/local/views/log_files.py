@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.container.task_files import TaskFiles
-    from luigi_pai.local.rest.base.api import Api
+    from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Job, Task
 
 __all__ = ["LogFile", "LogPage", "log_locations"]
@@ -28,7 +28,6 @@ __all__ = ["LogFile", "LogPage", "log_locations"]
 _CHUNK = 256 * 1024
 _TAIL = "bytes=-16384"
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")
-_LOCATION_SECONDS = 24 * 3600
 _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
 
 
@@ -43,7 +42,7 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
         "framework-name": framework_name(job),
         "pod-uid": task.container_id,
         "taskrole": task.role,
-        "token": api.tokens.for_log(task.container_id, _LOCATION_SECONDS),
+        "token": api.tokens.for_log(task.container_id),
     }
     if tail:
         query["tail-mode"] = "true"
@@ -68,50 +67,66 @@ class _Log(SmallBodyHandler):
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
-    async def send(self, path: Path, start: int, end: int | None) -> None:
-        """Send a file from ``start`` (negative: from its end) to before ``end``, or to where it ends now."""
-        try:
-            file = path.open("rb")
-        except FileNotFoundError:  # the task is just being started
-            return
-        with file:
-            length = _length(file)
-            begin = max(0, length + start) if start < 0 else min(start, length)
-            await self.send_part(file, begin, length if end is None else min(length, end))
+    async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
+        """Send what some files have from ``start`` to before ``end``, as in a slice, one after the other."""
+        with ExitStack() as opened:
+            files, lengths = _opened(paths, opened)
+            await self._send(files, lengths, range(sum(lengths))[start:end])
 
-    async def send_part(self, file: BinaryIO, start: int, end: int) -> None:
-        """Send the bytes of a file from ``start`` to before ``end``, piece by piece."""
-        file.seek(start)
-        while start < end:
-            piece = await asyncio.to_thread(file.read, min(_CHUNK, end - start))
-            if not piece:
-                return
-            start += len(piece)
-            self.write(piece)
-            try:
-                await self.flush()
-            except StreamClosedError:
-                return
+    async def send_range(self, paths: Sequence[Path], asked: str) -> None:
+        """Send the part of some files, one after the other, that the header Range asks for; or say 416."""
+        with ExitStack() as opened:
+            files, lengths = _opened(paths, opened)
+            whole = sum(lengths)
+            part = _range(asked, whole)
+            if part is not None and whole:
+                self.set_status(206 if part else 416)
+                place = f"{part.start}-{part.stop - 1}" if part else "*"
+                self.set_header("Content-Range", f"bytes {place}/{whole}")
+            part = range(whole) if part is None else part
+            self.set_header("Accept-Ranges", "bytes")
+            self.set_header("Content-Length", str(len(part)))
+            await self._send(files, lengths, part)
+
+    async def _send(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
+        """Send a part of what files have in their first ``lengths`` bytes, piece by piece."""
+        before = 0
+        for file, length in zip(files, lengths, strict=True):
+            start, end = max(0, part.start - before), min(length, part.stop - before)
+            before += length
+            file.seek(start)
+            while start < end:
+                piece = await asyncio.to_thread(file.read, min(_CHUNK, end - start))
+                if not piece:
+                    return
+                start += len(piece)
+                self.write(piece)
+                try:
+                    await self.flush()
+                except StreamClosedError:
+                    return
 
 
 class LogPage(_Log):
     """The output of a task, for people and as 0.7.1 has it."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send both, or as YARN does one, from ``start`` (negative: from the end) to ``end``.
+        """Send a range of one log, or as YARN does one, from ``start`` (negative: from the end) to ``end``.
 
-        Without ``start`` that is the last 4 KB of one.
+        Without ``start`` that is the last 4 KB of one; without a name it is stdout, then stderr.
         """
-        files = self.files(container_id)
+        folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
         self.begin()
-        if stream:
-            await self.send(files.folder / stream, -4096 if start is None else start, end)
+        if stream and "Range" in self.request.headers:
+            await self.send_range([folder / stream], self.request.headers["Range"])
             return
-        start = start or 0
+        if stream:
+            await self.send([folder / stream], -4096 if start is None else start, end)
+            return
         for name in ("stdout", "stderr"):
             self.write(f"==> {name} <==\n")
-            await self.send(files.folder / name, start, end)
+            await self.send([folder / name], start or 0, end)
             self.write("\n")
 
     def _number(self, name: str) -> int | None:
@@ -135,33 +150,16 @@ class LogFile(_Log):
             raise HTTPError(403)
         paths = _paths(self.files(container_id), name)
         self.begin()
-        self.set_header("Accept-Ranges", "bytes")
         # nothing here names one state of a log, so one that is meant in If-Range is not this one
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
-        if self.get_query_argument("tail-mode", "") == "true":
-            asked = _TAIL
-        with ExitStack() as opened:
-            files = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
-            lengths = [_length(file) for file in files]
-            whole = sum(lengths)
-            part = _range(asked, whole)
-            if part is not None and not part and whole:
-                self.set_status(416)
-                self.set_header("Content-Range", f"bytes */{whole}")
-                self.finish("416 Requested Range Not Satisfiable\n")
-                return
-            if part:
-                self.set_status(206)
-                self.set_header("Content-Range", f"bytes {part.start}-{part.stop - 1}/{whole}")
-            await self._send_all(files, lengths, part or range(whole))
+        is_tail = self.get_query_argument("tail-mode", "") == "true"
+        await self.send_range(paths, _TAIL if is_tail else asked)
 
-    async def _send_all(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
-        """Send a part of what files, one after the other, have in their first ``lengths`` bytes."""
-        self.set_header("Content-Length", str(len(part)))
-        before = 0
-        for file, length in zip(files, lengths, strict=True):
-            await self.send_part(file, max(0, part.start - before), min(length, part.stop - before))
-            before += length
+
+def _opened(paths: Sequence[Path], opened: ExitStack) -> tuple[list[BinaryIO], list[int]]:
+    """Open the files that are there, and return them with how long they are now."""
+    files: list[BinaryIO] = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
+    return files, [os.fstat(file.fileno()).st_size for file in files]
 
 
 def _range(asked: str, length: int) -> range | None:
@@ -173,10 +171,6 @@ def _range(asked: str, length: int) -> range | None:
     if first is None:
         return range(max(0, length - (count or 0)), length)
     return range(first, length if last is None else min(length, last + 1))
-
-
-def _length(file: BinaryIO) -> int:
-    return os.fstat(file.fileno()).st_size
 
 
 def _paths(files: TaskFiles, name: str) -> Sequence[Path]:

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.store.records import COMPLETED, WAITING
-from luigi_pai.local.views.job_states import job_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ def _status(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "username": job.username,
-        "state": job_state(job),
+        "state": job.state,
         "subState": job.sub_state,
         "executionType": job.execution_type,
         "retries": job.retries,
@@ -114,9 +113,9 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
     }
 
 
-def job_link(job: Job, **more: object) -> str:
-    """Return the address of a job's page below that of the server; ``more`` goes into its query."""
-    return f"/job-detail.html?{urlencode({'username': job.username, 'jobName': job.name, **more})}"
+def job_link(job: Job) -> str:
+    """Return the address of a job's page below that of the server."""
+    return f"/job-detail.html?{urlencode({'username': job.username, 'jobName': job.name})}"
 
 
 def log_url(task: Task, job: Job, address: Address) -> str:

@@ -14,7 +14,7 @@ from luigi_pai.spec.templates.callbacks import PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["ltp_findings", "storage_refusals"]
+__all__ = ["ltp_findings"]
 
 _JOB_TYPE = release_number("ltp-1.4")
 _DIND = release_number("ltp-1.2")
@@ -67,30 +67,25 @@ def _docker_in_docker(document: Mapping[str, Any], release: tuple[int, ...] | No
 
 def _local_storage(storage: Mapping[str, Any], level: Level) -> Iterator[Finding]:
     """Yield the violations in ``enableLocalStorage``."""
-    for _, field, message in storage_refusals(storage):
+    for field, message in _storage_refusals(storage):
         yield Finding(("extras", "enableLocalStorage", field), message, level)
 
 
-def storage_refusals(storage: Mapping[str, Any]) -> Iterator[tuple[str | None, str, str]]:
-    """Yield why LTP refuses an ``enableLocalStorage``.
-
-    Yields:
-        The code of its 400, None for a 500; the field; what is wrong there.
-    """
+def _storage_refusals(storage: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the field, and what is wrong there, for which LTP refuses an ``enableLocalStorage``."""
     if storage.get("enabled") is not True:
         return
     folders: dict[str, list[str]] = {}
     for field in ("hostpath", "mntpath"):
         given = storage.get(field)
         if not given:
-            yield "MissingMountPathError", field, "is missing; LTP refuses enableLocalStorage without paths"
+            yield field, "is missing; LTP refuses enableLocalStorage without paths"
         elif not isinstance(given, str):
-            yield None, field, "is not a text: paths, separated by ':'; LTP answers 500"
+            yield field, "is not a text: paths, separated by ':'; LTP answers 500"
         else:
             folders[field] = given.split(":")
     if len({len(paths) for paths in folders.values()}) > 1:
         yield (
-            "MountPathMismatchError",
             "mntpath",
             f"has {len(folders['mntpath'])} paths and hostpath {len(folders['hostpath'])}; LTP refuses that",
         )
@@ -98,7 +93,6 @@ def storage_refusals(storage: Mapping[str, Any]) -> Iterator[tuple[str | None, s
         for path in paths:
             if not _FOLDER.fullmatch(path):
                 yield (
-                    "InvalidPathError",
                     field,
                     f"{path!r} is not a path from the root, of letters, digits, '.', '_' and '-'",
                 )

@@ -1,71 +1,61 @@
-"""Tokens end, can be revoked, and are worth nothing under another key."""
+"""Tokens end, can be revoked, and are worth nothing on another server."""
 
 from __future__ import annotations
 
-import stat
 import time
 
 import pytest
 
-from luigi_pai.local.accounts.users import Bearer, TokenRegister, Tokens
+from luigi_pai.local.accounts.users import Bearer, Tokens
 from luigi_pai.local.store.jobs import Store
-
-ZOE = {"username": "zoe"}
-
-
-def test_a_token_speaks_for_its_user_until_it_ends(monkeypatch):
-    """Its exp is honoured."""
-    tokens = Tokens(b"k" * 32)
-    token = tokens.issue(ZOE, 60)
-    assert tokens.claims(token)["username"] == "zoe"
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 58)
-    assert tokens.claims(token)["username"] == "zoe"
-    monkeypatch.setattr(time, "time", lambda: now + 61)
-    assert tokens.claims(token) is None
-
-
-def test_the_key_is_made_once_and_private(tmp_path):
-    """A token of one server is taken by the next one on the same folder, and by no other."""
-    path = tmp_path / "token.key"
-    token = Tokens.from_file(path).issue(ZOE, 60)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Tokens.from_file(path).claims(token)["username"] == "zoe"
-    assert Tokens.from_file(tmp_path / "other.key").claims(token) is None
-
-
-def test_a_damaged_key_is_replaced(tmp_path):
-    """An empty key would let anybody sign."""
-    path = tmp_path / "token.key"
-    path.write_bytes(b"")
-    token = Tokens.from_file(path).issue(ZOE, 60)
-    assert len(path.read_bytes()) == 32
-    assert Tokens(b"").claims(token) is None
 
 
 @pytest.fixture
-def register(tmp_path):
+def tokens(tmp_path):
     store = Store(tmp_path / "server.sqlite")
-    yield TokenRegister(Tokens(b"k" * 32), store)
+    yield Tokens(store)
     store.close()
 
 
-def test_a_token_is_in_force_until_it_is_revoked(register):
+def test_a_token_speaks_for_its_user_until_it_ends(tokens, monkeypatch):
     """Only what was issued and kept counts; what has ended is forgotten."""
-    login = register.log_in("zoe", admin=True, expiration=60)
-    program = register.application("zoe", admin=True)
-    assert register.check(login) == Bearer("zoe", admin=True)
-    assert register.check(program) == Bearer("zoe", admin=True, application=True)
-    assert register.of_user("zoe") == [login, program]
-    register.revoke(program)
-    assert register.check(program) is None
-    assert register.of_user("zoe") == [login]
-    assert register.check(Tokens(b"k" * 32).issue({"username": "zoe", "admin": True}, 60)) is None
+    login = tokens.log_in("zoe", admin=True, expiration=60)
+    program = tokens.application("zoe", admin=False)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 58)
+    assert tokens.check(login) == Bearer("zoe", admin=True)
+    assert tokens.check(program) == Bearer("zoe", admin=False, application=True)
+    assert tokens.of_user("zoe") == [login, program]
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert tokens.check(login) is None
+    assert tokens.of_user("zoe") == [program]
+    tokens.revoke(program)
+    assert tokens.check(program) is None
 
 
-def test_a_token_for_a_log_is_for_nothing_else(register):
-    """It stands in an address that may be passed on."""
-    token = register.for_log("container", 60)
-    assert register.log_of(token) == "container"
-    assert register.check(token) is None
-    assert register.log_of(register.log_in("zoe", admin=True, expiration=60)) is None
+def test_a_token_of_another_server_is_worth_nothing(tokens, tmp_path):
+    """Nor one that somebody has changed; its user can be read all the same."""
+    other = Store(tmp_path / "other.sqlite")
+    token = Tokens(other).log_in("zoe", admin=True, expiration=60)
+    other.close()
+    assert tokens.check(token) is None
+    assert tokens.owner(token) == "zoe"
+    mine = tokens.log_in("zoe", admin=True, expiration=60)
+    assert tokens.check(f"{mine[:-1]}{'a' if mine[-1] != 'a' else 'b'}") is None
+    assert [tokens.owner(word) for word in ("", "x", "a.b.c", "a.bnVsbA.c")] == [None] * 4
+
+
+def test_a_token_for_a_log_is_for_nothing_else(tokens, monkeypatch):
+    """It stands in an address that may be passed on; it is the same for half a day, and good for a day."""
+    token = tokens.for_log("container")
+    assert tokens.log_of(token) == "container"
+    assert tokens.check(token) is None
+    assert tokens.log_of(tokens.log_in("zoe", admin=True, expiration=60)) is None
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 11 * 3600)
+    assert tokens.for_log("container") == token
+    monkeypatch.setattr(time, "time", lambda: now + 13 * 3600)
+    assert tokens.for_log("container") != token
+    assert tokens.log_of(token) == "container"
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    assert tokens.log_of(token) is None

@@ -16,13 +16,13 @@ WEB = [{"label": "web", "beginAt": 0, "portNumber": 2}]
 
 
 def numbers(reserved):
-    return [port for given in reserved for group in given.by_label.values() for port in group]
+    return [port for given in reserved for group in given.values() for port in group]
 
 
 def test_every_task_has_ports_of_its_own():
     """Those asked for, one http and one ssh; all of them free."""
     reserved = Ports().reserve_all([{"taskNumber": 3, "portList": WEB}, {"taskNumber": 1, "portList": []}])
-    assert [list(given.by_label) for given in reserved] == [["web", "http", "ssh"]] * 3 + [["http", "ssh"]]
+    assert [list(given) for given in reserved] == [["web", "http", "ssh"]] * 3 + [["http", "ssh"]]
     assert len(set(numbers(reserved))) == 3 * 4 + 2
     for port in numbers(reserved):
         with socket.socket() as free:
@@ -42,7 +42,7 @@ def test_a_job_gets_all_of_its_ports_or_none():
             some.reserve_all([{"taskNumber": 10, "portList": WEB}])
     assert len(some) == len(numbers(first))
     for given in first:
-        some.release(given.by_label)
+        some.release(given)
     assert len(some) == 0
 
 
@@ -54,7 +54,7 @@ def test_less_than_no_ports_are_none(count):
         {"label": "x", "beginAt": -1, "portNumber": 2},
     ]
     (given,) = Ports().reserve_all([{"taskNumber": 1, "portList": odd}])
-    assert {label: len(group) for label, group in given.by_label.items()} == {
+    assert {label: len(group) for label, group in given.items()} == {
         "web": 0,
         "x": 2,
         "http": 1,

@@ -10,7 +10,7 @@ import time
 import luigi
 import pytest
 import requests
-from local_client import LocalClient, role
+from local_client import LocalClient
 from pipelines import build
 from protocol_client import ProtocolClient, protocol, task_role
 
@@ -138,7 +138,6 @@ def test_a_dropped_answer_of_an_upload_comes_after_the_file_is_there(faulty, str
 def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     """It is this token that ends, for good; the route answers as it does to any ended token."""
     client = LocalClient(faulty)
-    time.sleep(1.1)  # two logins within a second give the same token
     other = LocalClient(faulty)
     strike("expire", count=1)
     assert client.post("expired", "true").status_code == 401
@@ -173,25 +172,8 @@ def test_a_fault_of_a_head_has_no_body(faulty, strike, fault):
 
 
 @pytest.mark.slow
-def test_an_ended_job_vanishes_for_good(faulty, strike):
-    """As after 12 hours, or 30 days; one that runs does not."""
-    client = LocalClient(faulty)
-    ended, running = client.run("true")["name"], client.submit(role("sleep 60"))
-    client.wait(running, "RUNNING")
-    strike("vanish", path="/api/v1/jobs/*", count=1, method="GET")
-    assert get(faulty, f"/api/v1/jobs/{ended}").status_code == 404
-    assert get(faulty, f"/api/v1/jobs/{ended}").status_code == 404
-    strike("vanish", path="/api/v1/jobs/*")
-    assert get(faulty, f"/api/v1/jobs/{running}").status_code == 200
-    strike("vanish", path="/api/v1/jobs")
-    assert [row["name"] for row in get(faulty).json()] == [running]
-    faulty.set_faults()
-    client.stop(running)
-
-
-@pytest.mark.slow
 def test_only_an_administrator_changes_faults(faulty):
-    """With a token, or with name and password; the control route has no faults itself."""
+    """With name and password; the control route has no faults itself."""
     address = f"{faulty.url}/local/faults"
     rules = [{"fault": "reset", "path": "/*"}]
     assert requests.put(address, json=rules, timeout=20).status_code == 401
@@ -201,15 +183,15 @@ def test_only_an_administrator_changes_faults(faulty):
     assert admin.send("PUT", "/user", user).status_code == 201
     reply = requests.put(address, json=rules, auth=("zoe", "zoes-password"), timeout=20)
     assert reply.json()["code"] == "ForbiddenUserError"
-    headers = {"Authorization": f"Bearer {admin.token}"}
-    assert requests.put(address, json=rules, headers=headers, timeout=20).json()["rules"][0]["rate"] == 1
+    auth = ("admin", faulty.password)
+    assert requests.put(address, json=rules, auth=auth, timeout=20).json()["rules"][0]["rate"] == 1
     with pytest.raises(requests.ConnectionError):
         get(faulty)
-    assert requests.delete(address, headers=headers, timeout=20).json() == {"seed": 0, "rules": []}
+    assert requests.put(address, json=[], auth=auth, timeout=20).json() == {"seed": 0, "rules": []}
     assert get(faulty).status_code == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS"])
 def test_a_page_of_another_site_changes_no_faults(faulty, method):
     """Even where the browser has the password: it was once asked for, or stood in an address."""
     reply = requests.request(
@@ -222,32 +204,6 @@ def test_a_page_of_another_site_changes_no_faults(faulty, method):
     )
     assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenOriginError")
     assert not [name for name in reply.headers if name.lower().startswith("access-control-")]
-
-
-@pytest.mark.slow
-def test_a_v2_job_vanishes():
-    """It is of its user."""
-    with LocalPai() as server:
-        v2 = ProtocolClient(server)
-        name = v2.run("true")["name"]
-        server.set_faults([{"fault": "vanish", "path": f"/api/v2/jobs/admin~{name}"}])
-        assert v2.send("GET", f"/jobs/admin~{name}").json()["code"] == "NoJobError"
-
-
-@pytest.mark.slow
-def test_a_page_of_another_site_strikes_no_fault(faulty, strike):
-    """It could have jobs forgotten, or use up what was meant for the client."""
-    name = LocalClient(faulty).run("true")["name"]
-    strike("vanish")
-    for headers in (
-        {"Origin": "http://evil.example"},
-        {"Host": "evil.example"},
-        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
-    ):
-        assert get(faulty, f"/api/v1/jobs/{name}", headers=headers).status_code == 403
-    (rule,) = faulty.fault_counts()
-    assert (rule["seen"], rule["struck"]) == (0, 0)
-    assert get(faulty, f"/api/v1/jobs/{name}").status_code == 404
 
 
 def test_an_invalid_path_gets_the_fault_as_any_other(faulty, strike):

@@ -37,7 +37,7 @@ def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
         job = bench.v2("a", task_role("true"))
         ended = await bench.ended(job)
         await until(lambda: bench.kept() == NOTHING)
-        return ended.exit_code, ended.retries, len(bench.store.attempts(job))
+        return ended.exit_code, ended.retries, bench.store.last_attempt(job).number
 
     assert bench(scenario, kind="v2") == (0, 0, 1)
 
@@ -122,36 +122,6 @@ def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, mon
     assert bench(scenario) == (3, "UNKNOWN", 0)
 
 
-@pytest.mark.parametrize("gang", [True, False])
-def test_what_the_disk_does_not_take_of_a_task_is_written_with_the_end(gang, bench, monkeypatch):
-    """A task that ran is not run again because nobody could write down that it did."""
-
-    async def scenario(bench):
-        disk = FailingCalls(monkeypatch, bench.store, "save_task", 2)
-        job = bench.v2("a", task_role("true"), gang=gang)
-        ended = await bench.ended(job)
-        (task,) = bench.store.tasks(bench.store.last_attempt(job))
-        return ended.exit_code, ended.retries, task.exit_code, task.pid is None, disk.left
-
-    assert bench(scenario, kind="v2") == (0, 0, 0, False, 0)
-
-
-@pytest.mark.slow
-def test_a_further_try_waits_until_it_is_written_down(bench, monkeypatch):
-    """The job's other tasks go on meanwhile."""
-
-    async def scenario(bench):
-        job = bench.v2("a", task_role(f"{bench.hold}exit 1", taskRetryCount=1), gang=False)
-        await bench.began(job)
-        disk = FailingCalls(monkeypatch, bench.store, "add_task", 2)
-        bench.go.touch()
-        ended = await bench.ended(job)
-        tries = bench.store.tries(bench.store.tasks(bench.store.last_attempt(job))[0])
-        return ended.retries, [(task.number, task.exit_code) for task in tries], disk.left
-
-    assert bench(scenario, kind="v2") == (0, [(1, 255), (0, 255)], 0)
-
-
 @pytest.mark.slow
 def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
     """The caller gets the error; the job goes on, and ends as it would have."""
@@ -218,19 +188,3 @@ def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     ended = bench(scenario, "default:cpu=3,memory=999,gpu=1", kind="loose")
     said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
     assert ended == (0, said, [0, 0], NOTHING)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["true", "sleep 60"], ids=["ended", "running"])
-def test_a_deleted_job_is_forgotten_once_the_disk_takes_it(command, bench, monkeypatch):
-    """Not only by the next server."""
-
-    async def scenario(bench):
-        job = bench.v1("a", role(command))
-        await (bench.ended(job) if command == "true" else bench.began(job))
-        FailingCalls(monkeypatch, bench.store, "purge_job", 2)
-        bench.launcher.delete(bench.found(job))
-        await until(lambda: not bench.store.rows("SELECT 1 FROM jobs"))
-        return list(bench.services.folders.root.iterdir()), bench.kept()
-
-    assert bench(scenario) == ([], NOTHING)

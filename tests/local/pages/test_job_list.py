@@ -16,7 +16,7 @@ def test_the_portals_address_of_the_list_leads_to_it(local_pai_v1):
     reply = requests.get(
         f"{local_pai_v1.url}/job-list.html?vcName=default", timeout=20, allow_redirects=False
     )
-    assert (reply.status_code, reply.headers["Location"]) == (302, "/")
+    assert (reply.status_code, reply.headers["Location"]) == (302, "/?vcName=default")
 
 
 @pytest.mark.slow

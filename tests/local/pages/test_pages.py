@@ -72,7 +72,7 @@ def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai_v1, c
     shown = page("/job-detail.html", username="admin", jobName=name)
     assert shown.status == 200
     assert shown.refreshes
-    assert "RUNNING (APPLICATION_RUNNING)" in shown.text
+    assert "RUNNING" in shown.text
     assert "w-0" in shown.text
     assert "w-1" in shown.text
     logs = [link for link in shown.links if link.endswith("/stdout/")]
@@ -97,7 +97,6 @@ def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     shown = page("/job-detail.html", username="admin", jobName=job["name"])
     assert not shown.refreshes
     assert "FAILED" in shown.text
-    assert "3 (UNKNOWN)" in shown.text
     assert HOSTILE in shown.text
     assert [attrs for tag, attrs in shown.tags if tag == "script"] == [SCRIPT]
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.text)
@@ -119,7 +118,7 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v
     v2.wait(f"admin~{name}", "RUNNING")
     shown = v2_page("/job-detail.html", username="admin", jobName=name)
     assert shown.refreshes
-    assert "RUNNING (AttemptRunning)" in shown.text  # each launcher's own word
+    assert "RUNNING" in shown.text
     assert "w-1" in shown.text
     logs = [link for link in shown.links if "containerlogs" in link]
     assert [link.rpartition("/")[0].rpartition("/")[2] for link in logs[:3]] == [
@@ -135,11 +134,10 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v
 
 @pytest.mark.slow
 def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, v2_page):
-    """What the command wrote is not markup; the exit code has its name."""
+    """What the command wrote is not markup."""
     job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
     shown = v2_page("/job-detail.html", username="admin", jobName=job["name"])
     assert not shown.refreshes
-    assert "255 (PAIRuntimeUnknownFailed)" in shown.text
     assert HOSTILE in shown.text
     assert [attrs for tag, attrs in shown.tags if tag == "script"] == [SCRIPT]
 
@@ -194,8 +192,8 @@ def test_a_job_that_waits_says_why():
 
 
 @pytest.mark.slow
-def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
-    """Every page is fast, also the last one; one can go from each to the next."""
+def test_of_ten_thousand_jobs_the_newest_hundred_are_shown(tmp_path):
+    """At once."""
     role_spec = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}
     with LocalPai(tmp_path / "data") as server:
         server.stop()
@@ -208,17 +206,15 @@ def test_ten_thousand_jobs_are_a_hundred_at_a_time(tmp_path):
                 store.save_job(job)
         store.close()
         server.start()
-        for query, first in (({}, "many-9999"), ({"page": 100}, "many-99"), ({"page": "x"}, "many-9999")):
-            before = psutil.Process(server.pid).cpu_times().user
-            for _ in range(5):
-                shown = Page(requests.get(server.url, params=query, timeout=100))
-            took = psutil.Process(server.pid).cpu_times().user - before
-            names = [link for link in shown.links if "jobName" in link]
-            assert f"jobName={first}" in names[0]
-            assert len(names) <= 100
-            assert took < 5 * 0.25, query
-        links = Page(requests.get(server.url, params={"page": 2}, timeout=20)).links
-        assert [link for link in links if "page=" in link] == ["/?page=1", "/?page=3"]
+        before = psutil.Process(server.pid).cpu_times().user
+        for _ in range(5):
+            shown = Page(requests.get(server.url, timeout=100))
+        took = psutil.Process(server.pid).cpu_times().user - before
+        names = [link for link in shown.links if "jobName" in link]
+        assert "jobName=many-9999" in names[0]
+        assert len(names) == 100
+        assert "10,000 jobs, newest first; the newest 100" in shown.text
+        assert took < 5 * 0.25
 
 
 def form_of(server, name):

@@ -99,7 +99,7 @@ def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai_v1, client,
       window.held = [];
       window.fetch = async (address, ...more) => {
         const answer = await really(address, ...more);
-        if (String(address).startsWith("/job-log")) await new Promise((letGo) => held.push(letGo));
+        if (String(address).startsWith("/node/")) await new Promise((letGo) => held.push(letGo));
         return answer;
       };""")
     browser.open(job_page(local_pai_v1, name))
@@ -126,7 +126,7 @@ def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
       const really = window.fetch;
       let first = true;
       window.fetch = async (address, ...more) => {{
-        if (!first || !String(address).startsWith("/job-log")) return really(address, ...more);
+        if (!first || !String(address).startsWith("/node/")) return really(address, ...more);
         first = false;
         return {fault};
       }};""")

@@ -8,7 +8,7 @@ import pytest
 from places import DATA
 
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.v1.job_config import launcher_refuses, read_config
+from luigi_pai.local.rest.v1 import launcher_refuses, read_config
 
 # Recorded from joi 13.0.1 under Node with the schema of rest-server v0.7.1, from random changes.
 CASES = json.loads((DATA / "joi_13_0_1.json").read_text("utf-8"))

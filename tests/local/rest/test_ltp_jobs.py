@@ -10,7 +10,6 @@ from protocol_client import ProtocolClient, protocol
 from luigi_pai.local import LocalPai
 
 TASK = "attempts/0/taskRoles/main/taskIndex/0/attempts"
-NO_DATABASE = "There is a problem with your database connection."
 
 
 @pytest.fixture(scope="module")
@@ -86,71 +85,6 @@ def test_one_route_tells_a_missing_job(admin, bob, done):
     )
 
 
-@pytest.mark.slow
-def test_attempt_0_is_the_latest(admin):
-    """As its sources have it: 0 is no number of an attempt there."""
-    name = admin.submit(protocol("exit 1", jobRetryCount=1))
-    admin.wait(name)
-    shown = [
-        admin.send("GET", f"/jobs/{name}/attempts/{number}").json()["jobStatus"]["attemptId"]
-        for number in (0, 1)
-    ]
-    assert shown == [1, 1]
-
-
-# ---------------------------------------------------------------- without a database
-
-
-@pytest.fixture
-def without_database(server):
-    server.set_faults([{"fault": "database", "path": "/api/v2/jobs*"}])
-    yield
-    server.set_faults()
-
-
-@pytest.mark.usefixtures("without_database")
-@pytest.mark.parametrize("path", ["", "/config", "/events", "/attempts/0", f"/{TASK}/0/logs"])
-def test_without_a_database_a_job_looks_as_one_that_is_not_there(admin, done, path):
-    """Word for word."""
-    for name in (done, "admin~nosuch"):
-        assert said(admin.send("GET", f"/jobs/{name}{path}")) == (
-            500,
-            "UnknownError",
-            f"Failed to retrieve job {name}.",
-        )
-
-
-@pytest.mark.usefixtures("without_database")
-def test_one_route_tells_a_missing_database(admin, done):
-    """And the list, and every change."""
-    for reply in (
-        admin.send("GET", f"/jobs/{done}/{TASK}"),
-        admin.send("GET", f"/jobs/admin~nosuch/{TASK}"),
-        admin.send("GET", "/jobs"),
-        admin.post(protocol("true")),
-        admin.send("PUT", f"/jobs/{done}/executionType", {"value": "STOP"}),
-        admin.send("PUT", f"/jobs/{done}/tag", {"value": "t"}),
-    ):
-        status, code, sentence = said(reply)
-        assert (status, code) == (500, None)
-        assert sentence.startswith(NO_DATABASE)
-    assert admin.post("no protocol").status_code == 400
-    assert admin.send("GET", "/virtual-clusters").status_code == 200
-
-
-@pytest.mark.slow
-def test_1_8_without_a_database_says_so_of_every_job():
-    """The same fault there."""
-    with LocalPai(api="v2", faults=[{"fault": "database", "path": "/api/v2/jobs/*"}]) as server:
-        client = ProtocolClient(server)
-        for path in ("", "/config", "/events", f"/{TASK}"):
-            status, code, sentence = said(client.send("GET", f"/jobs/admin~nosuch{path}"))
-            assert (status, code) == (500, None)
-            assert sentence.startswith(NO_DATABASE)
-        (rule,) = server.fault_counts()
-        assert rule["struck"] == 4
-
-
 # ---------------------------------------------------------------- who may see a job
 
 
@@ -171,18 +105,6 @@ def test_only_an_owner_and_administrators_stop_a_job(bob, done):
 
 def test_a_token_says_what_its_user_administers(admin):
     assert admin.send("GET", "/tokens/check").json()["vcadmins"] == []
-
-
-def test_only_an_administrator_revokes_everybodys_tokens():
-    """Application tokens, too."""
-    with LocalPai(api="ltp") as server:
-        admin = ProtocolClient(server)
-        body = {"username": "eve", "password": "eves-password"}
-        assert admin.send("POST", "/users", body).status_code == 201
-        eve = ProtocolClient(server, "eve", "eves-password")
-        assert said(eve.send("DELETE", "/tokens"))[:2] == (403, "ForbiddenUserError")
-        assert admin.send("DELETE", "/tokens").status_code == 200
-        assert [user.send("GET", "/jobs").status_code for user in (admin, eve)] == [401, 401]
 
 
 @pytest.mark.parametrize(
@@ -231,17 +153,6 @@ def test_a_job_has_a_type_which_is_its_first_tag(admin):
         assert name in names(admin.send("GET", "/jobs", jobType=kind))
     assert types["others"] not in names(admin.send("GET", "/jobs", jobType="training"))
     assert set(types.values()) <= names(admin.send("GET", "/jobs", jobType="training", tagsContain="others"))
-    assert said(admin.send("GET", "/jobs?jobType=training,batch,x")) == (
-        400,
-        "InvalidParametersError",
-        "jobType has batch, x",
-    )
-
-
-def test_query_strings_are_flat(admin):
-    """Brackets are no lists; a field that is there twice is one."""
-    assert admin.send("GET", "/jobs?username[]=x&state[x]=y&limit=1").status_code == 200
-    assert said(admin.send("GET", "/jobs?state=RUNNING&state=WAITING"))[:2] == (500, None)
 
 
 # ---------------------------------------------------------------- changes

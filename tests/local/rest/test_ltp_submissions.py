@@ -77,46 +77,9 @@ def test_what_1_8_refuses_of_names_is_refused(admin):
     assert said(reply)[:2] == (400, "InvalidProtocolError")
 
 
-# ---------------------------------------------------------------- extras
-
-
-@pytest.mark.parametrize(
-    ("storage", "code"),
-    [
-        ({"enabled": True}, "MissingMountPathError"),
-        ({"enabled": True, "hostpath": "/a", "mntpath": ""}, "MissingMountPathError"),
-        ({"enabled": True, "hostpath": "/a:/b", "mntpath": "/c"}, "MountPathMismatchError"),
-        ({"enabled": True, "hostpath": "/a", "mntpath": "c"}, "InvalidPathError"),
-        ({"enabled": True, "hostpath": "/a b", "mntpath": "/c"}, "InvalidPathError"),
-    ],
-)
-def test_folders_of_nodes_are_asked_for_in_pairs(admin, storage, code):
-    status, found, message = said(admin.post(protocol("true", extras={"enableLocalStorage": storage})))
-    assert (status, found) == (400, code)
-    assert message.startswith("extras.enableLocalStorage.")
-
-
-@pytest.mark.parametrize(
-    "storage",
-    [{"enabled": False}, {"hostpath": "/a"}, {"enabled": True, "hostpath": "/a/", "mntpath": "/c.d-e"}],
-)
-def test_folders_of_nodes_are_taken(admin, storage):
-    assert admin.post(protocol("true", extras={"enableLocalStorage": storage})).status_code == 202
-
-
-def test_only_nodes_that_take_no_jobs_may_be_forced(admin):
-    """The one here takes jobs; the server fails over those that it does not know."""
-    reply = admin.post(protocol("true", extras={"forceNodes": "x, localhost"}))
-    assert said(reply)[:2] == (400, "SchedulableNodeError")
-    status, code, _ = said(admin.post(protocol("true", extras={"forceNodes": "x"})))
-    assert (status, code) == (500, None)
-    assert admin.post(protocol("true", extras={"forceNodes": ""})).status_code == 202
-
-
-def test_1_8_has_no_administered_virtual_clusters_and_keeps_all_tokens(local_pai_v2):
+def test_1_8_has_no_administered_virtual_clusters(local_pai_v2):
     client = ProtocolClient(local_pai_v2)
     assert "vcadmins" not in client.send("GET", "/tokens/check").json()
-    assert said(client.send("DELETE", "/tokens"))[:2] == (404, "NoApiError")
 
 
 def test_1_8_takes_all_of_it(local_pai_v2):

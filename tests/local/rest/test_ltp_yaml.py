@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from luigi_pai import Cluster, JobProtocol
+from protocol_client import ProtocolClient
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +37,6 @@ def test_each_release_reads_its_own_way(local_pai_v2, local_pai_ltp, written, on
     """The server's stored job tells what it has read."""
     name = "yaml-" + "".join(letter if letter.isalnum() else "-" for letter in written)
     for server, value in ((local_pai_v2, on_1_8), (local_pai_ltp, on_ltp)):
-        cluster = Cluster(server.url, server.username, password=server.password, api_version="v2")
-        cluster.submit(JobProtocol.from_yaml(PROTOCOL.replace("NAME", name).replace("NUMBER", written)))
-        assert cluster.config(name)["parameters"] == {"number": value}
-        cluster.close()
+        client = ProtocolClient(server)
+        assert client.post(PROTOCOL.replace("NAME", name).replace("NUMBER", written)).status_code == 202
+        assert client.send("GET", f"/jobs/admin~{name}/config").json()["parameters"] == {"number": value}

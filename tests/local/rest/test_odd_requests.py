@@ -11,7 +11,6 @@ from local_client import unique
 from protocol_client import protocol, task_role
 
 HUGE = "9" * 5000
-FAR = "9" * 18
 
 
 @pytest.fixture(autouse=True)
@@ -43,16 +42,6 @@ def ask(server, line, *headers, body=b""):
 def test_an_invalid_content_length_is_a_bad_request(local_pai_v1, path, length):
     """It is read where the request begins."""
     assert ask(local_pai_v1, f"POST {path}", f"Content-Length: {length}")[0] in (400, 413)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", [FAR, HUGE, "%C2%B2", "%D9%A3", "-1", ""])
-def test_a_log_begins_where_it_can(local_pai_v1, client, start):
-    """A number behind its end is its end; from what is no such number the end of it is shown."""
-    task = client.run("echo hello")["taskRoles"]["main"]["taskStatuses"][0]["containerId"]
-    status, text = ask(local_pai_v1, f"GET /job-log?task={task}&log=stdout&from={start}")
-    assert (status, text) == (200, "" if start == FAR else "hello\n")
-    assert ask(local_pai_v1, f"GET /?page={start}")[0] == 200
 
 
 def test_a_number_without_end_is_no_integer(local_pai_v1, local_pai_v2):

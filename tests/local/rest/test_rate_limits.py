@@ -17,7 +17,7 @@ from luigi_pai.api.cluster import Cluster
 from luigi_pai.errors import ConfigError, RateLimited
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import DEFAULT_LIMITS, parse_limits
-from luigi_pai.local.rest.base.rate_limits import RateLimits
+from luigi_pai.local.rest.base import RateLimits
 
 TEXT = "Too many requests, please try again later."
 

@@ -29,11 +29,9 @@ def test_a_job_that_names_no_storage_mounts_the_default_one(admin):
     """The one that a new data folder has, where it is there."""
     assert shown(admin) == {"datasets": False, "mnist": False, "nfs1": True}
     assert shown(admin, default="true") == {"nfs1": True}
-    team = {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": ["mnist", "nfs1"]}}
     for extras, mounted in (
         ({"storages": []}, ["nfs1"]),
         ({"storages": [{"name": "mnist"}]}, ["mnist"]),
-        ({"com.microsoft.pai.runtimeplugin": [team]}, ["mnist", "nfs1"]),
     ):
         job = admin.run("ls mnt", extras=extras)
         assert admin.log(job).split() == mounted

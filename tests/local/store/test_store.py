@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -9,8 +10,8 @@ import pytest
 
 from luigi_pai.local.store.jobs import NameTaken, Store
 from luigi_pai.local.store.records import COMPLETED, NewJob, Task
-from luigi_pai.local.views import job_rows
-from luigi_pai.local.views.job_rows import JobRows
+from luigi_pai.local.views import job_lists
+from luigi_pai.local.views.job_lists import JobRows
 
 ROLE = {"name": "main", "taskNumber": 2, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 3, "command": "true"}
 
@@ -62,7 +63,7 @@ def test_changes_within_changes_take_effect_together(store):
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert store.attempts(job) == []
+    assert store.last_attempt(job) is None
     with store.changing():
         store.add_job(new("other"))
     assert store.job("other").config["jobName"] == "other"
@@ -81,7 +82,7 @@ def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store, tmp_path):
         fail()
     with store.changing():
         store.add_attempt(job)
-    assert len(store.attempts(job)) == 1
+    assert store.last_attempt(job).number == 1
     with closing(sqlite3.connect(tmp_path / "server.sqlite")) as other:
         assert other.execute("SELECT COUNT(*) FROM attempts").fetchone()[0] == 1
 
@@ -195,7 +196,9 @@ def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
     assert before.count('"state":"WAITING"') == 2
     asked = []
     select = store.select_jobs
-    monkeypatch.setattr(store, "select_jobs", lambda clauses, ids: asked.append(ids) or select(clauses, ids))
+    monkeypatch.setattr(
+        store, "select_jobs", lambda sql, ids: asked.append(*map(json.loads, ids)) or select(sql, ids)
+    )
     assert rows.as_json(ids) == before
     assert asked == []
     first.sub_state, first.exit_code = COMPLETED, 0
@@ -210,10 +213,12 @@ def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
 def test_rows_do_not_fill_the_memory(store, monkeypatch):
     """Lists of more jobs than are kept are whole all the same."""
     ids = [store.add_job(new(name)).id for name in "abcd"]
-    monkeypatch.setattr(job_rows, "MOST_KEPT", 2)
+    monkeypatch.setattr(job_lists, "MOST_KEPT", 2)
     asked = []
     select = store.select_jobs
-    monkeypatch.setattr(store, "select_jobs", lambda clauses, ids: asked.append(ids) or select(clauses, ids))
+    monkeypatch.setattr(
+        store, "select_jobs", lambda sql, ids: asked.append(*map(json.loads, ids)) or select(sql, ids)
+    )
     rows = JobRows(store)
     assert [rows.as_json(ids).count('"name"') for _ in range(2)] == [4, 4]
     assert [rows.as_json(ids[:2]).count('"name"') for _ in range(2)] == [2, 2]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import NewJob
-from luigi_pai.local.views.v2.search import JobSearch
+from luigi_pai.local.views.job_lists import JobSearch
 
 ROLE = {"name": "m", "taskNumber": 1, "gpuNumber": 0}
 NAMES = ["Na_b", "NaXb", "nax", "100-percent", "a0b"]
@@ -62,16 +61,7 @@ def test_a_list_may_be_limited_to_virtual_clusters(store):
     assert JobSearch("vc=night*[shift]?", clusters=["default"]).ids(store) == []
 
 
-@pytest.mark.parametrize("key", ["username", "vc", "state", "tagsContain", "tagsNotContain", "order"])
-def test_a_field_that_is_there_twice_is_a_failure(key):
-    """As there: only texts have a method split."""
-    with pytest.raises(ApiError, match=f"{key} is there 2 times") as failure:
-        JobSearch(f"{key}=a&{key}=b")
-    assert failure.value.status == 500
-
-
 def test_the_server_answers_so(v2):
     """Through the whole of a request."""
-    assert v2.send("GET", "/jobs?state=WAITING&state=RUNNING").status_code == 500
     counted = v2.send("GET", "/jobs?withTotalCount=true&limit=0").json()
     assert set(counted) == {"totalCount", "data"}

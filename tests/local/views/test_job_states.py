@@ -8,8 +8,7 @@ import itertools
 import pytest
 
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING, NewJob
-from luigi_pai.local.views.job_states import job_state, state_sql
+from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING, NewJob, state_sql
 
 SPEC = {"taskRoles": [], "gang": True}
 CODES = (0, 1, 214, -210, -220)
@@ -41,7 +40,7 @@ def test_the_release_of_a_job_decides_its_state(api, sub_state, execution_type, 
     """214 is an exit code like any other on v2, and -210 on v1."""
     job = store(api).add_job(NewJob("a", "anna", "default", {}, SPEC))
     job.sub_state, job.execution_type, job.exit_code = sub_state, execution_type, exit_code
-    assert job_state(job) == state
+    assert job.state == state
 
 
 @pytest.mark.parametrize("api", ["v1", "v2", "ltp"])
@@ -54,6 +53,6 @@ def test_the_sql_of_a_state_is_the_state(api, store):
             job = opened.add_job(NewJob(f"job-{number}", "anna", "default", {}, SPEC))
             job.sub_state, job.execution_type, job.exit_code = sub_state, execution_type, exit_code
             opened.save_job(job)
-    found = dict(opened.rows(f"SELECT id, {state_sql(opened.release)} FROM jobs"))
+    found = dict(opened.rows(f"SELECT id, {state_sql(opened.release.launcher)} FROM jobs"))
     assert len(found) == 14
-    assert {job.id: job_state(job) for job in opened.jobs()} == found
+    assert {job.id: job.state for job in opened.jobs()} == found

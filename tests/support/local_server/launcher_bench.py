@@ -21,7 +21,7 @@ from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
-from luigi_pai.local.rest.v1.job_config import read_config
+from luigi_pai.local.rest.v1 import read_config
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob
 from luigi_pai.local.views.job_events import JobEvents
@@ -79,7 +79,6 @@ class Bench:
             storages=Storages(folder / "storages"),
             scheduler=Scheduler(virtual_clusters(clusters), max_tasks),
             stop_grace=0.2,
-            hurry=asyncio.Event(),
             scripts=JobScripts(),
             start_delay=0,
             retry_seconds=0.05,

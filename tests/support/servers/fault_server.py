@@ -224,7 +224,7 @@ class FaultServer:
         for stream in list(self._open):
             break_off(_Connection(stream), reset=True)
 
-    async def _choose(self, line: Any, headers: Any, _connection: Any) -> Fate | None:
+    async def _choose(self, line: Any, headers: Any) -> Fate | None:
         self.calls.append((line.method, line.path))
         request = Request(line.method, line.path, headers, b"")
         fault = next((fault for fault in self.faults if fault.befalls(request)), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
-from luigi_pai.local.container.task_files import ContainerExit, Preparation, log_lines
+from luigi_pai.local.container.task_files import log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 from luigi_pai.local.store.records import framework_name, object_uid, task_uid
@@ -23,7 +23,7 @@ from luigi_pai.spec.templates.secrets import fill_secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from luigi_pai.local.container.task_files import TaskFiles, TaskStart
+    from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 __all__ = ["AFTER", "BEFORE", "COMMAND", "exit_of", "prepare", "role_scripts", "task_environment"]
@@ -35,6 +35,7 @@ _LEFT_OUT = {
     "ssh": "there is no sshd, and sshbarrier does not wait",
     "git": "no repository is cloned",
     "tensorboard": "it is not started",
+    "teamwise_storage": "it mounts nothing; name storages in extras.storages",
 }
 
 
@@ -53,8 +54,10 @@ def prepare(start: TaskStart) -> Preparation:
     }
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    warnings += [missing[name] for name in ("git",) if name in missing]  # files that a job looks for
-    notes = [*mount_notes(links), *missing.values(), *start.notes]
+    warnings += [
+        missing[name] for name in ("git", "teamwise_storage") if name in missing
+    ]  # files that a job looks for
+    notes = [*mount_notes(links), *missing.values()]
 
     def make_files() -> None:
         files = start.files
@@ -65,10 +68,10 @@ def prepare(start: TaskStart) -> Preparation:
             link.symlink_to(storage)
         files.runtime.write_text(log_lines(notes), "utf-8")
 
-    return Preparation(make_files, task_environment(start))
+    return make_files, task_environment(start)
 
 
-def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> ContainerExit:
+def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the information that the runtime makes of a failure."""
     return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
 
@@ -107,7 +110,7 @@ def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
     name = plugin["plugin"]
     if plugin.get("fault"):
         raise ValueError(f"the plugin {name} cannot get its parameters: {plugin['fault']}")
-    if name not in ("cmd", "teamwise_storage", *_LEFT_OUT):
+    if name not in ("cmd", *_LEFT_OUT):
         raise ValueError(f"OpenPAI 1.8 has no runtime plugin {name}")
 
 

@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.container.task_files import ContainerExit
 from luigi_pai.local.releases.launchers import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
@@ -99,8 +98,8 @@ _PATTERNS = (
 
 def runtime_exit(
     code: int, user_logs: Sequence[Path], runtime_log: Path, redact: Callable[[str], str]
-) -> ContainerExit:
-    """Translate the exit code of a command that failed.
+) -> tuple[int, dict[str, Any]]:
+    """Translate the exit code of a command that failed; return it with the runtime's termination message.
 
     Args:
         code: what the command, or a plugin before or after it, ended with.
@@ -127,7 +126,7 @@ def runtime_exit(
         "user": _last_lines(redact(_text(user[-_REDACTED:])), _USER_LINES),
         "platform": _last_lines(redact(_text(runtime[-_REDACTED:])), _RUNTIME_LINES),
     }
-    return ContainerExit(info["exitCode"], info)
+    return info["exitCode"], info
 
 
 def _search(pattern: str, text: bytes) -> tuple[int, int] | None:

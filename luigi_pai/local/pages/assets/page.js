@@ -2,6 +2,8 @@
 "use strict";
 
 const PAUSE = 1000; // milliseconds between two looks
+const FIRST_PIECE = 65536; // bytes of the end of a log that are shown at first
+const PIECE = 262144;
 const MOST_SHOWN = 1000000; // characters of a log that are kept on the page
 const main = document.getElementById("content");
 const trouble = document.getElementById("trouble");
@@ -61,18 +63,17 @@ async function read() {
   more = false;
   const mine = reading;
   if (!mine.log) return;
-  const [task, name] = mine.log.split("/");
   const from = mine.next;
-  const query = new URLSearchParams({ task, log: name, from });
-  const answer = await fetch("/job-log?" + query, { cache: "no-store" });
+  const Range = from < 0 ? "bytes=-" + FIRST_PIECE : "bytes=" + from + "-" + (from + PIECE - 1);
+  const answer = await fetch("/node/containerlogs/" + mine.log, { cache: "no-store", headers: { Range } });
   const bytes = await answer.arrayBuffer();
   if (mine !== reading || mine.next !== from) return; // another read was sooner
   if (answer.status >= 500) throw new Error("no log");
-  if (!answer.ok) return;
-  const begin = Number(answer.headers.get("X-Log-Begin"));
+  if (!answer.ok) return; // 416: nothing new
+  const [, begin, size] = (/(\d+)-\d+\/(\d+)/.exec(answer.headers.get("Content-Range")) || [0, 0, 0]).map(Number);
   if (mine.next < 0 && begin > 0) log.append("[this is its end; the link at the task shows all of it]\n");
   mine.next = begin + bytes.byteLength;
-  more = mine.next < Number(answer.headers.get("X-Log-Size"));
+  more = mine.next < size;
   if (!bytes.byteLength) return;
   log.append(mine.decoder.decode(bytes, { stream: true }));
   if (log.textContent.length > MOST_SHOWN) log.textContent = log.textContent.slice(-MOST_SHOWN / 2);

@@ -6,27 +6,21 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from tornado.web import Finish
+
 from luigi_pai.local.config.settings import FIRST_STORAGE
-from luigi_pai.local.json_http import NO_DATABASE, ApiError, basic_credentials
-from luigi_pai.local.rest.base.api import ApiHandler
-from luigi_pai.local.rest.base.bodies import checked_body
+from luigi_pai.local.json_http import ApiError, basic_credentials
+from luigi_pai.local.rest.base import ApiHandler, checked_body
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.users import Bearer
     from luigi_pai.local.releases.release import V2Release
-    from luigi_pai.local.rest.base.bodies import Rule
+    from luigi_pai.local.rest.base import Rule
     from luigi_pai.local.store.records import User
 
 __all__ = ["AccessV2"]
-
-
-class TooManyRequests(ApiError):
-    """The answer to a request beyond a limit."""
-
-    def __init__(self) -> None:
-        super().__init__(429, None, "Too many requests, please try again later.")
 
 
 class AccessV2(ApiHandler):
@@ -46,30 +40,19 @@ class AccessV2(ApiHandler):
             self.set_header(name, value)
 
     def count_call(self) -> None:
-        """Count the request of this address; raises as `count` does."""
+        """Count the request of this address."""
         self.count("call", self.request.remote_ip or "")
 
     def count(self, kind: str, key: str) -> None:
-        """Count a request as `RateLimits.count` does, if there are limits; headers say what is left.
-
-        Raises:
-            TooManyRequests: it is one too many.
-        """
+        """Count a request as `RateLimits.count` does, if there are limits; answer 429 to one too many."""
         if self.api.limits is None:
             return
         self._limit_headers, refused = self.api.limits.count(kind, key)
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
         if refused:
-            raise TooManyRequests
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Send an error in OpenPAI's form; one of too many requests is a text."""
-        error = kwargs.get("exc_info", (None, None, None))[1]
-        if isinstance(error, TooManyRequests):
-            self.answer_text("text/html", error.message, error.status)
-        else:
-            super().write_error(status_code, **kwargs)
+            self.answer_text("text/html", "Too many requests, please try again later.", 429)
+            raise Finish
 
     def body_value(self) -> Any:
         """Return the body: a text of any ``text/*`` as it is, all else as v1 has it."""
@@ -85,16 +68,6 @@ class AccessV2(ApiHandler):
         if self.release.checks_bodies:
             return checked_body(self.body, fields, optional)
         return self.body if isinstance(self.body, dict) else {}
-
-    def require_database(self) -> None:
-        """Fail with 500 where a rule of fault injection has the database out of reach."""
-        if getattr(self.request.connection, NO_DATABASE, False):
-            raise ApiError(
-                500,
-                None,
-                "There is a problem with your database connection. Please contact your admin. "
-                "Detailed message: connect ECONNREFUSED 127.0.0.1:5432",
-            )
 
     def who(self) -> Bearer:
         """Return the authenticated user; raises ApiError 401 without a token that is in force."""

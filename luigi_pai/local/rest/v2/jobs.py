@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.local.json_http import ApiError, whole_number
-from luigi_pai.local.rest.base.api import route
+from luigi_pai.local.rest.base import route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import NewJob, framework_name
+from luigi_pai.local.views.job_lists import JobSearch
 from luigi_pai.local.views.log_files import log_locations
-from luigi_pai.local.views.v2.attempts import latest_attempt, numbered_attempt
-from luigi_pai.local.views.v2.jobs import (
+from luigi_pai.local.views.v2 import (
     is_placed,
     job_detail,
+    latest_attempt,
+    numbered_attempt,
     task_attempts,
 )
-from luigi_pai.local.views.v2.search import JobSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from luigi_pai.local.rest.v2.access import AccessV2
     from luigi_pai.local.store.records import Job, Task
-    from luigi_pai.local.views.v2.attempts import ShownAttempt
+    from luigi_pai.local.views.v2 import ShownAttempt
 
 __all__ = ["ROUTES"]
 
-_SMALL = 4096
-"""Characters of a document that takes a few milliseconds to read."""
-_ALIAS = "*"
-"""Begins an alias in YAML: a small text can mean a large document."""
 _NOT_A_PROTOCOL = "[object Object]"
 """What a body that is no text is to the server's YAML reader."""
 
 
 def _found(handler: AccessV2, name: str) -> Job:
-    handler.require_database()
     user, _, job_name = name.partition("~")
     job = handler.api.store.job(job_name, user)
     if job is None:
@@ -47,13 +42,11 @@ def _found(handler: AccessV2, name: str) -> Job:
 
 
 def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAttempt:
-    """Return an attempt by its number, from 0; the newest for what is no number, as the server has it.
+    """Return an attempt by its number, from 0.
 
     Raises:
         ApiError: 404 NoJobError with the sentence ``missing``.
     """
-    if not re.fullmatch("[0-9]+", number):
-        return latest_attempt(job, handler.api.store)
     wanted = whole_number(number)
     shown = None if wanted is None else numbered_attempt(job, wanted, handler.api.store)
     if shown is None:
@@ -67,7 +60,7 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
     try:
         job = _found(handler, name)
         shown = latest_attempt(job, handler.api.store)
-        if number is not None and not (release.attempt_0_is_latest and re.fullmatch("0+", number)):
+        if number is not None:
             missing = f"JobAttemptId {number} is not found in {job.full_name}."
             shown = _attempt(handler, job, number, missing)
     except ApiError:
@@ -87,32 +80,23 @@ async def _list(handler: AccessV2) -> None:
     user, release = handler.user_of(bearer), handler.release
     clusters = handler.api.users.virtual_clusters(user) if release.own_virtual_clusters else None
     search = JobSearch(handler.request.query, release, clusters)
-    handler.require_database()
     rows = handler.api.rows.as_json(search.ids(store))
     if search.counts:
         rows = f'{{"totalCount":{search.total(store)},"data":{rows}}}'
     handler.answer_json(rows)
 
 
-async def _at_once(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    return work(*arguments)
-
-
 async def _submit(handler: AccessV2) -> None:
     """Write a job down, then say that it is taken.
 
-    Reading a large document takes seconds, in which others are to be answered; a small one is
-    read sooner than a thread has its turn.
+    Reading a large document takes seconds, in which others are to be answered.
     """
     bearer = handler.who()
     handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
-    small = len(body) <= _SMALL and _ALIAS not in body
-    run = _at_once if small else asyncio.to_thread
     release = handler.release
-    document = await run(submission.read_protocol, body, release)
+    document = await asyncio.to_thread(submission.read_protocol, body, release)
     name, user = document["name"], bearer.username
-    handler.require_database()
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job(name, user) is not None:
         raise taken
@@ -121,7 +105,7 @@ async def _submit(handler: AccessV2) -> None:
         sentence = f"User {user} is not allowed to do operation in {cluster}"
         raise ApiError(403, "ForbiddenUserError", sentence)
     known, defaults = handler.api.storages.names(), handler.default_storages()
-    spec = await run(submission.spec_of, document, known, defaults, release)
+    spec = await asyncio.to_thread(submission.spec_of, document, known, defaults, release)
     config = submission.shown_config(document)
     new = NewJob(name, user, cluster, config, spec, secrets=document.get("secrets"))
     try:

@@ -1,26 +1,231 @@
-"""The v2 REST APIs: that of OpenPAI 1.8, with the part of v1 that it still has, and that of LTP 1.5."""
+"""The v2 REST APIs of OpenPAI 1.8 and LTP 1.5: logins, tokens, virtual clusters, storages, users, jobs."""
 
 from __future__ import annotations
 
-from luigi_pai.local.rest.v2 import cluster, jobs, logins
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.local.json_http import ApiError
+from luigi_pai.local.rest.base import checked_body, route
+from luigi_pai.local.rest.v2 import jobs
 from luigi_pai.local.rest.v2.access import AccessV2
 
-__all__ = ["LtpHandler", "V2Handler"]
+if TYPE_CHECKING:
+    from luigi_pai.local.config.settings import Resources
+    from luigi_pai.local.launcher.scheduler import Scheduler
 
-_ROUTES = (
-    *logins.ROUTES,
-    *cluster.ROUTES,
-    *jobs.ROUTES,
+__all__ = ["V2Handler"]
+
+_WEEK = 7 * 24 * 3600
+_LOGIN = {"username": "[A-Za-z0-9_.-]+", "password": ".{6,}"}
+_EXPIRATION = {"expiration": range(60, _WEEK + 1)}
+
+
+async def _welcome(handler: AccessV2) -> None:
+    handler.answer_text("text/plain", "PAI RESTful API v2 (beta version)")
+
+
+async def _info(handler: AccessV2) -> None:
+    version = handler.release.version
+    handler.answer(
+        200, {"name": "PAI RESTful API", "version": version, "launcherType": "k8s", "authnMethod": "basic"}
+    )
+
+
+async def _login_info(handler: AccessV2) -> None:
+    handler.answer(
+        200, {"authn_type": "basic", "loginURI": "/api/v1/authn/basic/login", "loginURIMethod": "post"}
+    )
+
+
+async def _login(handler: AccessV2) -> None:
+    """Log in for a week: ``expiration`` is checked, and changes nothing."""
+    asked = handler.checked(_LOGIN, _EXPIRATION)
+    name, password = asked.get("username"), asked.get("password")
+    if not isinstance(name, str) or not isinstance(password, str):
+        raise ApiError(500, "ERR_INVALID_ARG_TYPE", "username and password have to be texts")
+    if handler.api.users.get(name) is None:
+        raise ApiError(400, "NoUserError", f"User {name} is not found.")
+    user = await handler.api.users.with_password(name, password)
+    if user is None:
+        raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
+    token = handler.api.tokens.log_in(name, admin=user.admin, expiration=_WEEK)
+    handler.answer(200, {"user": name, "token": token, "admin": user.admin})
+
+
+async def _logout(handler: AccessV2) -> None:
+    handler.person()
+    handler.api.tokens.revoke(handler.credentials()[1])
+    handler.answer(200, {"message": "Logout successfully"})
+
+
+async def _tokens(handler: AccessV2) -> None:
+    handler.answer(200, {"tokens": handler.api.tokens.of_user(handler.person().username)})
+
+
+async def _check_token(handler: AccessV2) -> None:
+    bearer = handler.who()
+    shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
+    if handler.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
+        shown["vcadmins"] = []
+    handler.answer(200, shown)
+
+
+async def _new_application_token(handler: AccessV2) -> None:
+    bearer = handler.person()
+    token = handler.api.tokens.application(bearer.username, admin=handler.is_admin(bearer))
+    handler.answer(200, {"token": token, "application": True})
+
+
+async def _revoke(handler: AccessV2, token: str) -> None:
+    bearer = handler.person()
+    owner = handler.api.tokens.owner(token)
+    if owner is None:
+        raise ApiError(500, "UnknownError", "invalid token")
+    if owner != bearer.username:
+        raise ApiError(
+            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to do this operation."
+        )
+    handler.api.tokens.revoke(token)
+    handler.answer(200, {"message": "revoke successfully"})
+
+
+_LOGIN_ROUTES = (
+    route("*", "/api/v1", _info),
+    route("*", "/api/v2", _welcome),
+    route("GET", "/api/v2/info", _info),
+    *(
+        found
+        for prefix in ("/api/v1", "/api/v2")
+        for found in (
+            route("GET", f"{prefix}/authn/info", _login_info),
+            route("POST", f"{prefix}/authn/basic/login", _login),
+            route("DELETE", f"{prefix}/authn/basic/logout", _logout),
+        )
+    ),
+    *(
+        found
+        for prefix in ("/api/v1/token", "/api/v2/tokens")
+        for found in (
+            route("GET", prefix, _tokens),
+            route("POST", prefix, _login),
+            route("POST", f"{prefix}/application", _new_application_token),
+            route("GET", f"{prefix}/check", _check_token),
+            route("DELETE", f"{prefix}/:token", _revoke),
+        )
+    ),
+)
+
+_HUNDRED = 100
+_ADMINISTRATORS = "admingroup"
+_NEW = {"username": "[A-Za-z0-9_-][A-Za-z0-9_.-]*", "password": ".{6,}"}
+_PLAIN: dict[str, Any] = {
+    "email": ("",),
+    "virtualCluster": ([], ["default"]),
+    "admin": (False,),
+    "extension": ({},),
+}
+
+
+def _resources(of: Resources) -> dict[str, int]:
+    return {"cpu": of.cpu, "memory": of.memory, "gpu": of.gpu, "vCores": of.cpu, "GPUs": of.gpu}
+
+
+def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
+    """Return every virtual cluster; percentages are of all GPUs, as the server counts them."""
+    all_gpus = scheduler.total.gpu
+    shown: dict[str, dict[str, Any]] = {}
+    for cluster in scheduler.clusters.values():
+        used = scheduler.used(cluster.name)
+        total = _resources(cluster.has)
+        capacity = _HUNDRED * cluster.has.gpu / all_gpus if all_gpus else 0
+        shown[cluster.name] = {
+            "capacity": capacity,
+            "usedCapacity": _HUNDRED * used.gpu / all_gpus if all_gpus else 0,
+            "dedicated": False,
+            "resourcesUsed": _resources(used),
+            "resourcesGuaranteed": total,
+            "resourcesTotal": total,
+            **({"maxCapacity": capacity} if all_gpus else {}),
+        }
+    return shown
+
+
+async def _all_virtual_clusters(handler: AccessV2) -> None:
+    user = handler.user_of(handler.who())
+    shown = _virtual_clusters(handler.api.launcher.scheduler)
+    if handler.release.own_virtual_clusters:
+        shown = {name: shown[name] for name in handler.api.users.virtual_clusters(user)}
+    handler.answer(200, shown)
+
+
+async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
+    handler.who()
+    shown = _virtual_clusters(handler.api.launcher.scheduler)
+    if name not in shown:
+        raise ApiError(404, "NoVirtualClusterError", f"Vc {name} not found")
+    handler.answer(200, shown[name])
+
+
+async def _storages(handler: AccessV2) -> None:
+    handler.who()
+    known, defaults = handler.api.storages, handler.default_storages()
+    only_defaults = handler.get_query_argument("default", "") == "true"
+    names = defaults if only_defaults else known.names()
+    shown = [{**known.summary(name), "default": name in defaults} for name in names]
+    handler.answer(200, {"storages": shown})
+
+
+async def _one_storage(handler: AccessV2, name: str) -> None:
+    handler.who()
+    if name not in handler.api.storages.names():
+        raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
+    handler.answer(200, handler.api.storages.detail(name))
+
+
+async def _user(handler: AccessV2, name: str) -> None:
+    handler.who()
+    users = handler.api.users
+    user = users.get(name)
+    if user is None:
+        raise ApiError(400, "NoUserError", f"User {name} is not found.")
+    clusters = list(users.virtual_clusters(user))
+    shown = {
+        "username": user.name,
+        "grouplist": [*clusters, _ADMINISTRATORS] if user.admin else clusters,
+        "email": "",
+        "extension": {},
+        "admin": user.admin,
+        "virtualCluster": clusters,
+        "storageConfig": handler.api.storages.names(),
+    }
+    handler.answer(200, shown)
+
+
+async def _new_user(handler: AccessV2) -> None:
+    """Add a plain user, who has the virtual cluster ``default``."""
+    bearer = handler.person()
+    asked = checked_body(handler.body, _NEW, _PLAIN)
+    handler.require_admin(bearer)
+    if not await handler.api.users.add(asked["username"], asked["password"]):
+        raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
+    handler.answer(201, {"message": "User is created successfully"})
+
+
+_CLUSTER_ROUTES = (
+    route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
+    route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
+    route("GET", "/api/v2/storages", _storages),
+    route("GET", "/api/v2/storages/:name", _one_storage),
+    route("GET", "/api/v1/user/:name", _user),
+    *(
+        found
+        for prefix in ("/api/v2/users", "/api/v2/user")
+        for found in (route("POST", prefix, _new_user), route("GET", f"{prefix}/:name", _user))
+    ),
 )
 
 
 class V2Handler(AccessV2):
-    """Every address under /api that OpenPAI 1.8 knows."""
+    """Every address under /api that OpenPAI 1.8 and LTP 1.5 know."""
 
-    routes = _ROUTES
-
-
-class LtpHandler(AccessV2):
-    """Every address under /api that LTP 1.5 knows."""
-
-    routes = (*logins.LTP_ROUTES, *_ROUTES)
+    routes = (*_LOGIN_ROUTES, *_CLUSTER_ROUTES, *jobs.ROUTES)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.base.bodies import MAX_JOB_PORTS, MAX_TASKS, is_too_large
+from luigi_pai.local.rest.base import MAX_JOB_PORTS, MAX_TASKS, is_too_large
 from luigi_pai.spec.dialects.yaml_text import read_yaml
-from luigi_pai.spec.paths import list_of, mapping_of
+from luigi_pai.spec.paths import mapping_of
 from luigi_pai.spec.releases import release_number
-from luigi_pai.spec.rules.ltp import storage_refusals
 from luigi_pai.spec.schema_problems import schema_findings
 from luigi_pai.spec.templates.callbacks import PLUGIN
 from luigi_pai.spec.templates.commands import entrypoints
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_extras", "read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
-_TEAM_STORAGE = "teamwise_storage"
-_NO_PLUGIN = "(none: its entry in extras is of a wrong shape)"
-
 
 def read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
     """Return extras in which ``storages`` and plugins are lists of objects.
@@ -40,22 +36,19 @@ def read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Seque
     Raises:
         ApiError: 500 for a shape that the server fails over, 404 for a storage that is not there.
     """
-    plugins = [_plugin(item) for item in _list(extras, PLUGIN)] if extras.get(PLUGIN) else []
-    wanted = extras.get("storages")
-    teams = [item for item in plugins if item["plugin"] == _TEAM_STORAGE]
-    if not wanted and not isinstance(wanted, list) and teams:
-        names = list_of(mapping_of(teams[-1], "parameters"), "storageConfigNames")
-        storages = [{"name": name} for name in names or defaults]
-    elif not wanted and not isinstance(wanted, list):
-        storages = []
-    else:
+    plugins = _list(extras, PLUGIN) if extras.get(PLUGIN) else []
+    for item in plugins:
+        if not isinstance(item.get("plugin"), str) or not isinstance(item.get("taskroles", []), list):
+            raise ApiError(500, None, f"extras.{PLUGIN}: a plugin has no name, or its taskroles are no list")
+    storages: list[Any] = []
+    if extras.get("storages") or isinstance(extras.get("storages"), list):
         storages = _list(extras, "storages") or [{"name": name} for name in defaults]
     return {**extras, PLUGIN: plugins, "storages": _storages(storages, known)}
 
 
 def _list(extras: Mapping[str, Any], field: str) -> list[Any]:
     items = extras[field]
-    if not isinstance(items, list) or None in items:
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ApiError(500, None, f"extras.{field}: is not a list of objects")
     return items
 
@@ -73,15 +66,6 @@ def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any
     return [{key: item[key] for key in ("name", "mountPath") if key in item} for item in named]
 
 
-def _plugin(item: Any) -> dict[str, Any]:
-    """Return a plugin that the task's runtime can read; for any other one that it does not know."""
-    if isinstance(item, dict) and isinstance(item.get("plugin"), str):
-        roles, parameters = item.get("taskroles", []), item.get("parameters")
-        if isinstance(roles, list) and (parameters is None or isinstance(parameters, dict)):
-            return item
-    return {"plugin": _NO_PLUGIN}
-
-
 def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     """Return the document of a body that a release takes.
 
@@ -96,9 +80,6 @@ def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
     problems = validate_protocol(document, release=release.spec_release)
     refused = [problem for problem in problems if problem.level is Level.REFUSED]
     if refused and _fits_schema(document, number):
-        if release.checks_extras:
-            _check_folders(mapping_of(mapping_of(document, "extras"), "enableLocalStorage"))
-            _check_nodes(mapping_of(document, "extras").get("forceNodes"))
         _render(document)
     if refused:
         raise _invalid("; ".join(map(str, refused)))
@@ -128,20 +109,6 @@ def _invalid(message: str) -> ApiError:
     return ApiError(400, "InvalidProtocolError", message)
 
 
-def _check_folders(storage: Mapping[str, Any]) -> None:
-    """Refuse folders of nodes with the codes that LTP has for them."""
-    for code, field, message in storage_refusals(storage):
-        raise ApiError(400 if code else 500, code, f"extras.enableLocalStorage.{field}: {message}")
-
-
-def _check_nodes(nodes: Any) -> None:
-    """Refuse the only node, which is schedulable; LTP fails over those that it does not know."""
-    if isinstance(nodes, str) and "localhost" in [node.strip() for node in nodes.split(",")]:
-        raise ApiError(400, "SchedulableNodeError", "extras.forceNodes: localhost is schedulable")
-    if nodes:
-        raise ApiError(500, None, f"extras.forceNodes: there is no node {nodes}")
-
-
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
     """Return the virtual cluster of a protocol, as text; the schema accepts other values, too."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
@@ -158,8 +125,6 @@ def spec_of(
             that cannot be rendered, 400 for more tasks or ports than this server takes.
     """
     extras = read_extras(document.get("extras") or {}, storages, defaults)
-    if release.checks_extras:
-        _check_nodes(extras.get("forceNodes"))
     mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
     extras = {**extras, PLUGIN: mine}
     try:

@@ -1,47 +1,176 @@
-"""Jobs as the v2 API of OpenPAI 1.8 shows them."""
+"""Jobs and their attempts as the v2 API of OpenPAI 1.8 shows them.
+
+The store has an attempt from its begin on. What this adds is the one that a job
+waits for, or that it waited for when it was stopped.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
-from luigi_pai.local.releases.launchers import exit_spec
-from luigi_pai.local.store.records import framework_name, object_uid, task_uid
-from luigi_pai.local.views.job_states import ended_state, job_state
-from luigi_pai.local.views.v2.attempts import diagnostics, ending
+from luigi_pai.local.launcher.completion import ALL_ENDED
+from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
+from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid, task_uid
+from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from luigi_pai.local.store.records import Job, Task
-    from luigi_pai.local.views.v2.attempts import ShownAttempt
+    from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.store.records import Job
 
 __all__ = [
-    "exit_phrase",
+    "ShownAttempt",
     "is_placed",
     "job_detail",
     "job_row",
-    "sub_state",
+    "latest_attempt",
+    "numbered_attempt",
     "task_attempts",
 ]
+
+
+@dataclass(frozen=True)
+class ShownAttempt:
+    """An attempt.
+
+    Attributes:
+        index: its number as the API has it: 0 for the first.
+        started: when it was decided on, in milliseconds since 1970 UTC.
+        launched: when its tasks began; None while the job waits for it.
+        tasks: its tasks, each at its latest try.
+    """
+
+    index: int
+    started: int
+    launched: int | None
+    record: Attempt
+    tasks: Sequence[Task]
+
+
+def latest_attempt(job: Job, store: Store) -> ShownAttempt:
+    """Return the running attempt, the one that the job waits for, or the last one."""
+    last = store.last_attempt(job)
+    if last is not None and last.number > job.retries:
+        return _shown(job, last, store.attempt(job, last.number - 1), store)
+    record = Attempt(0, job.id, job.retries + 1, 0, completed=job.completed, exit_code=job.exit_code)
+    tasks = [
+        Task(
+            container_id="",
+            attempt_id=0,
+            role=role["name"],
+            index=index,
+            folder="",
+            exit_code=None if job.completed is None else EXIT_JOB_ENDED,
+            completed=job.completed,
+        )
+        for role in job.roles
+        for index in range(role["taskNumber"])
+    ]
+    return ShownAttempt(job.retries, _started(job, last), job.completed, record, tasks)
+
+
+def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
+    """Return the attempt of a number, counted from 0; None if it does not exist."""
+    if index == job.retries:
+        return latest_attempt(job, store)
+    record = store.attempt(job, index + 1)
+    return None if record is None else _shown(job, record, store.attempt(job, index), store)
+
+
+def _shown(job: Job, record: Attempt, before: Attempt | None, store: Store) -> ShownAttempt:
+    return ShownAttempt(
+        record.number - 1,
+        _started(job, before),
+        record.launched,
+        record,
+        store.tasks(record),
+    )
+
+
+def _started(job: Job, before: Attempt | None) -> int:
+    """Return when an attempt was decided on: with the job, or when the one before had ended."""
+    return job.created if before is None else before.completed or before.launched
+
+
+_TEXTS = {
+    0: "Pod succeeded",
+    EXIT_LOST: "Pod was deleted by others",
+    FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
+    EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
+}
+"""The launcher's texts for exit codes that no container returned."""
+
+
+def _ending(shown: ShownAttempt) -> dict[str, Any]:
+    """Return the fields of a job's detail that say how an attempt went."""
+    record = shown.record
+    decided = (record.trigger_role, record.trigger_index)
+    trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
+    code, completed = record.exit_code, record.completed
+    info = _info(trigger) if code else {}
+    message = record.trigger_message or ""
+    text = message if message.startswith(ALL_ENDED) else _text(code, info)
+    runtime = None if "init" in info else info or None
+    return {
+        "appProgress": 0 if completed is None else 1,
+        "appTrackingUrl": "",
+        "appCreatedTime": shown.started,
+        "appLaunchedTime": shown.launched,
+        "appCompletedTime": completed,
+        "appExitCode": code,
+        "appExitSpec": exit_spec(code),
+        "appExitDiagnostics": text,
+        "appExitMessages": None
+        if text is None
+        else {"container": None, "runtime": runtime, "launcher": None if runtime else text},
+        "appExitTriggerMessage": record.trigger_message,
+        "appExitTriggerTaskRoleName": record.trigger_role,
+        "appExitTriggerTaskIndex": record.trigger_index,
+        "appExitType": None if code is None else FRAMEWORK_CONTROLLER.exit_type(code),
+    }
+
+
+def _diagnostics(task: Task) -> str | None:
+    """Return why a task ended, None while it runs."""
+    return _text(task.exit_code, _info(task))
+
+
+def _info(task: Task | None) -> dict[str, Any]:
+    return {**json.loads(task.exit_info), "name": "app"} if task is not None and task.exit_info else {}
+
+
+def _text(code: int | None, info: dict[str, Any]) -> str | None:
+    if code is None:
+        return None
+    if code in _TEXTS:
+        return _TEXTS[code]
+    if "init" in info:  # no pattern knows the code of an init container that failed
+        init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
+        shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
+        return f"Pod failed: PodPattern unmatched:\n{shown}"
+    container: dict[str, Any] = {"name": "app"}
+    if info:
+        shown = write_yaml({key: value for key, value in info.items() if key != "name"})
+        container["message"] = f"[PAI_RUNTIME_ERROR_START]\n{shown}[PAI_RUNTIME_ERROR_END]"
+    container["code"] = code
+    return f"Pod failed: PodPattern matched:\n{write_yaml({'containers': [container]})}"
+
 
 _NODE = "localhost"
 _SECOND = 1000
 
 
-def sub_state(job: Job) -> str:
+def _sub_state(job: Job) -> str:
     """Return the launcher's own word for a job's state; before the first attempt, that it lacks resources."""
     return {
         "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
         "RUNNING": "AttemptRunning",
         "STOPPING": "AttemptDeletionRequested",
-    }.get(job_state(job), "Completed")
-
-
-def exit_phrase(job: Job) -> str:
-    """Return the name of an ended job's exit code in the exit specification."""
-    spec = exit_spec(job.exit_code)
-    return str(spec and spec["phrase"])
+    }.get(job.state, "Completed")
 
 
 def _counts(job: Job) -> dict[str, Any]:
@@ -66,8 +195,8 @@ def job_row(job: Job, tags: Sequence[str]) -> dict[str, Any]:
         "debugId": framework_name(job),
         "name": job.name,
         "username": job.username,
-        "state": job_state(job),
-        "subState": sub_state(job),
+        "state": job.state,
+        "subState": _sub_state(job),
         "executionType": job.execution_type,
         "tags": list(tags),
         **_counts(job),
@@ -94,8 +223,8 @@ def job_detail(
         "tags": list(tags),
         "jobStatus": {
             "username": job.username,
-            "state": job_state(job),
-            "subState": sub_state(job),
+            "state": job.state,
+            "subState": _sub_state(job),
             "executionType": job.execution_type,
             **_counts(job),
             "createdTime": job.created,
@@ -104,7 +233,7 @@ def job_detail(
             "attemptId": shown.index,
             "attemptState": _attempt_state(job, shown),
             "appId": f"{shown.index}_{object_uid(job.full_name, shown.index)}",
-            **ending(shown),
+            **_ending(shown),
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
         },
@@ -122,8 +251,8 @@ def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> d
 
 def _attempt_state(job: Job, shown: ShownAttempt) -> str:
     if shown.record.completed is not None:
-        return ended_state(job.release, shown.record.exit_code)
-    return job_state(job)
+        return job.release.launcher.ended_state(shown.record.exit_code)
+    return job.state
 
 
 def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
@@ -135,7 +264,7 @@ def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
 
 def _task_state(job: Job, task: Task) -> str:
     if task.exit_code is not None:
-        return ended_state(job.release, task.exit_code)
+        return job.release.launcher.ended_state(task.exit_code)
     return "RUNNING" if task.launched else "WAITING"
 
 
@@ -154,7 +283,7 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
         "containerLog": _log_list(job, shown, task),
         "containerExitCode": task.exit_code,
         "containerExitSpec": exit_spec(task.exit_code),
-        "containerExitDiagnostics": diagnostics(task),
+        "containerExitDiagnostics": _diagnostics(task),
     }
 
 

@@ -1,0 +1,214 @@
+"""The base of both REST APIs: the objects that routes share, dispatch, request limits, checks of bodies."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
+
+from luigi_pai.local.json_http import ApiError, RestHandler, no_api
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from luigi_pai.local.accounts.users import Tokens, Users
+    from luigi_pai.local.config.settings import Address
+    from luigi_pai.local.container.storages import Storages
+    from luigi_pai.local.container.task_files import JobFolders
+    from luigi_pai.local.hdfs.cluster import ClusterHdfs
+    from luigi_pai.local.launcher.launcher import Launcher
+    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.store.jobs import Store
+    from luigi_pai.local.views.job_events import JobEvents
+    from luigi_pai.local.views.job_lists import JobRows, JobTags
+
+__all__ = [
+    "MAX_JOB_PORTS",
+    "MAX_TASKS",
+    "PREFIX",
+    "Api",
+    "ApiHandler",
+    "RateLimits",
+    "Route",
+    "Rule",
+    "checked_body",
+    "is_too_large",
+    "route",
+]
+
+PREFIX = "/rest-server"
+
+
+@dataclass(frozen=True)
+class Api:
+    """The objects that routes share."""
+
+    store: Store
+    users: Users
+    tokens: Tokens
+    launcher: Launcher
+    address: Address
+    virtual_clusters: tuple[str, ...]
+    hdfs: ClusterHdfs
+    folders: JobFolders
+    events: JobEvents
+    tags: JobTags
+    storages: Storages
+    rows: JobRows
+    release: Release
+    limits: RateLimits | None = None
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method, a pattern of paths, and the handler."""
+
+    method: str
+    pattern: re.Pattern[str]
+    action: Callable[..., Awaitable[None]]
+
+
+def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> Route:
+    """Return a route; ``:word`` in the path stands for one part, ``*`` for every method."""
+    return Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
+
+
+class ApiHandler(RestHandler):
+    """Every address of one of the APIs."""
+
+    routes: ClassVar[Sequence[Route]] = ()
+
+    def initialize(self, api: Api) -> None:
+        """Store what all requests share."""
+        self.api = api
+
+    async def _dispatch(self) -> None:
+        """Answer by the route as express finds it: without case, with or without a slash at its end.
+
+        A HEAD is answered as the GET without its body. No page of another site is allowed in (no CORS).
+        """
+        method = "GET" if self.request.method == "HEAD" else self.request.method
+        path = self.request.path.removeprefix(PREFIX)
+        self.body: Any = self.body_value()
+        self.count_call()
+        for known in self.routes:
+            found = known.pattern.fullmatch(path)
+            if found and known.method in (method, "*"):
+                await known.action(self, *(unquote(part) for part in found.groups()))
+                return
+        raise no_api((self.request.uri or "").removeprefix(PREFIX))
+
+    get = head = post = put = delete = patch = options = _dispatch
+
+    def count_call(self) -> None:
+        """Count the request where the API has a limit."""
+
+
+Rule = str | range | tuple[Any, ...]
+"""What a field takes: the pattern of a text, the range of a whole number, or one of some values."""
+
+
+def checked_body(
+    body: Any, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
+) -> dict[str, Any]:
+    """Return a body that has the ``fields``, perhaps the ``optional`` ones, and no others.
+
+    Raises:
+        ApiError: 400 InvalidParametersError, naming every problem, and no value.
+    """
+    given = body if isinstance(body, dict) else {}
+    known = {**fields, **(optional or {})}
+    problems = [f"{name}: is not a field here" for name in given if name not in known]
+    problems += [f"{name}: is missing" for name in fields if name not in given]
+    problems += [
+        f"{name}: is not of the form {rule}"
+        for name, rule in known.items()
+        if name in given and not _fits(given[name], rule)
+    ]
+    if problems:
+        raise ApiError(400, "InvalidParametersError", "; ".join(problems))
+    return given
+
+
+def _fits(value: Any, rule: Rule) -> bool:
+    """Return whether a value is what a field takes; numbers may be written as texts."""
+    if isinstance(rule, str):
+        return isinstance(value, str) and re.fullmatch(rule, value, re.DOTALL) is not None
+    if isinstance(rule, range):
+        return re.fullmatch("[0-9]{1,9}", str(value)) is not None and int(value) in rule
+    return value in rule
+
+
+MAX_TASKS = 1000
+"""Tasks of a job."""
+
+_MAX_PORTS = 1000
+"""Ports of a task, beside those that each task has."""
+
+MAX_JOB_PORTS = 5000
+"""The same of all tasks of a job."""
+
+_OF_EACH_TASK = ("ssh", "http")
+
+
+def is_too_large(spec: Mapping[str, Any]) -> bool:
+    """Return whether a job, as the launcher reads it, has too many tasks or ports for this machine."""
+    tasks = [role["taskNumber"] for role in spec["taskRoles"]]
+    ports = [
+        sum(port["portNumber"] for port in role["portList"] if port["label"] not in _OF_EACH_TASK)
+        for role in spec["taskRoles"]
+    ]
+    wanted: int = sum(count * number for count, number in zip(tasks, ports, strict=True))
+    return bool(sum(tasks) > MAX_TASKS or max(ports) > _MAX_PORTS or wanted > MAX_JOB_PORTS)
+
+
+_WINDOWS = {"call": 60, "list": 60, "submission": 3600}  # seconds
+
+
+class RateLimits:
+    """The request limits of OpenPAI 1.x and LTP, counted as their rest-servers count.
+
+    With OpenPAI (express-rate-limit 5) all counts of one kind begin anew at the same moments, a window
+    apart from the server's start. With LTP (express-rate-limit 7) each address or user has a window of its
+    own, from its first request on. A request that is refused counts, too.
+
+    Args:
+        limits: calls a minute and address, lists a minute and user, submissions an hour and user.
+        clock: returns the time in seconds since 1970 UTC.
+        of_each_key: whether each address and user has a window of its own.
+    """
+
+    def __init__(
+        self, limits: Sequence[int], clock: Callable[[], float] = time.time, *, of_each_key: bool = False
+    ) -> None:
+        self._limits = dict(zip(_WINDOWS, limits, strict=True))
+        self._clock = clock
+        self._started = clock()
+        self._of_each_key = of_each_key
+        self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # the end of the window, and the count
+
+    def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
+        """Count a ``call`` of an address, a ``list`` or ``submission`` (taken or not) of a user.
+
+        Returns:
+            The headers of its answer, and whether it is refused.
+        """
+        limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
+        end, count = self._counts.get((kind, key), (now, 0))
+        if now >= end:
+            self._counts = {name: other for name, other in self._counts.items() if now < other[0]}
+            begin = now if self._of_each_key else self._started
+            end, count = begin + seconds * ((now - begin) // seconds + 1), 0
+        count += 1
+        self._counts[kind, key] = (end, count)
+        headers = {
+            "X-RateLimit-Limit": str(limit),
+            "X-RateLimit-Remaining": str(max(0, limit - count)),
+            "X-RateLimit-Reset": str(math.ceil(end)),
+        }
+        if count > limit:
+            headers["Retry-After"] = str(math.ceil(end - now) if self._of_each_key else seconds)
+        return headers, count > limit

@@ -1,1 +1,0 @@
-"""What the routes of all REST APIs share."""

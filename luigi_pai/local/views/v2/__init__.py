@@ -1,1 +1,0 @@
-"""Jobs as the v2 API shows them."""
