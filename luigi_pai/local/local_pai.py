@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http
 import http.client
 import json
@@ -207,10 +206,9 @@ class LocalPai:
         self._control("POST", {"endedBefore": int(ended_before * 1000)}, CONTENTS_PATH)
 
     def _control(self, method: str, body: Any = None, path: str = FAULTS_PATH) -> Any:
-        """Call a control route, as the administrator."""
+        """Call a control route."""
         self._running()
-        credentials = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
-        headers = {"Authorization": f"Basic {credentials}", "Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"}
         connection = http.client.HTTPConnection(
             self._address.host, self._address.port, timeout=_START_SECONDS
         )

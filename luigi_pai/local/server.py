@@ -40,7 +40,6 @@ from luigi_pai.local.releases.release import RELEASES
 from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import state_sql
-from luigi_pai.local.views.job_events import JobEvents
 from luigi_pai.local.views.job_lists import JobRows, JobTags
 
 if TYPE_CHECKING:
@@ -111,11 +110,9 @@ class LocalServer:
         self.orphans.adopt()
         folders = JobFolders(data / "jobs", data / "run-task.sh")
         storages = Storages(data / "storages")
-        events = JobEvents(self._store)
         scripts = JobScripts()
         services = Services(
             store=self._store,
-            events=events,
             folders=folders,
             orphans=self.orphans,
             bin=self.bin,
@@ -139,7 +136,6 @@ class LocalServer:
             virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            events=events,
             tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),

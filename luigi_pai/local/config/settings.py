@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.addresses import is_loopback
 from luigi_pai.local.config.fault_rules import parse_faults
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "Settings",
     "VirtualCluster",
     "default_data_folder",
+    "is_loopback",
     "parse_limits",
     "virtual_clusters",
 ]
@@ -224,6 +225,16 @@ class HdfsAddress:
     def of_server(cls, address: Address) -> HdfsAddress:
         """Return the address of a server's own HDFS."""
         return cls(address.url, f"hdfs://{address.netloc}")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def default_data_folder() -> Path:

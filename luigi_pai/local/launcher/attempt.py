@@ -261,7 +261,7 @@ def begin_attempt(
         job.launched = job.launched or attempt.launched
         store.save_job(job)
         message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
-        services.events.record(job, "AttemptBegan", message)
+        services.store.record_event(job, "AttemptBegan", message)
     runner = TaskRunner(job, attempt, services, services.orphans.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=True)
 

@@ -29,7 +29,7 @@ def complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Se
     services.store.save_job(job)
     services.store.delete_secrets(job)
     message = f"the job ended with exit code {exit_code}"
-    services.events.record(job, "JobEnded", message, warning=bool(exit_code))
+    services.store.record_event(job, "JobEnded", message, warning=bool(exit_code))
 
 
 def complete_stopped_job(job: Job, services: Services) -> None:
@@ -87,7 +87,7 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
         run.end_tasks(lost if lost is not None and attempt.exit_code == lost else over)
     for task in run.tasks:
         message = f"task {task.name} ended with exit code {task.exit_code}"
-        services.events.record(
+        services.store.record_event(
             job, "TaskEnded", message, warning=bool(task.exit_code), container_id=task.container_id
         )
     services.store.end_attempt(attempt)

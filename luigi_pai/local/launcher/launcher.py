@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.container.ports import Ports
 from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, begin_attempt, resume_attempt
 from luigi_pai.local.launcher.completion import FIRST_FAILURE, Outcome, retry_delay
-from luigi_pai.local.launcher.job_end import complete_job, complete_stopped_job, conclude_attempt
+from luigi_pai.local.launcher.job_end import complete_stopped_job, conclude_attempt
 from luigi_pai.local.launcher.job_queue import JobQueue
-from luigi_pai.local.launcher.task_runner import EXIT_NOT_STARTED, TaskLost
+from luigi_pai.local.launcher.task_runner import TaskLost
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
 
@@ -131,57 +131,49 @@ class Launcher:
         if insufficient.permanent:
             self._warnings.warning("job %s of %s: %s", job.name, job.username, insufficient.reason)
         try:
-            self._services.events.record(job, "FailedScheduling", insufficient.reason, warning=True)
+            self._store.record_event(job, "FailedScheduling", insufficient.reason, warning=True)
         except sqlite3.Error:
             self._log.exception("the reason why job %s waits cannot be saved", job.name)
 
     def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
-        """Begin the next attempt of a job; later, if it cannot be saved now."""
-        reserved: list[dict[str, list[int]]] | None = None
-        try:
-            reserved = self.ports.reserve_all(job.roles)
-            with self._store.changing(job):
-                run = begin_attempt(job, reserved, allocated, self._services)
-        except Exception as error:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
-            self.scheduler.release(allocated.values())
-            for ports in reserved or ():
-                self.ports.release(ports)
-            self._not_begun(job, error, has_ports=reserved is not None)
-        else:
-            self._follow(run)
-
-    def _not_begun(self, job: Job, error: Exception, *, has_ports: bool) -> None:
+        """Begin the next attempt of a job; later, if there are no ports or it cannot be saved now."""
+        reserved: list[dict[str, list[int]]] = []
         seconds, reason = self._services.retry_seconds, "the server could not save its begin"
         try:
-            if not has_ports:
+            try:
+                reserved = self.ports.reserve_all(job.roles)
+            except OSError as error:
+                seconds, reason = self._without_ports(job, error)
+            else:
                 with self._store.changing(job):
-                    seconds, reason = self._without_ports(job, error)
-        except Exception:  # noqa: BLE001 - a full disk, most likely: the job must not be lost
-            has_ports = True
-        if has_ports:
-            self._log.error("job %s cannot begin", job.name, exc_info=error)
+                    run = begin_attempt(job, reserved, allocated, self._services)
+                self._follow(run)
+                return
+        except Exception:  # noqa: BLE001 - one job must not keep the others, or the server, from starting
+            self._log.exception("job %s cannot begin", job.name)
+        self.scheduler.release(allocated.values())
+        for ports in reserved:
+            self.ports.release(ports)
         if job.sub_state != COMPLETED:
             self.queue.delay(job, seconds, reason, self._schedule)
 
-    def _without_ports(self, job: Job, error: Exception) -> tuple[float, str]:
+    def _without_ports(self, job: Job, error: OSError) -> tuple[float, str]:
         """Save the consequences of a lack of ports; return for how many seconds the job waits, and why.
 
-        On 0.7.1 the job waits for ports; on 1.8 the attempt fails. An error other than a lack of ports
-        means that the job itself is broken: it fails.
+        On 0.7.1 the job waits for ports; on 1.8 the attempt fails.
         """
         exit_code = job.release.launcher.exit_no_ports
-        if not isinstance(error, OSError):
-            complete_job(job, EXIT_NOT_STARTED, str(error), self._services)
-        if not isinstance(error, OSError) or exit_code is None:
+        if exit_code is None:
             return self._services.retry_seconds, str(error)
         none: dict[str, list[int]] = {}
         tasks = sum(role["taskNumber"] for role in job.roles)
-        run = begin_attempt(job, [none] * tasks, {}, self._services)
-        task = run.tasks[0]
-        task.exit_code, task.completed = exit_code, now_ms()
-        self._store.save_task(task)
-        self._services.events.record(job, "ContainerPortConflict", str(error), warning=True)
-        conclude_attempt(run, Outcome(exit_code, task, FIRST_FAILURE), self._services)
+        with self._store.changing(job):
+            run = begin_attempt(job, [none] * tasks, {}, self._services)
+            task = run.tasks[0]
+            task.exit_code, task.completed = exit_code, now_ms()
+            self._store.save_task(task)
+            self._store.record_event(job, "ContainerPortConflict", str(error), warning=True)
+            conclude_attempt(run, Outcome(exit_code, task, FIRST_FAILURE), self._services)
         return retry_delay(job.retries), _WAITS_FOR_RETRY
 
     def _resume(self, job: Job, attempt: Attempt) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.scheduler import Scheduler
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
-    from luigi_pai.local.views.job_events import JobEvents
 
 __all__ = ["EXIT_NOT_STARTED", "Services", "TaskLost", "TaskRunner"]
 
@@ -47,7 +46,6 @@ class Services:
     """
 
     store: Store
-    events: JobEvents
     folders: JobFolders
     orphans: Orphans
     bin: Path

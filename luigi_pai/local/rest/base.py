@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.launcher import Launcher
     from luigi_pai.local.releases.release import Release
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.views.job_events import JobEvents
     from luigi_pai.local.views.job_lists import JobRows, JobTags
 
 __all__ = [
@@ -54,7 +53,6 @@ class Api:
     virtual_clusters: tuple[str, ...]
     hdfs: ClusterHdfs
     folders: JobFolders
-    events: JobEvents
     tags: JobTags
     storages: Storages
     rows: JobRows

@@ -152,6 +152,28 @@ class Store(Database):
         self.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
         self.job_changed(job.id)
 
+    # events
+
+    def record_event(
+        self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
+    ) -> None:
+        """Record an event, unless the release has none.
+
+        The reason is one word, the message a sentence; the container is that of the task that it is about.
+        """
+        if job.release.launcher.has_events:
+            kind = "Warning" if warning else "Normal"
+            row = {"job_id": job.id, "container_id": container_id, "type": kind, "reason": reason}
+            self.insert("events", **row, message=message, at=now_ms())
+
+    def events(self, job: Job) -> list[sqlite3.Row]:
+        """Return the events of a job, the latest first, each with the task that it is about."""
+        return self.rows(
+            "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
+            " WHERE events.job_id = ? ORDER BY events.id DESC",
+            (job.id,),
+        )
+
     # attempts and tasks
 
     def add_attempt(self, job: Job) -> Attempt:

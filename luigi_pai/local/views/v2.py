@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
@@ -17,6 +18,7 @@ from luigi_pai.local.store.records import Attempt, Task, framework_name, object_
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Sequence
 
     from luigi_pai.local.store.jobs import Store
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShownAttempt",
+    "event_row",
     "is_placed",
     "job_detail",
     "job_row",
@@ -338,4 +341,26 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
             {**_try_times(job, shown, tried[at:]), **_container(job, shown, item)}
             for at, item in enumerate(tried)
         ],
+    }
+
+
+def event_row(job: Job, row: sqlite3.Row) -> dict[str, Any]:
+    """Return an event of a job as the API shows it."""
+    moment = datetime.fromtimestamp(row["at"] / 1000, timezone.utc)
+    written = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "uid": str(row["id"]),
+        "frameworkName": framework_name(job),
+        "podUid": row["container_id"],
+        "taskroleName": row["role"],
+        "taskName": None if row["role"] is None else f"{row['role']}-{row['task_index']}",
+        "taskIndex": row["task_index"],
+        "type": row["type"],
+        "reason": row["reason"],
+        "message": row["message"],
+        "firstTimestamp": written,
+        "lastTimestamp": written,
+        "count": 1,
+        "sourceComponent": "luigi-pai-local",
+        "sourceHost": "localhost",
     }

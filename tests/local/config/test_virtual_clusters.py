@@ -32,16 +32,6 @@ def test_what_is_not_said_is_as_otherwise(texts, expected):
     assert found[0].name == "default"
 
 
-def test_a_virtual_cluster_is_written_as_it_is_read():
-    """The form that a LocalPai hands on."""
-    found = virtual_clusters(["vc1:gpu=1"], BASE)
-    assert [str(cluster) for cluster in found] == [
-        "default:cpu=4,memory=8000,gpu=2",
-        "vc1:cpu=4,memory=8000,gpu=1",
-    ]
-    assert virtual_clusters(map(str, found), Resources()) == found
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

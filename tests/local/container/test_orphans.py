@@ -32,7 +32,7 @@ def start(command, folder):
     return child.pid
 
 def end(tasks):
-    asyncio.run(processes.end(tasks, 0, asyncio.Event(), orphans.members))
+    asyncio.run(processes.end(tasks, 0, orphans.members))
 
 opened = []
 orphans = Orphans()

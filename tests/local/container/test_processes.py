@@ -140,7 +140,7 @@ def test_ending_a_task_leaves_no_process(tmp_path):
     """One that ignores SIGTERM is killed after the grace."""
 
     async def scenario(first):
-        await processes.end({str(tmp_path / "a"): first.pid}, 0.1, asyncio.Event())
+        await processes.end({str(tmp_path / "a"): first.pid}, 0.1)
 
     with task(tmp_path / "a", LEAVES_SESSION) as first:
         hidden = int(first.stdout.readline())

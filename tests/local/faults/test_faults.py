@@ -171,34 +171,20 @@ def test_a_fault_of_a_head_has_no_body(faulty, strike, fault):
         assert connection.getresponse().status == 200
 
 
-@pytest.mark.slow
-def test_only_an_administrator_changes_faults(faulty):
-    """With name and password; the control route has no faults itself."""
-    address = f"{faulty.url}/local/faults"
-    rules = [{"fault": "reset", "path": "/*"}]
-    assert requests.put(address, json=rules, timeout=20).status_code == 401
-    assert requests.put(address, json=rules, auth=("admin", "wrong-one"), timeout=20).status_code == 401
-    admin = LocalClient(faulty)
-    user = {"username": "zoe", "password": "zoes-password", "admin": False, "modify": False}
-    assert admin.send("PUT", "/user", user).status_code == 201
-    reply = requests.put(address, json=rules, auth=("zoe", "zoes-password"), timeout=20)
-    assert reply.json()["code"] == "ForbiddenUserError"
-    auth = ("admin", faulty.password)
-    assert requests.put(address, json=rules, auth=auth, timeout=20).json()["rules"][0]["rate"] == 1
+def test_the_control_route_has_no_faults(faulty):
+    faulty.set_faults([{"fault": "reset", "path": "/*"}])
     with pytest.raises(requests.ConnectionError):
         get(faulty)
-    assert requests.put(address, json=[], auth=auth, timeout=20).json() == {"seed": 0, "rules": []}
+    faulty.set_faults()
     assert get(faulty).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS"])
 def test_a_page_of_another_site_changes_no_faults(faulty, method):
-    """Even where the browser has the password: it was once asked for, or stood in an address."""
     reply = requests.request(
         method,
         f"{faulty.url}/local/faults",
         json=[],
-        auth=("admin", faulty.password),
         headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "PUT"},
         timeout=20,
     )

@@ -33,7 +33,7 @@ def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
     """The disk is full when the last of it is written: no attempt is followed that is not in the file."""
 
     async def scenario(bench):
-        FailingCalls(monkeypatch, bench.services.events, "record", 2, before=False)
+        FailingCalls(monkeypatch, bench.store, "record_event", 2, before=False)
         job = bench.v2("a", task_role("true"))
         ended = await bench.ended(job)
         await until(lambda: bench.kept() == NOTHING)
@@ -67,21 +67,6 @@ def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, whe
         return ends, bench.found(job).counted_retries, disk.left, left, bench.kept()
 
     assert bench(scenario, kind=api) == ([0, 0], 0, 0, [], NOTHING)
-
-
-@pytest.mark.slow
-def test_a_job_whose_failure_cannot_be_stored_blocks_no_other(bench, monkeypatch):
-    """It is broken, and the disk does not take that; later it does."""
-
-    async def scenario(bench):
-        broken = bench.v1("a", role("true"))
-        broken.spec["taskRoles"][0]["portList"] = 5
-        disk = FailingCalls(monkeypatch, bench.store, "save_job", 1)
-        other = bench.v1("b", role("true"))
-        ends = [(await bench.ended(one)).exit_code for one in (broken, other)]
-        return ends, disk.left, bench.kept()
-
-    assert bench(scenario) == ([1, 0], 0, NOTHING)
 
 
 @pytest.mark.slow
@@ -176,7 +161,7 @@ def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
     """Neither the job that it is about, some of whose tasks begin, nor others."""
 
     async def scenario(bench):
-        disk = FailingCalls(monkeypatch, bench.services.events, "record", 1)
+        disk = FailingCalls(monkeypatch, bench.store, "record_event", 1)
         job = bench.job("loose", bench.hold, tasks=2, cpu=2)
         other = bench.job("loose", "true", name="b")
         await until(lambda: bench.launcher.scheduler.running_tasks == 1)

@@ -42,7 +42,7 @@ def test_why_tasks_waited_is_forgotten_with_their_job(bench):
         await until(lambda: bench.tasks(job)[2].number >= 2)
         bench.stop(job)
         await bench.ended(job)
-        events = [event["reason"] for event in bench.services.events.of(job)]
+        events = [event["reason"] for event in bench.store.events(job)]
         return bench.why(job), events.count("FailedScheduling"), bench.kept()
 
     ended = bench(scenario, "default:cpu=2,memory=999,gpu=1", kind="v2")

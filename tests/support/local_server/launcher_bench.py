@@ -24,7 +24,6 @@ from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.rest.v1 import read_config
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob
-from luigi_pai.local.views.job_events import JobEvents
 
 
 class FailingCalls:
@@ -71,7 +70,6 @@ class Bench:
         self.store = Store(folder / "server.sqlite", "v1" if kind == "v1" else "v2")
         self.services = Services(
             store=self.store,
-            events=JobEvents(self.store),
             folders=JobFolders(folder / "jobs", folder / "run-task.sh"),
             orphans=Orphans(),
             bin=folder / "bin",

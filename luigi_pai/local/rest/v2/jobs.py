@@ -9,10 +9,11 @@ from luigi_pai.local.json_http import ApiError, whole_number
 from luigi_pai.local.rest.base import route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob, framework_name
+from luigi_pai.local.store.records import NewJob
 from luigi_pai.local.views.job_lists import JobSearch
 from luigi_pai.local.views.log_files import log_locations
 from luigi_pai.local.views.v2 import (
+    event_row,
     is_placed,
     job_detail,
     latest_attempt,
@@ -212,11 +213,9 @@ async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
 
 async def _events(handler: AccessV2, name: str) -> None:
     job, _ = _looked_up(handler, name)
-    events = handler.api.events.of(job, handler.get_query_argument("type", None))
-    name = framework_name(job)
-    handler.answer(
-        200, {"totalCount": len(events), "data": [{**event, "frameworkName": name} for event in events]}
-    )
+    kind = handler.get_query_argument("type", None)
+    events = [row for row in handler.api.store.events(job) if kind in (None, row["type"])]
+    handler.answer(200, {"totalCount": len(events), "data": [event_row(job, row) for row in events]})
 
 
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
