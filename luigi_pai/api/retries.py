@@ -147,7 +147,8 @@ class Retry:
         """Call a function until it succeeds, in steps, and return its result.
 
         Raises:
-            PaiApiError: the last transient error, when the deadline is reached; any other error at once.
+            PaiError: the last transient error, of the server or of HDFS, when the deadline is reached; any
+                other error at once.
         """
         while True:
             try:
@@ -157,6 +158,10 @@ class Retry:
             except PaiHttpError:
                 self.succeeded()
                 raise
+            except PaiError as error:
+                if not getattr(error, "transient", False):
+                    raise
+                yield self.wait_after(error)
             else:
                 self.succeeded()
                 return result

@@ -12,8 +12,7 @@ from luigi_pai.api.status import JobState
 from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, Member, Point, first_line, user_error
-from luigi_pai.sweep.journal import JournalClaims
+from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point, first_line, user_error
 from luigi_pai.sweep.starting import Pack, Started, begin, record_starts, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
 from luigi_pai.sweep.table import failure
@@ -85,7 +84,6 @@ class Engine:
         self._table = table
         self._workers: Workers[Started] = Workers(clock)
         self._packs: list[Pack] = []  # to start before further points are drawn
-        self._waiting: list[Member] = []  # for others to share a job with
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
         self._seen: list[tuple[Member, JobStatus]] = []  # running for the first time; to be recorded
@@ -101,7 +99,7 @@ class Engine:
         """Whether nothing runs, and nothing is left to begin."""
         if self._jobs or self._workers.starts:
             return False
-        return self.stopping or not (self._packs or self._waiting or not self._source.exhausted)
+        return self.stopping or not (self._packs or not self._source.exhausted)
 
     @property
     def is_hopeless(self) -> bool:
@@ -165,21 +163,21 @@ class Engine:
         busy = self._busy
         if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
             return False
-        if self._due_pack() is not None:
-            return True
-        return not (self._source.exhausted or self._source.waits) or self._is_last_pack()
+        return self._due_pack() is not None or not (self._source.exhausted or self._source.waits)
 
     @property
     def _busy(self) -> int:
         """Number of points or packs that are being started."""
         return sum(bool(start.members) for start in self._workers.starts)
 
-    def _is_last_pack(self) -> bool:
-        """Return whether points wait for others with which to share a job, and none come."""
-        return bool(self._waiting) and not self._packs and not self._workers.starts and self._source.exhausted
-
     def _due_pack(self) -> Pack | None:
-        return next((pack for pack in self._packs if pack.due <= self._clock.monotonic()), None)
+        """Return a pack to start; one that waits for further points only if none come."""
+        now = self._clock.monotonic()
+        due = next((pack for pack in self._packs if pack.due <= now), None)
+        if due is None and not self._busy and (self._source.exhausted or self._source.waits):
+            is_last = all(pack.due == math.inf for pack in self._packs)
+            due = self._packs[0] if self._packs and is_last else None
+        return due
 
     def _held_for(self) -> float:
         """Return the seconds for which the server takes no further submission, or does not answer."""
@@ -199,13 +197,11 @@ class Engine:
                 self._start_next()
             if not self._workers.advance() or self._clock.monotonic() >= end:
                 break
-        if self._source.waits and not (self._jobs or self._workers.starts or self._packs or self._waiting):
+        if self._source.waits and not (self._jobs or self._workers.starts or self._packs):
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
 
     def _start_next(self) -> None:
         """Begin to look up, or to submit, the next points."""
-        if self._is_last_pack():
-            self._pack(0)
         pack = self._due_pack() or Pack(self._next_members())
         self._packs = [each for each in self._packs if each is not pack]
         if not pack.members:
@@ -304,15 +300,18 @@ class Engine:
             pack.members += members
             pack.due = now + _GATHERED
             self._packs = [*(each for each in self._packs if each is not pack), pack]
-        self._waiting += started.to_submit
-        self._pack(self._limits.points_per_job if self._source.fills_packs else 0)
+        for member in started.to_submit:
+            self._to_pack(member)
 
-    def _pack(self, least: int) -> None:
-        """Make packs of the waiting points, while there are at least ``least`` of them."""
-        size = self._limits.points_per_job
-        while self._waiting and len(self._waiting) >= least:
-            self._packs.append(Pack(self._waiting[:size], ""))
-            self._waiting = self._waiting[size:]
+    def _to_pack(self, member: Member) -> None:
+        """Add a point to the pack that waits for further ones; a full one is due."""
+        pack = next((each for each in self._packs if each.due == math.inf), None)
+        if pack is None:
+            pack = Pack([], "", math.inf)
+            self._packs.append(pack)
+        pack.members.append(member)
+        if len(pack.members) >= self._limits.points_per_job:
+            pack.due = -math.inf
 
     def _add(self, job: SweepJob) -> None:
         """Watch a job, or take its end."""
@@ -336,7 +335,7 @@ class Engine:
             )
         self._changed(job, job.status)
         if self.stopping:  # while it was begun
-            stop(job, surely=True)
+            stop(job)
 
     # watching
 

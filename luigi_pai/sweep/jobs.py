@@ -21,7 +21,7 @@ from luigi_pai.errors import (
     SpecError,
 )
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.journal import GOOD, JournalClaims, Record
+from luigi_pai.sweep.journal import GOOD, Record
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.tasks.claims import Claim
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
-__all__ = ["OF_ALL", "Ended", "Member", "Point", "SweepJob", "first_line", "user_error"]
+__all__ = ["OF_ALL", "Ended", "JournalClaims", "Member", "Point", "SweepJob", "first_line", "user_error"]
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""
@@ -94,6 +96,62 @@ class Ended:
     def is_good(self) -> bool:
         """Whether it is no failure."""
         return self.state in GOOD
+
+
+class JournalClaims:
+    """The claims of one point, in the journal of its sweep; for a point whose output is not on HDFS.
+
+    See ``tasks.claims.Claims``. Of other points the journal has a copy of the claims, for their attempts.
+
+    Attributes:
+        shares_job: a copy is written by ``flush`` of any point of its job, not alone.
+    """
+
+    shares_job = False
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal = journal
+        self._name = name
+
+    def read(self) -> None:
+        """Read what other processes that run the sweep have written; errors as those of ``Journal.read``."""
+        self._journal.read()
+
+    def last(self) -> Claim | None:
+        """Return the claim of the last submission; None if there is none."""
+        return self._journal.of(self._name).claim
+
+    def claim(self, claim: Claim) -> Claim:
+        """Claim a submission, and return the claim that holds."""
+        return self._journal.begin(claim)
+
+    def replace(self, claim: Claim) -> Claim:
+        """Put a claim in place of the one that is there, and return it."""
+        self._journal.note_claim(claim)
+        if not self.shares_job:
+            self._journal.flush()
+        return claim
+
+    def flush(self) -> None:
+        """Write the claims of all points of a job."""
+        self._journal.flush()
+
+    def end(self, claim: Claim, state: str) -> Claim:
+        """Return the claim: ends are in the journal as those of points."""
+        del state
+        return claim
+
+    def release(self, claim: Claim) -> None:
+        """Give a claim back: the job was certainly not submitted."""
+        self.release_void(claim.number)
+
+    def release_void(self, number: int) -> None:
+        """Record that a submission never runs, so that it is none of those that the point may have."""
+        record = self._journal.of(self._name)
+        if number in record.begun:
+            token = record.claim.token if record.claim is not None else ""
+            event = {"event": "released", "point": self._name, "number": number, "token": token}
+            self._journal.write(event)
 
 
 class Member:

@@ -32,9 +32,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.clock import LATEST_MS
-from luigi_pai.api.retries import Retry
+from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.errors import PaiSweepFailed
-from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.tasks.claims import Claim, claim_of
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
 
-__all__ = ["GOOD", "Journal", "JournalClaims", "Record", "retried"]
+__all__ = ["GOOD", "Journal", "Record", "retried"]
 
 T = TypeVar("T")
 
@@ -210,9 +209,14 @@ class Journal:
             known = self.of(claim.name).claim
             if known is None or known.number != claim.number:
                 known = claim
-                self.note(_begun(claim))
+                self.note_claim(claim)
             self.flush()
         return known
+
+    def note_claim(self, claim: Claim) -> None:
+        """Note the claim of a submission."""
+        fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
+        self.note({"event": "begun", "point": claim.name, "claim": fields})
 
     def end(self, name: str, number: int, row: Mapping[str, Any], cluster: str) -> None:
         """Note the end of a point.
@@ -374,80 +378,6 @@ def _check(
     range(number)  # a whole one
 
 
-def _begun(claim: Claim) -> dict[str, Any]:
-    fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
-    return {"event": "begun", "point": claim.name, "claim": fields}
-
-
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
-    """Call a function until HDFS does what it asks for, and return its result.
-
-    Args:
-        act: the function.
-        clock: waits.
-        limit: seconds after which the last transient error is raised; other errors are raised at once.
-    """
-    retry = Retry(limit, clock)
-    while True:
-        try:
-            return act()
-        except HdfsError as error:
-            if not error.transient:
-                raise
-            clock.sleep(retry.wait_after(error))
-
-
-class JournalClaims:
-    """The claims of one point, in the journal of its sweep; for a point whose output is not on HDFS.
-
-    See ``tasks.claims.Claims``. Of other points the journal has a copy of the claims, for their attempts.
-
-    Attributes:
-        shares_job: a copy is written by ``flush`` of any point of its job, not alone.
-    """
-
-    shares_job = False
-
-    def __init__(self, journal: Journal, name: str) -> None:
-        self._journal = journal
-        self._name = name
-
-    def read(self) -> None:
-        """Read what other processes that run the sweep have written; errors as those of ``Journal.read``."""
-        self._journal.read()
-
-    def last(self) -> Claim | None:
-        """Return the claim of the last submission; None if there is none."""
-        return self._journal.of(self._name).claim
-
-    def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the claim that holds."""
-        return self._journal.begin(claim)
-
-    def replace(self, claim: Claim) -> Claim:
-        """Put a claim in place of the one that is there, and return it."""
-        self._journal.note(_begun(claim))
-        if not self.shares_job:
-            self._journal.flush()
-        return claim
-
-    def flush(self) -> None:
-        """Write the claims of all points of a job."""
-        self._journal.flush()
-
-    def end(self, claim: Claim, state: str) -> Claim:
-        """Return the claim: ends are in the journal as those of points."""
-        del state
-        return claim
-
-    def release(self, claim: Claim) -> None:
-        """Give a claim back: the job was certainly not submitted."""
-        self.release_void(claim.number)
-
-    def release_void(self, number: int) -> None:
-        """Record that a submission never runs, so that it is none of those that the point may have."""
-        record = self._journal.of(self._name)
-        if number in record.begun:
-            token = record.claim.token if record.claim is not None else ""
-            event = {"event": "released", "point": self._name, "number": number, "token": token}
-            self._journal.write(event)
+    """Call a function until HDFS does what it asks for, for ``limit`` seconds at most; return its result."""
+    return run_steps(Retry(limit, clock).call(act), clock.sleep)

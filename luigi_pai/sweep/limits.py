@@ -21,29 +21,14 @@ _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # points in a job
 _SOON = 1200.0  # seconds that a good packing takes at most
 
 
-@dataclass(frozen=True)
-class _Limit:
-    """What a limit may be.
-
-    Attributes:
-        least: its smallest value.
-        text: what it may be, for people.
-        whole: it is a whole number.
-    """
-
-    least: float
-    text: str
-    whole: bool = True
-
-
-LIMITS: Mapping[str, _Limit] = {
-    "parallel_jobs": _Limit(0, "a whole number, 0 to submit nothing more"),
-    "tolerance": _Limit(0, "a share below 1, such as 0.05, or a whole number of points", whole=False),
-    "max_attempts": _Limit(1, "a whole number from 1 on"),
-    "points_per_job": _Limit(1, "a whole number from 1 on"),
-    "max_points": _Limit(1, "a whole number from 1 on"),
+LIMITS: Mapping[str, tuple[int, str]] = {
+    "parallel_jobs": (0, "a whole number, 0 to submit nothing more"),
+    "tolerance": (0, "a share below 1, such as 0.05, or a whole number of points"),
+    "max_attempts": (1, "a whole number from 1 on"),
+    "points_per_job": (1, "a whole number from 1 on"),
+    "max_points": (1, "a whole number from 1 on"),
 }
-"""The limits of a sweep by name."""
+"""The limits of a sweep by name: the smallest value, and what it may be, for people."""
 
 
 @dataclass
@@ -74,9 +59,9 @@ class SweepLimits:
     def problems(self) -> list[Problem]:
         """Return what is wrong with them."""
         return [
-            Problem(name, f"{value!r} is not {limit.text}")
-            for name, limit in LIMITS.items()
-            if not _is_valid(value := getattr(self, name), limit)
+            Problem(name, f"{value!r} is not {text}")
+            for name, (_, text) in LIMITS.items()
+            if not _is_valid(name, value := getattr(self, name))
         ]
 
     @property
@@ -106,27 +91,25 @@ class SweepLimits:
             raise ValueError(
                 f"{message!r} is not a valid message; send: stop, status, or NAME = VALUE with one of {names}"
             )
-        limit = LIMITS[name]
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if limit.whole and value == math.floor(value if math.isfinite(value) else 0.5):
+        if value.is_integer():
             value = int(value)
-        if not _is_valid(value, limit):
-            raise ValueError(f"{name} = {text} is not {limit.text}; it is still {getattr(self, name):g}")
+        if not _is_valid(name, value):
+            raise ValueError(f"{name} = {text} is not {LIMITS[name][1]}; it is still {getattr(self, name):g}")
         before = getattr(self, name)
         setattr(self, name, value)
         held = f"; the sweep holds {self.resource} of the resource pai" if name == "parallel_jobs" else ""
         return f"{name} = {value:g} (before: {before:g}){held if self.places < self.parallel_jobs else ''}"
 
 
-def _is_valid(value: Any, limit: _Limit) -> bool:
+def _is_valid(name: str, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return False
-    if limit.whole:
-        return isinstance(value, int) and value >= limit.least
-    return value >= limit.least and (value < 1 or value == math.floor(value))
+    is_kind = isinstance(value, int) if name != "tolerance" else value < 1 or value == math.floor(value)
+    return is_kind and value >= LIMITS[name][0]
 
 
 def seconds_to_submit(window: Window | None, jobs: int) -> float:

@@ -95,7 +95,11 @@ def checked_points(
         try:
             warnings.update(check_job(task))
             point = Point(task, task.name, index)
-            _check_name(point, checked.setdefault(point.name, point))
+            first = checked.setdefault(point.name, point)
+            if first is not point:
+                other = f"point {first.index} ({describe(first.task)})"
+                hint = "let name depend on all parameters that differ"
+                raise ValueError(f"has the name {point.name!r}, as {other} has; {hint}")  # noqa: TRY301  one of many
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
@@ -148,19 +152,6 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     if given is None:
         raise TypeError("returned None; return a list of tasks")
     yield from given
-
-
-def _check_name(point: Point, first: Point) -> None:
-    """Check that no point before has the name of a point.
-
-    Raises:
-        ValueError: ``first``, which has the name, is another one.
-    """
-    if first is not point:
-        raise ValueError(
-            f"has the name {point.name!r}, as point {first.index} ({describe(first.task)}) has; let name "
-            "depend on all parameters that differ"
-        )
 
 
 def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:

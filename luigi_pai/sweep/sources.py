@@ -48,11 +48,9 @@ class Source:
 
     Attributes:
         points: all that are known so far, in their order.
-        fills_packs: points that are to share a job wait for others.
         error: of the user's code, which ends a search; empty for none.
     """
 
-    fills_packs = True
     error = ""
 
     def __init__(self, points: list[Point], known: Callable[[Point], Ended | None]) -> None:
@@ -118,8 +116,6 @@ class SearchedPoints(Source):
         known: as of ``Source``.
         row_of: returns the row of a point that has ended, from the journal.
     """
-
-    fills_packs = False
 
     def __init__(
         self,

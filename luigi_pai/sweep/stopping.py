@@ -99,10 +99,10 @@ class Pruning:
             return True
 
 
-def stop(job: SweepJob, *, surely: bool = False) -> PaiApiError | None:
-    """Ask the server to stop a job, and return the error, if that failed; ``surely`` repeats the request."""
+def stop(job: SweepJob) -> PaiApiError | None:
+    """Ask the server to stop a job, for some seconds; return the error, if that failed."""
     try:
-        (job.book.api.stop_surely if surely else job.book.api.stop)(job.name)
+        job.book.api.stop_surely(job.name)
     except JobNotFound:
         return None
     except PaiApiError as error:
@@ -121,7 +121,7 @@ def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
     def work() -> None:
         with contextlib.suppress(IndexError):
             while True:
-                results.append(error := stop(left.pop(), surely=True))
+                results.append(error := stop(left.pop()))
                 if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
                     left.clear()
 
