@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.status import JobList
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.durations import duration
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
+from luigi_pai.notebook import Drawing, Link, html_table, is_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +52,13 @@ class Job:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._api.url!r})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of what is known of the job; nothing is asked for."""
+        known = self._last or self._submitted
+        if known is not None:
+            return JobList([known], self._api.page)._repr_html_()
+        return html_table(("job",), [[Link(self.name, self._api.page(self.name))]])
+
     @property
     def url(self) -> str:
         """The URL of its page in the web portal, which a lookup of the job may have to tell (0.x)."""
@@ -86,12 +96,14 @@ class Job:
                 whenever that is first known or has changed; it is asked for after a second, then once a
                 minute.
 
+        A notebook shows each status in the output of the cell, unless ``on_change`` is given.
+
         Raises:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
             PaiJobLost: the server no longer knows the job.
             ClusterUnreachable: the server did not reply for too long.
         """
-        changed = on_change or (lambda _status: None)
+        changed = on_change or (self._drawn() if is_notebook() else lambda _status: None)
         status = self._first_status()
         changed(status)
         if status.finished:
@@ -113,6 +125,15 @@ class Job:
                 reason = now
                 if now is not None:
                     on_waiting(status, now)
+
+    def _drawn(self) -> Callable[[JobStatus], None]:
+        drawing, began = Drawing(), self._api.clock.time()
+
+        def draw(status: JobStatus) -> None:
+            waited = duration(self._api.clock.time() - (status.created_ms or began * 1000) / 1000)
+            drawing.draw(f"{self.name}: {status.summary()}, {waited} after its submission", status.progress)
+
+        return draw
 
     def _first_status(self) -> JobStatus:
         clock = self._api.clock

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.status import JobList
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class JobRequests:
 
     def list(
         self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
-    ) -> list[JobStatus]:
+    ) -> JobList:
         """Return the jobs that the server still knows, in its order.
 
         Args:
@@ -66,13 +67,14 @@ class JobRequests:
         username = self.username if username == "" else username
         wanted, tagged = frozenset(states), frozenset(tags)
         jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
-        return [
+        found = (
             job
             for job in jobs
             if (username is None or job.username in (None, username))
             and (not wanted or job.state.value in wanted)
             and (not tagged or not tagged.isdisjoint(job.tags))
-        ]
+        )
+        return JobList(found, self.page)
 
     def config(self, name: str) -> dict[str, Any]:
         """Return a job as the server has stored it, secrets as ``******``."""

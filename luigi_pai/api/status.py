@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from luigi_pai.durations import duration, moment
+from luigi_pai.notebook import Link, html_table
 
-__all__ = ["JobState", "JobStatus", "TaskStatus", "instance_status", "instance_statuses", "listed_status"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = [
+    "JobList",
+    "JobState",
+    "JobStatus",
+    "TaskStatus",
+    "instance_status",
+    "instance_statuses",
+    "listed_status",
+]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
 _LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
+_MOST_SHOWN = 50  # jobs in a notebook
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
 
 
@@ -193,6 +206,42 @@ class JobStatus:
         if self.virtual_cluster:
             parts.append(f"waiting in virtual cluster {self.virtual_cluster}")
         return ", ".join(parts)
+
+    def _repr_html_(self) -> str:
+        return JobList([self])._repr_html_()
+
+    def _cells(self, page: str) -> list[str]:
+        ended = time.time() if self.completed_ms is None else self.completed_ms / 1000
+        took = "" if self.launched_ms is None else duration(ended - self.launched_ms / 1000)
+        exit_code = "" if self.exit_code is None else str(self.exit_code)
+        place = self.virtual_cluster or ""
+        return [Link(self.name, page), self.state.value, exit_code, moment(self.created_ms), took, place]
+
+
+class JobList(list[JobStatus]):
+    """Jobs as a server lists them; a notebook shows a table with a link to the page of each.
+
+    Args:
+        jobs: their states.
+        page: name and user of a job -> the URL of its page in the web portal.
+    """
+
+    def __init__(
+        self, jobs: Iterable[JobStatus] = (), page: Callable[[str, str | None], str] | None = None
+    ) -> None:
+        super().__init__(jobs)
+        self._page = page or (lambda _name, _user: "")
+
+    def __reduce__(self) -> tuple[type[list[JobStatus]], tuple[list[JobStatus]]]:
+        """Return the jobs as a pickle has them: without the cluster that knows their pages."""
+        return type(self), ([*self],)
+
+    def _repr_html_(self) -> str:
+        shown = self[:_MOST_SHOWN]
+        rows = [job._cells(self._page(job.name, job.username)) for job in shown]  # noqa: SLF001  of this module
+        titles = ("job", "state", "exit code", "submitted", "took", "virtual cluster")
+        note = f"{len(shown)} of {len(self):,} jobs" if len(shown) < len(self) else ""
+        return html_table(titles, rows, note)
 
 
 def instance_status(array: JobStatus, index: int) -> JobStatus:

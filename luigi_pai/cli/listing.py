@@ -11,7 +11,8 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, matching, on_cluster
-from luigi_pai.cli.tables import duration, table, tell
+from luigi_pai.cli.tables import table, tell
+from luigi_pai.durations import duration
 
 if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
@@ -58,7 +59,9 @@ def list_jobs(
                 "luigi-pai list: warning: this OpenPAI has no tags (1.3 and later): --tag finds no job",
                 err=True,
             )
-        jobs = cluster.list(username=whose, states=[state.upper() for state in states], tags=tags)
+        jobs: list[JobStatus] = cluster.list(
+            username=whose, states=[state.upper() for state in states], tags=tags
+        )
     if pattern is not None:
         jobs = matching(jobs, pattern)
     jobs.sort(key=lambda job: -(job.created_ms or 0))

@@ -19,8 +19,9 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.luigi_process import PARENT
-from luigi_pai.cli.tables import duration, is_terminal
+from luigi_pai.cli.tables import is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
+from luigi_pai.durations import duration
 from luigi_pai.python_process import python_command
 from luigi_pai.redaction import printable
 

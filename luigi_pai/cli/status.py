@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
-from luigi_pai.cli.tables import coloured, duration, fields, moment, tell
+from luigi_pai.cli.tables import coloured, fields, tell
+from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.redaction import printable
 
@@ -25,6 +27,23 @@ if TYPE_CHECKING:
 __all__ = ["status"]
 
 _MOST_TASKS = 20
+
+
+_SIGNALS = 128
+_CAUSES = {
+    1: "the program failed; its log says why",
+    2: "wrong arguments, or the shell could not read the command",
+    126: "the command is there and cannot be executed: is it a script without its x bit?",
+    127: "the command was not found: is it in the image, and on PATH?",
+    128: "the program ended itself with a code out of range",
+    137: "killed with SIGKILL: mostly for using more memory than memoryMB, or with the job",
+    139: "a segmentation fault in the program or one of its libraries: mostly CUDA or a wrong build",
+    143: "ended with SIGTERM: stopped, or moved away by the cluster",
+    214: "stopped by its user (OpenPAI 0.x)",
+    255: "the program ended with -1, or ssh failed",
+    -210: "stopped by its user",
+    -220: "stopped because its job was over",
+}
 
 
 @click.command()
@@ -86,7 +105,6 @@ def _since(job: JobStatus) -> str:
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
     from luigi_pai.api.dialects.launcher_text import reason_and_report  # noqa: PLC0415  as below
-    from luigi_pai.cli.exit_codes import usual_cause  # noqa: PLC0415  costs what only status needs
 
     yield "waits", reason or ""
     yield "user", job.username or ""
@@ -100,7 +118,7 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
     yield "exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
     yield "meaning", job.exit_reason or ""
-    yield "usual cause", usual_cause(job.exit_code if own is None else own) or ""
+    yield "usual cause", _usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
     known = own is not None or job.succeeded or reason is not None  # and said above
     said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
@@ -182,3 +200,15 @@ def _has_secrets(cluster: Cluster, name: str) -> bool:
         return MASK in json.dumps(cluster.config(name).get("secrets", ""))
     except PaiApiError:
         return False
+
+
+def _usual_cause(exit_code: int | None) -> str | None:
+    """Return what an exit code usually comes from; None for 0 and for codes that programs choose freely."""
+    if not exit_code:
+        return None
+    if exit_code in _CAUSES:
+        return _CAUSES[exit_code]
+    try:
+        return f"ended by {signal.Signals(exit_code - _SIGNALS).name}" if exit_code > _SIGNALS else None
+    except ValueError:
+        return None

@@ -16,8 +16,9 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
-from luigi_pai.cli.tables import coloured, duration, moment, table, tell, write
+from luigi_pai.cli.tables import coloured, table, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
+from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.redaction import printable
 from luigi_pai.spec.names import base_name, may_hold, v2_name

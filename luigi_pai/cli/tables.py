@@ -1,4 +1,4 @@
-"""Tables, sentences, colours and durations for people, within the width of their terminal.
+"""Tables, sentences and colours for people, within the width of their terminal.
 
 On a terminal, tables are cut and sentences wrapped. What has no space (a name, a path, an address) is never
 cut nor broken, but in the columns of a table, and neither are logs, job files and JSON. Through a pipe
@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,10 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "coloured",
     "cut",
-    "duration",
     "fields",
     "is_terminal",
-    "moment",
     "styled",
     "table",
     "tell",
@@ -127,27 +123,6 @@ def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str
             for piece in wrap(line, max(20, columns - len(hanging)), 0).split("\n"):
                 yield f"{first}{piece}".rstrip()
                 first = hanging
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as people say it: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
-    whole = max(0, int(seconds))
-    if whole < 60:  # noqa: PLR2004  seconds of a minute
-        return f"{whole} s"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if hours < 1:
-        return f"{minutes} min"
-    if days < 1:
-        return f"{hours} h {minutes % 60} min"
-    return f"{days} d {hours % 24} h"
-
-
-def moment(milliseconds: int | None) -> str:
-    """Return a moment in local time, and how long ago it was; empty for none."""
-    if milliseconds is None:
-        return ""
-    at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
-    return f"{at:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"
 
 
 def cut(text: str, width: int) -> str:

@@ -41,6 +41,7 @@ import luigi.format
 
 from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.errors import SpecError
+from luigi_pai.notebook import Link, html_table
 from luigi_pai.spec.dialects.json_text import read_json
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ _FACTS = {
     "digest": str,
     "counts": dict,
 }  # of the summary in results.json
+_MOST_SHOWN = 50  # points in a notebook
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
@@ -149,6 +151,22 @@ class SweepResults(luigi.Target):
 
     def __str__(self) -> str:
         return self.folder
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, with a link to the page of each job."""
+        if not any(self._file(ending).exists() for ending in ("json", _PARTIAL)):
+            return html_table(("results",), [[f"no table in {self.folder} yet"]])
+        table = self._read()
+        titles = [column for column in table["columns"] if column != "page"]
+        rows = [
+            [
+                Link(_shown(row, title), str(row.get("page") or "")) if title == "job" else _shown(row, title)
+                for title in titles
+            ]
+            for row in table["rows"][:_MOST_SHOWN]
+        ]
+        note = f"{len(rows)} of {len(table['rows']):,} points; all are in {self.folder}"
+        return html_table(titles, rows, note)
 
     @property
     def is_on_hdfs(self) -> bool:
@@ -286,6 +304,11 @@ def _is_table(document: Any) -> bool:
         and isinstance(rows, list)
         and all(isinstance(row["state"], str) and row.keys() >= {*columns} for row in rows)
     )
+
+
+def _shown(row: Mapping[str, Any], column: str) -> str:
+    value = row.get(column)
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def is_on_hdfs(folder: str) -> bool:

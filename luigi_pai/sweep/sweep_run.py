@@ -14,6 +14,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
+from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import SHOWN_FAILURES, Engine
 from luigi_pai.sweep.journal import Journal, retried
@@ -77,6 +78,7 @@ class SweepRun:
         held = (sweep.resources or {}).get(_RESOURCE)
         self._limits.resource = None if held is None else int(held)
         self._drawn_at = -math.inf
+        self._drawing = Drawing() if is_notebook() else None
         self._pace_shown = False
         self._reasons: WaitingReasons | None = None
         self._reason = ""
@@ -152,7 +154,8 @@ class SweepRun:
         total = self._source.total
         line = self._progress.line(total, seconds_to_submit(window, jobs))
         if line is not None:
-            logger.info("%s: %s", self._name, line)
+            if self._drawing is None:
+                logger.info("%s: %s", self._name, line)
             percentage = self._progress.percentage(total)
             if self._page.report("set_status_message", line) and percentage is not None:
                 self._page.report("set_progress_percentage", percentage)
@@ -161,8 +164,16 @@ class SweepRun:
             self._drawn_at = now
             best = "" if self._progress.best is None else str(self._progress.best)
             note_progress({"sweep": self._name, "total": total, "best": best, **self._progress.counts})
+            self._draw()
             self._show_reason()
         self._give_back()
+
+    def _draw(self) -> None:
+        """Draw where the sweep stands in a notebook, in place of lines of the log."""
+        if self._drawing is not None:
+            total = self._source.total
+            part = (self._progress.percentage(total) or 0) / 100
+            self._drawing.draw(f"{self._name}: {self._progress.text(total)}", part if total else None)
 
     def _show_reason(self) -> None:
         """Log why the first job waits, while none runs; each reason once."""
@@ -261,6 +272,7 @@ class SweepRun:
         if self._sweep.is_search:
             self._journal.check_newest()
         self._table.collect_again()
+        self._draw()
         self._remark()
         failed, total = self._engine.failed, len(self._source.points)
         engine, error = self._engine, self._source.error

@@ -7,17 +7,18 @@ import logging
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import luigi.configuration
 from luigi.task import MixinNaiveBulkComplete
 
 from luigi_pai.api.retries import run_steps
+from luigi_pai.console import install
+from luigi_pai.notebook import is_notebook
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    import luigi
 
     from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import Definition, Forecast
@@ -27,6 +28,8 @@ __all__ = ["JobTask"]
 
 # luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
+if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", "quiet") == "quiet":
+    install()
 
 _PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Parameter]]]] = (
     WeakKeyDictionary()

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from luigi_pai.cli.tables import duration, fields, table
+from luigi_pai.cli.tables import fields, table
+from luigi_pai.durations import duration
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 

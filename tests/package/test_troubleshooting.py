@@ -11,7 +11,7 @@ import yaml
 from places import DATA, ROOT
 
 from luigi_pai import errors
-from luigi_pai.cli import exit_codes
+from luigi_pai.cli import status
 from luigi_pai.hdfs import errors as hdfs_errors
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -78,7 +78,7 @@ def test_a_text_is_really_said(text):
 
 def test_the_causes_of_exit_codes_are_those_of_the_package():
     causes = {int(code): cause for code, cause in rows("exit code")}
-    assert causes == exit_codes._CAUSES
+    assert causes == status._CAUSES
 
 
 def test_links_lead_to_a_page_and_a_heading():

@@ -1,11 +1,14 @@
-"""``luigi-pai run`` of a sweep on a terminal: a bar of its points."""
+"""The progress line of ``luigi-pai run``: the bar of a sweep, and the pipe through which it is told."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 
 import pytest
+
+from luigi_pai.console import PROGRESS_FD, note_progress, progress_pipe
 
 command = importlib.import_module("luigi_pai.cli.run")  # the package has the command of that name
 
@@ -47,3 +50,28 @@ def test_a_search_has_counts_and_no_bar(shown):
 def test_single_jobs_stand_before_it(shown):
     events = [{"job": "a", "state": "SUCCEEDED"}, {"sweep": "Study", "total": 40, "best": "", **COUNTS}]
     assert "1 done, Study [####################] 40/40" in shown(*events)
+
+
+def test_an_event_is_a_line_in_the_pipe(monkeypatch):
+    reading, writing = os.pipe()
+    monkeypatch.setenv(PROGRESS_FD, progress_pipe(writing))
+    note_progress({"job": "a", "state": "RUNNING"})
+    assert os.read(reading, 1000) == b'{"job": "a", "state": "RUNNING"}\n'
+    os.close(reading)
+    note_progress({"job": "a", "state": "FAILED"})
+    assert PROGRESS_FD not in os.environ
+    os.close(writing)
+
+
+def test_another_file_of_the_same_number_stays_as_it_is(monkeypatch, tmp_path):
+    """A program that a task starts has the variable, and files of its own."""
+    reading, writing = os.pipe()
+    monkeypatch.setenv(PROGRESS_FD, progress_pipe(writing))
+    path = tmp_path / "results"
+    with path.open("w") as file:
+        os.dup2(file.fileno(), writing)
+        note_progress({"job": "a", "state": "RUNNING"})
+    os.close(writing)
+    note_progress({"job": "a", "state": "RUNNING"})
+    os.close(reading)
+    assert path.read_text() == ""

@@ -1,0 +1,31 @@
+"""Durations and moments as people say them."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+
+__all__ = ["duration", "moment"]
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400  # seconds
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: ``45 s``, ``12 min``, ``3 h 20 min``, ``2 d 4 h``."""
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole} s"
+    minutes, hours, days = whole // _MINUTE, whole // _HOUR, whole // _DAY
+    if hours < 1:
+        return f"{minutes} min"
+    if days < 1:
+        return f"{hours} h {minutes % 60} min"
+    return f"{days} d {hours % 24} h"
+
+
+def moment(milliseconds: int | None) -> str:
+    """Return a moment in local time, and how long ago it was; empty for none."""
+    if milliseconds is None:
+        return ""
+    at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
+    return f"{at:%Y-%m-%d %H:%M:%S} ({duration(time.time() - milliseconds / 1000)} ago)"

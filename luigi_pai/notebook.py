@@ -1,0 +1,101 @@
+"""Notebooks: jobs and points as tables, and progress that is drawn in the output of a cell.
+
+It is drawn by the display of IPython, which every kernel has: nothing further is to be installed.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.redaction import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from typing_extensions import Self
+
+__all__ = ["Drawing", "Link", "html_table", "is_notebook"]
+
+_SCHEMES = ("http://", "https://")
+_COLOURS = {
+    "SUCCEEDED": "#1a7f37",
+    "RUNNING": "#0969da",
+    "WAITING": "#9a6700",
+    "RETRY_PENDING": "#9a6700",
+    "FAILED": "#cf222e",
+    "STOPPED": "#8250df",
+}
+
+
+def is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    get_shell = getattr(ipython, "get_ipython", None)
+    return get_shell is not None and getattr(get_shell(), "kernel", None) is not None
+
+
+class Link(str):  # noqa: SLOT000  a text with one attribute more
+    """The text of a link.
+
+    Attributes:
+        url: where it leads; it is a link only if that is http or https.
+    """
+
+    url: str
+
+    def __new__(cls, text: str, url: str) -> Self:
+        """Return a link."""
+        link = super().__new__(cls, text)
+        link.url = url
+        return link
+
+
+def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
+    """Return a table as HTML; words that are states of jobs have their colours.
+
+    Args:
+        titles: of the columns.
+        rows: texts, one for each column; a ``Link`` becomes one.
+        note: what is below the table.
+    """
+    head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    below = f"<div>{_escaped(note)}</div>" if note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+
+
+def _cell(text: str) -> str:
+    shown = _escaped(text)
+    if isinstance(text, Link) and text.url.startswith(_SCHEMES):
+        shown = f'<a href="{_escaped(text.url)}" target="_blank" rel="noopener">{shown}</a>'
+    colour = f";color:{_COLOURS[text]}" if text in _COLOURS else ""
+    return f'<td style="text-align:left{colour}">{shown}</td>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
+
+
+class Drawing:
+    """A line of text, with a bar, that changes in the output of the cell that runs."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def draw(self, text: str, done: float | None = None) -> None:
+        """Show a text in place of the last one.
+
+        Args:
+            text: the line.
+            done: how much is done, from 0 to 1; None for no bar.
+        """
+        ipython: Any = import_module("IPython.display")
+        bar = "" if done is None else f'<progress value="{done:.3f}" style="width:20em"></progress> '
+        shown = ipython.HTML(f"<div>{bar}{_escaped(text)}</div>")
+        if self._handle is None:
+            self._handle = ipython.display(shown, display_id=True)
+        else:
+            self._handle.update(shown)
