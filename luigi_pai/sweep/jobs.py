@@ -214,7 +214,7 @@ class SweepJob:
     @property
     def key(self) -> Hashable:
         """Jobs of one key are on one cluster, in one dialect: one watcher has them all."""
-        return key_of(self.book)
+        return self.book.api.url, self.book.api.username, self.book.api.detector.given
 
     @property
     def options(self) -> Options:
@@ -254,11 +254,6 @@ class SweepJob:
 
     def _entry(self, member: Member, status: JobStatus) -> Entry:
         return Entry(member.number, self.name, status, member.index, self.posted)
-
-
-def key_of(book: Book) -> Hashable:
-    """Return what jobs have in common that one watcher can have."""
-    return book.api.url, book.api.username, book.api.detector.given
 
 
 def _end(member: Member, entry: Entry, update: Update) -> Ended:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.sweep import PaiSweep
 
 __all__ = [
-    "Requirements",
     "as_protocol",
     "check_cluster",
     "check_job",
@@ -49,6 +48,7 @@ __all__ = [
     "describe",
     "file_of",
     "iterated",
+    "missing_requirement",
     "parameters_of",
     "problem_texts",
     "requirements_of",
@@ -130,7 +130,10 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     points, warnings = checked_points(name, sweep.points, limits, problems)
     _check_same(sweep, points)
     if sweep.requires_other_tasks:
-        Requirements().check(name, points)
+        known: dict[str, bool] = {}
+        missing = ((describe(point.task), missing_requirement(point.task, known)) for point in points)
+        if problems := [Problem(where, text) for where, text in missing if text is not None]:
+            raise SpecError(name, problems[:_MOST_LINES], "sweep")
     if limits.points_per_job > 1:
         check_shared(name, points)
         warnings += ["keep() is not called for points that share a job"] if sweep.prunes else []
@@ -274,33 +277,19 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
 
 
-class Requirements:
-    """What points require; whether it is complete is asked once."""
+def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
+    """Return what is wrong with a point whose requirements are not complete; None if they are.
 
-    def __init__(self) -> None:
-        self._complete: dict[str, bool] = {}
-
-    def check(self, name: str, points: Sequence[Point]) -> None:
-        """Check that what the points of a sweep require is complete.
-
-        Raises:
-            SpecError: it is not; names the first points.
-        """
-        missing = ((describe(point.task), self.missing(point)) for point in points)
-        problems = [Problem(where, text) for where, text in missing if text is not None]
-        if problems:
-            raise SpecError(name, problems[:_MOST_LINES], "sweep")
-
-    def missing(self, point: Point) -> str | None:
-        """Return what is wrong with a point whose requirements are not complete; None if they are."""
-        for required in requirements_of([point.task]):
-            if required.task_id not in self._complete:
-                self._complete[required.task_id] = required.complete()
-            if not self._complete[required.task_id]:
-                return (
-                    f"requires {required}, which is not complete; return it in requires() of the sweep, too"
-                )
-        return None
+    Args:
+        task: the point.
+        known: tasks that were asked before, by their ids: whether they are complete.
+    """
+    for required in requirements_of([task]):
+        if required.task_id not in known:
+            known[required.task_id] = required.complete()
+        if not known[required.task_id]:
+            return f"requires {required}, which is not complete; return it in requires() of the sweep, too"
+    return None
 
 
 def file_of(sweep: PaiSweep) -> str:

@@ -10,13 +10,7 @@
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column: the parameters, ``state``, the values of the results, ``seconds``, ``job``,
-``page``, ``error``; what a point does not have is None. Values are numbers, texts and bools. Mappings in
-parameters and results become columns with dots, ``loss.train``; lists become texts of JSON; a NaN or an
-infinity becomes the text ``NaN``, ``Infinity`` or ``-Infinity``, for which JSON has no number; a scalar of
-numpy or torch becomes the number that it is; anything else becomes its ``str``. A parameter that has the
-name of a fixed column becomes ``parameter.NAME``, and a result that has the name of a parameter or a fixed
-column ``result.NAME``.
+A row has every column, and no objects or lists as values; ``docs/sweeps.md`` says what becomes of these.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Point, user_error
 from luigi_pai.sweep.points import (
-    Requirements,
     check_job,
     describe,
     iterated,
+    missing_requirement,
     problem_texts,
     too_many_points,
 )
@@ -136,7 +136,7 @@ class SearchedPoints(Source):
         self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
         self._yielded = 0
         self._waits = self._ended = False
-        self._requirements = Requirements()
+        self._complete: dict[str, bool] = {}  # tasks that points require
         sweep._recall(journal.notes)  # noqa: SLF001  of this package
         self._tasks = iterated(sweep.points)
         self._replay(row_of)
@@ -171,7 +171,7 @@ class SearchedPoints(Source):
                 self._journal.ask(self._event("asked", point.name, **_recipe(point.task)))
             ended = self._known(point)
             if ended is None:
-                if (missing := self._requirements.missing(point)) is not None:
+                if (missing := missing_requirement(point.task, self._complete)) is not None:
                     return Ended(point, "FAILED", error=missing)
                 check_job(point.task)
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
