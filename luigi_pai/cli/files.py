@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -89,20 +90,12 @@ def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
     is_folder = status["type"] == "DIRECTORY"
     changed = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
     return (
-        ("d" if is_folder else "-") + _letters(int(status["permission"], 8)),
+        stat.filemode(int(status["permission"], 8) | (stat.S_IFDIR if is_folder else stat.S_IFREG)),
         _printable(status["owner"]),
         "-" if is_folder else readable(status["length"]),
         f"{changed:%Y-%m-%d %H:%M}",
         _printable(name) + ("/" if is_folder else ""),
     )
-
-
-def _letters(mode: int) -> str:
-    """Return mode bits as ``rwxr-x--t``."""
-    letters = "".join(letter if mode >> (8 - place) & 1 else "-" for place, letter in enumerate("rwxrwxrwx"))
-    if mode & 0o1000:
-        letters = letters[:-1] + ("t" if mode & 1 else "T")
-    return letters
 
 
 def _printable(name: str) -> str:

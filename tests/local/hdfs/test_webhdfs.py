@@ -247,6 +247,13 @@ def test_a_refused_body_is_answered(url: str, home: Path) -> None:
     assert remote(create(url, f"/{home.name}/f", b"x" * 8_000_000)) == (403, "FileAlreadyExistsException")
 
 
+@pytest.mark.slow
+def test_a_body_of_any_length_is_sent_on(url: str, home: Path) -> None:
+    """``curl -L -T`` sends a file to the NameNode, too."""
+    target = f"/webhdfs/v1/{home.name}/f?op=CREATE&user.name=bob"
+    assert ask(urlsplit(url).netloc, "PUT", target, bytes(110_000_000))[0] == 307
+
+
 @pytest.mark.parametrize("operation", ["GETFILESTATUS", "LISTSTATUS", "OPEN", "GETCONTENTSUMMARY"])
 def test_a_link_out_of_the_folder_leads_nowhere(operation: str, url: str, home: Path, tmp_path: Path) -> None:
     """A symbolic link to something outside cannot be looked at or read, nor what is behind it."""

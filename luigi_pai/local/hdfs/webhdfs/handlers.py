@@ -62,9 +62,9 @@ class WebHdfsHandler(RequestHandler):
         """Open a file for the body of an upload."""
         self.operation = self.text("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
+        connection: Any = self.request.connection
+        connection.set_max_body_size(_NO_LIMIT)  # curl -T sends a file to the NameNode, too
         if self.operation in ("CREATE", "APPEND") and self.is_datanode():
-            connection: Any = self.request.connection
-            connection.set_max_body_size(_NO_LIMIT)
             self.upload = self.tree.incoming()
 
     def data_received(self, chunk: bytes) -> None:
