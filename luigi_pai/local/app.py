@@ -136,7 +136,8 @@ def _authority(origin: str) -> str:
 
 def _host_name(host: str) -> str:
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        parts = urlsplit(f"//{host}")
+        return "" if parts.port == 0 else parts.hostname or ""  # no number: ValueError
     except ValueError:
         return ""
 

@@ -23,6 +23,7 @@ from terminal import on_terminal
 from luigi_pai import OpenPai, PermissionRefused
 from luigi_pai.cli import main
 from luigi_pai.console import Console
+from luigi_pai.sweep.results import Row, Summary, SweepResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,6 +225,49 @@ def test_the_log_of_a_run(hostile, name):
         logging.makeLogRecord({"name": "user", "msg": f"a{EVIL}b", "levelno": logging.WARNING})
     )
     assert ACTS.findall(shown.getvalue()) == []
+
+
+@pytest.mark.parametrize("words", [[], ["--failed"], ["--csv"]])
+def test_the_table_of_a_sweep(tmp_path, words):
+    """It has what containers wrote: names and values of results, and errors."""
+    folder = str(tmp_path / "study")
+    rows = [
+        Row({"rate": f"{number}{EVIL}"}, state, {f"a{EVIL}": EVIL}, 1.0, "job", "", f"e{EVIL}")
+        for number, state in enumerate(("SUCCEEDED", "FAILED"))
+    ]
+    SweepResults(folder).write(
+        rows, Summary(f"study{EVIL}", 2, complete=True, started_ms=1, updated_ms=2, digest="")
+    )
+    code, shown = on_terminal([sys.executable, "-m", "luigi_pai", "sweep", folder, *words], cwd=tmp_path)
+    assert code == 0, shown
+    assert ACTS.findall(re.sub(r"\x1b\[[0-9;]*m", "", shown.replace("\r\n", "\n"))) == []
+
+
+@pytest.mark.parametrize("command", [["list"], ["status", "NAME"], ["logs", "NAME"], ["ssh", "NAME"]])
+def test_each_field_of_another_type(name, hostile, command):
+    """One at a time, so that no wrong field hides another."""
+    words = [{"NAME": name}.get(word, word) for word in command]
+    seen, wrong = 0, -1
+
+    def change(value: Any) -> Any:
+        """Return JSON whose field number ``wrong`` is of another type."""
+        nonlocal seen
+        seen += 1
+        if seen - 1 == wrong:
+            others = [other for other in OTHERS if type(other) is not type(value)]
+            return others[wrong % len(others)]
+        if isinstance(value, dict):
+            return {key: change(one) for key, one in value.items()}
+        return [change(one) for one in value] if isinstance(value, list) else value
+
+    hostile.change = change
+    CliRunner().invoke(main, words)
+    fields = seen
+    assert fields > 10
+    for wrong in range(fields):
+        seen = 0
+        result = CliRunner().invoke(main, words)
+        assert result.exception is None or isinstance(result.exception, SystemExit), (wrong, result.exc_info)
 
 
 @pytest.mark.parametrize("seed", range(12))

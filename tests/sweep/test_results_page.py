@@ -95,6 +95,21 @@ def browser(chromium):
 
 
 @pytest.mark.slow
+def test_a_browser_runs_nothing_of_a_point(browser, tmp_path):
+    """Nor does sorting and drawing make markup of it."""
+    points = [
+        Row({HOSTILE: f"{number}{HOSTILE}"}, HOSTILE, {HOSTILE: number}, 1.0, HOSTILE, "javascript:alert(1)")
+        for number in range(3)
+    ]
+    browser.open(write(tmp_path, points).as_uri())
+    browser.run("document.querySelectorAll('th button').forEach(button => button.click())")
+    assert browser.run("document.title") != "run"
+    assert browser.run("document.querySelectorAll('img, script:not(:first-of-type)').length") == 0
+    assert browser.run("document.querySelectorAll('a[href^=javascript]').length") == 0
+    assert HOSTILE in browser.run("document.querySelector('table').textContent")
+
+
+@pytest.mark.slow
 def test_it_may_have_no_points(browser, tmp_path):
     """A search begins without any."""
     browser.open(write(tmp_path, [], complete=False).as_uri())

@@ -1,0 +1,110 @@
+"""What pages of other sites, and addresses that lead out of a folder, get from the local server: nothing."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+from urllib.parse import quote
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HERE = "HERE"  # stands for the server's own HOST:PORT
+ORIGINS = (
+    None,
+    f"http://{HERE}",
+    "null",
+    "",
+    "http://evil.example",
+    f"http://evil.example@{HERE}.evil.example",
+    f"http://{HERE}.evil.example",
+    "http://127.0.0.1:1",
+    "http://[",
+)
+HOSTS = (
+    HERE,
+    "evil.example",
+    f"{HERE}.evil.example",
+    "127.0.0.1.evil.example",
+    "0.0.0.0",
+    "10.0.0.1",
+    "[::ffff:10.0.0.1]",
+    "localhost.evil.example:80",
+)
+FETCHES = (
+    (None, None, None),
+    ("none", "navigate", "document"),
+    ("same-origin", "cors", "empty"),
+    ("cross-site", "navigate", "document"),
+    ("cross-site", "navigate", "iframe"),
+    ("cross-site", "no-cors", "image"),
+    ("same-site", "no-cors", "script"),
+    ("same-site", "cors", "empty"),
+)
+ROUTES = (
+    ("GET", "/"),
+    ("GET", "/api/v1/jobs"),
+    ("GET", "/webhdfs/v1/?op=LISTSTATUS"),
+    ("GET", "/assets/page.js"),
+    ("GET", "/job-log?task=x&log=stdout"),
+    ("POST", "/api/v1/jobs"),
+    ("PUT", "/webhdfs/v1/x?op=MKDIRS"),
+    ("POST", "/stop-job"),
+    ("DELETE", "/local/contents"),
+    ("GET", "/no-such"),
+)
+
+
+def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
+    """Each Origin, Host and purpose that a browser sends, on every kind of route: 403."""
+    here = local_pai_v1.url.removeprefix("http://")
+    routes = itertools.cycle(ROUTES)
+    wrong = []
+    for origin, host, fetch in itertools.product(ORIGINS, HOSTS, FETCHES):
+        method, path = next(routes)
+        sent = {"Origin": origin, "Host": host}
+        sent |= dict(zip(("Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"), fetch, strict=True))
+        headers = {name: value.replace(HERE, here) for name, value in sent.items() if value is not None}
+        is_own = origin in (None, f"http://{HERE}") and host == HERE
+        is_own = is_own and (fetch[0] in (None, "none", "same-origin") or fetch[2] == "document")
+        connection = http.client.HTTPConnection(here, timeout=20)
+        connection.request(method, path, headers=headers)
+        reply = connection.getresponse()
+        reply.read()
+        connection.close()
+        is_refused = reply.status == 403 and "Access-Control-Allow-Origin" not in reply.headers
+        if is_refused == is_own:
+            wrong.append((method, path, headers, reply.status))
+    assert wrong == []
+
+
+UP = ("..", "%2e%2e", "%252e%252e", "..%2f..", "..%5c..", ".%2e", "%2e.", "%2f..", "..;", "%00..", "....")
+BEFORE = (
+    "/webhdfs/v1/{}?op=OPEN&namenoderpcaddress=x",
+    "/webhdfs/v1/a/{}?op=LISTSTATUS",
+    "/assets/{}",
+    "/node/containerlogs/container_1_1_1_1/{}/stdout",
+    "/job-log?task={}&log=stdout",
+    "/api/v1/jobs/{}/config",
+)
+
+
+@pytest.mark.parametrize("route", BEFORE)
+def test_no_address_leads_out_of_the_data_folder(local_pai_v1, route):
+    """A file beside the folders that are served, spelt in each way that some decoder takes for "up"."""
+    canary = local_pai_v1.data / "canary"
+    canary.write_text("the canary sings")
+    here = local_pai_v1.url.removeprefix("http://")
+    for up, depth in itertools.product(UP, (1, 2, 4, 8)):
+        for target in ("canary", quote(str(canary)), "token.key"):
+            path = route.format("/".join([up] * depth + [target]))
+            connection = http.client.HTTPConnection(here, timeout=20)
+            connection.putrequest("GET", path)
+            connection.endheaders()
+            reply = connection.getresponse()
+            text = reply.read()
+            connection.close()
+            assert b"sings" not in text, path
+            assert (local_pai_v1.data / "token.key").read_bytes() not in text
+            assert reply.status < 500, (path, text)
