@@ -137,9 +137,10 @@ def _authority(origin: str) -> str:
 def _host_name(host: str) -> str:
     try:
         parts = urlsplit(f"//{host}")
-        return "" if parts.port == 0 else parts.hostname or ""  # no number: ValueError
-    except ValueError:
+        is_port = parts.port != 0
+    except ValueError:  # no number, for one
         return ""
+    return parts.hostname or "" if is_port else ""
 
 
 def _log_request(handler: RequestHandler) -> None:

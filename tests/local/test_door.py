@@ -181,6 +181,7 @@ def test_a_connection_is_looked_up_once(monkeypatch):
     assert looked_up == ["a", "b", "a"]
 
 
+@pytest.mark.slow
 def test_the_data_folder_is_this_users_alone(tmp_path):
     """Also one that was there, with another mode."""
     (tmp_path / "data").mkdir(mode=0o755)
@@ -188,6 +189,7 @@ def test_the_data_folder_is_this_users_alone(tmp_path):
         assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_each_server_that_a_program_starts_has_a_password_of_its_own(tmp_path):
     """Which is in no command line, and not in the settings that are shown."""
     one, two = LocalPai(tmp_path / "a"), LocalPai(tmp_path / "b")
