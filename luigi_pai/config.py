@@ -22,6 +22,7 @@ from luigi_pai.config_file import (
     misspelled_sections,
     raw_settings,
     unknown_keys,
+    unset_address,
     unset_variables,
 )
 from luigi_pai.errors import ConfigError
@@ -329,7 +330,9 @@ class OpenPai(PickledSettings, luigi.Config):
             ConfigError: values are wrong; names each key and what to write.
         """
         self._warn_of_unknown_keys()
-        wrong = [*self._missing(), *misspelled_sections(), *map(self._sourced, problems(self))]
+        unread = unset_address(self.section)
+        wrong = [unread] if "may not be read" in unread else []
+        wrong += [*self._missing(), *misspelled_sections(), *map(self._sourced, problems(self))]
         if wrong:
             raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(wrong))
 

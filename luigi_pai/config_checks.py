@@ -45,6 +45,8 @@ def problems(settings: OpenPai) -> Iterator[str]:
         yield from _problem(name, getattr(settings, name))
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
+    elif settings.username.split() != [settings.username]:
+        yield f"username = {settings.username!r} has a blank{_layout_hint(settings.username)}"
     if not _SHORTEST_LOGIN <= settings.expiration <= _LONGEST_LOGIN:
         limits = f"{_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)"
         yield f"expiration = {settings.expiration} is not valid; use {limits}"
@@ -129,7 +131,8 @@ def _url_problems(settings: OpenPai) -> Iterator[str]:
         if "@" in url:  # the value is not repeated: it may contain a password
             yield f"{name} must not contain a user or password; use the keys username and password"
         elif url and not _is_http(url):
-            yield f"{name} = {url!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
+            text = f"{name} = {url!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
+            yield f"{text}{_layout_hint(url)}"
     redirect = settings.webhdfs_redirect or ""
     if "@" in redirect:
         yield "webhdfs_redirect must not contain a user or password; HDFS uses neither"
@@ -139,6 +142,13 @@ def _url_problems(settings: OpenPai) -> Iterator[str]:
         yield "pai_url is empty; write the URL of the rest-server, http://HOST:9186"
     if settings.fs_uri and urlsplit(settings.fs_uri).scheme not in _HDFS_SCHEMES:
         yield f"fs_uri = {settings.fs_uri!r} is not valid; use hdfs://HOST:PORT"
+
+
+def _layout_hint(value: str) -> str:
+    """Return what a value that is no word tells of the lines of luigi.cfg."""
+    if "\n" in value:
+        return ". It goes on in the next line, as that is indented: begin each key at the start of its line"
+    return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
 
 
 def _duration_problems(settings: OpenPai) -> Iterator[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-from luigi_pai.errors import ConfigError
+from luigi_pai.errors import ConfigError, PaiApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "CLUSTER_VARIABLE",
@@ -29,7 +33,9 @@ __all__ = [
     "misspelled_sections",
     "raw_settings",
     "unknown_keys",
+    "unset_address",
     "unset_variables",
+    "with_address",
 ]
 
 SECTION = "OpenPai"
@@ -70,6 +76,27 @@ def files_read() -> list[str]:
     parser = luigi.configuration.get_config()
     paths = getattr(parser, "_config_paths", [])
     return [str(path) for path in paths if Path(path).is_file()]
+
+
+def unset_address(section: str) -> str:
+    """Return why it is not known where the cluster of a section is; empty if ``pai_url`` is set."""
+    if has_key(section, "pai_url"):
+        return ""
+    if unreadable := [file for file in files_read() if not os.access(file, os.R_OK)]:
+        return f"pai_url is not set: {unreadable[0]} may not be read by you; change its mode with chmod u+r"
+    return "pai_url is not set" if files_read() else f"pai_url is not set: {NO_FILE}"
+
+
+@contextlib.contextmanager
+def with_address(cluster: str | None = None) -> Iterator[None]:
+    """Add to the error of a server without a reply that nobody has said where it is."""
+    try:
+        yield
+    except PaiApiError as error:
+        unset = unset_address(chosen_section(cluster))
+        if not unset or error.mocked or type(error).__name__ != "ClusterUnreachable" or unset in str(error):
+            raise
+        raise error.extended(unset) from None
 
 
 def chosen_section(cluster: str | None) -> str:

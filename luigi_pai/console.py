@@ -1,4 +1,4 @@
-"""A quiet console: a line for each change of a job, and failures as the job's own error.
+"""A quiet console: a line for each change of a job, and failures as the job's own error, or the user's code.
 
 One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` in [OpenPai]; for a script,
 ``luigi_pai.console.install()`` before ``luigi.build``; ``luigi-pai run`` has it, with a progress line.
@@ -6,6 +6,7 @@ One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` i
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import logging
@@ -14,10 +15,12 @@ import re
 import shutil
 import signal
 import sys
+import traceback
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from luigi_pai.errors import PaiError
+from luigi_pai.errors import PaiError, SpecError
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
@@ -29,9 +32,13 @@ __all__ = [
     "PROGRESS_FD",
     "Console",
     "escape_what_is_not_encodable",
+    "first_line",
     "install",
+    "is_users",
     "note_progress",
     "progress_pipe",
+    "shortened",
+    "user_error",
     "wrap",
 ]
 
@@ -51,6 +58,10 @@ _SUMMARY = re.compile(
     r"\* (\d+) complete ones were encountered:\n.*",
     re.DOTALL,
 )
+_FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # a line of Luigi's
+_LONGEST = 300  # characters of a line
+_HEADING = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
 _HANGING = 10  # characters of a time, and the blanks behind it
 _OF_LUIGI = "luigi-interface"
 _INSTALLED = "_luigi_pai_console"
@@ -127,12 +138,15 @@ class _Short(logging.Formatter):
         if isinstance(error, PaiError):
             return wrap(f"{time}  {error}", self.columns, _HANGING)
         if record.exc_info:
-            return super().format(record)
+            failed = _FAILED.sub(r"\1 failed:", record.getMessage())
+            return shortened(f"{time}  {failed}\n{self.formatException(record.exc_info)}")
         message = record.getMessage()
         if count := _all_complete(message):
             message = f"Nothing to run: {f'{count} tasks are' if count > 1 else 'the task is'} complete"
         if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
             return wrap(f"{time}  {in_complete[1]}: {in_complete[2]}", self.columns, _HANGING)
+        if "\nTraceback (" in message:
+            return f"{time}  {shortened(message)}"
         return f"{time}  {message}" if "\n" in message else wrap(f"{time}  {message}", self.columns, _HANGING)
 
 
@@ -237,3 +251,64 @@ def _wrapped(line: str, first: int, further: int) -> Iterator[str]:
 
 def _length(text: str) -> int:
     return len(_COLOUR.sub("", text))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, or the problems of a job, printable and cut."""
+    text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
+    lines = printable(text).strip().splitlines() or [type(error).__name__]
+    return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
+
+
+def is_users(error: BaseException) -> bool:
+    """Return whether the user's code takes part in an error."""
+    return _users_frame(error) is not None
+
+
+def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Return the last frame of the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame for frame in reversed(frames) if not _is_library(frame.filename)), None)
+
+
+def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
+    """Return a line for what a function of the user's raised: ``tell() raised KeyError: 'x' (study.py:12)``.
+
+    Args:
+        error: what was raised.
+        function: ``tell()``, or empty.
+        whole_path: name the file by its path, not by its name alone.
+    """
+    what = f"{function} raised " if function else ""
+    own = _users_frame(error)
+    is_ours = isinstance(error, PaiError) or (own is None and isinstance(error, ValueError))
+    kind = "" if is_ours else f"{type(error).__name__}: "
+    file = "" if own is None else own.filename if whole_path else Path(own.filename).name
+    place = f" ({file}:{own.lineno})" if own is not None and not isinstance(error, SyntaxError) else ""
+    return f"{what}{kind}{first_line(error)}{place}"
+
+
+def shortened(message: str) -> str:
+    """Return a message with the frames of the user's code only in its tracebacks.
+
+    It stays as it is if there are none: it is of an error of Luigi or of this package.
+    """
+
+    def kept(frame: re.Match[str]) -> str:
+        return "" if frame["file"].startswith(_not_theirs()) else frame[0]
+
+    text = _FRAME.sub(kept, message)
+    return text.replace(_HEADING, "") if _FRAME.search(text) else message
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_not_theirs()) or "site-packages" in file
+
+
+@functools.cache
+def _not_theirs() -> tuple[str, ...]:
+    """Return how the paths of files begin that are Luigi's, ours, or Python's that we call."""
+    import luigi  # noqa: PLC0415  loaded where user code runs; costs what no other command needs
+
+    folders = [str(Path(file).resolve().parent) + os.sep for file in (__file__, luigi.__file__)]
+    return (*folders, functools.__file__, "<frozen")

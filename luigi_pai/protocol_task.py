@@ -16,17 +16,19 @@ import luigi.task
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.redaction import logged_forms
+from luigi_pai.spec.hints import nearest
 from luigi_pai.spec.names import room_for_attempts
 from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.spec.templates.references import references
 from luigi_pai.spec.templates.secrets import secret_values
 from luigi_pai.spec.validate_protocol import check_protocol
-from luigi_pai.tasks.attributes import attribute, base_folder
-from luigi_pai.tasks.definition import Definition
+from luigi_pai.tasks.attributes import attribute, base_folder, check_class
+from luigi_pai.tasks.definition import Definition, not_returned
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from luigi_pai.spec.job import PaiJob
 
@@ -101,9 +103,19 @@ class PaiProtocolTask(JobTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         if not isinstance(job, JobProtocol):
-            wrong = f"job() of {type(self).__name__} returned {type(job).__name__}, not a JobProtocol"
-            raise TypeError(wrong)
-        return [str(warning) for warning in check_protocol(job, room_for_attempts(self.name, "name"))]
+            raise not_returned(self.name, job, "a JobProtocol")
+        warnings = check_protocol(job, room_for_attempts(self.name, "name"))
+        return [*map(str, warnings), *self._without_use(job)]
+
+    def _without_use(self, job: JobProtocol) -> Iterator[str]:
+        """Yield a warning about each value that the task gives and the job has no reference to."""
+        names = [each.steps for each in references(job.to_dict())]
+        for field, given in (("parameters", self.parameters), ("secrets", self.secrets)):
+            used = [steps[1] for steps in names if steps[0] == f"${field}" and len(steps) > 1]
+            for key in dict.fromkeys(map(str, given)):
+                if key not in used:
+                    hint = nearest(key, dict.fromkeys(used))
+                    yield f"{field}.{key}: no part of the job has <% ${field}.{key} %>{hint}"
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
@@ -138,6 +150,7 @@ class PaiProtocolTask(JobTask):
         vars(self).pop("_read_protocol", None)
 
     def _definition(self) -> Definition:
+        check_class(self)
         self._read_anew()
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":

@@ -13,8 +13,8 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.spec.job import PaiJob, default_output
 from luigi_pai.spec.names import room_for_attempts
-from luigi_pai.tasks.attributes import attribute
-from luigi_pai.tasks.definition import Definition
+from luigi_pai.tasks.attributes import attribute, check_class
+from luigi_pai.tasks.definition import Definition, not_returned
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
 
@@ -143,6 +143,7 @@ class PaiTask(JobTask):
         return HdfsTarget(folder, cluster=self.cluster)
 
     def _definition(self) -> Definition:
+        check_class(self)
         return Definition(
             task=self,
             name=self.name,
@@ -157,7 +158,7 @@ class PaiTask(JobTask):
         from luigi_pai.spec.validate import check_job  # noqa: PLC0415  only runs need it
 
         if not isinstance(job, PaiJob):
-            raise TypeError(f"job() of {type(self).__name__} returned {type(job).__name__}, not a PaiJob")
+            raise not_returned(self.name, job, "a PaiJob")
         further = [*room_for_attempts(self.name), *self._contradictions(job)]
         return [str(warning) for warning in check_job(job, further)]
 
@@ -169,6 +170,9 @@ class PaiTask(JobTask):
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return where the job of an overridden ``job()`` contradicts the task's own properties."""
+        if len(names := {self.name, self.name}) > 1:
+            text = f"is another one each time, as {' and '.join(sorted(names))}; make it of parameters alone"
+            return [Problem("name", text)]
         return [
             Problem(field, f"job() has {actual!r}, {key} of the task is {expected!r}; set {key} only")
             for field, key, actual, expected in (

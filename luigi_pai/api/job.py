@@ -174,9 +174,13 @@ class Job:
             tail: only the last 16 KB of each.
 
         Raises:
-            JobNotFound: the job has no such task role (v2).
+            JobNotFound: the job has no such task role.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
+        roles = sorted({task.role for task in status.tasks})
+        if roles and role not in roles:
+            text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
+            raise JobNotFound(text, status=404)
         files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index, tail=tail)
         return {file.name: self._api.log_files.text(file) for file in files}
 

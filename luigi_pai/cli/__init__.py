@@ -53,6 +53,23 @@ class _Commands(click.Group):
         command.short_help = short_help
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and hand ``--cluster`` on to it."""
+        if args[0] not in _COMMANDS:
+            from luigi_pai.spec.hints import closest  # noqa: PLC0415  only a mistake needs it
+
+            near = closest(args[0], _COMMANDS)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+        name, command, rest = super().resolve_command(ctx, args)
+        cluster = ctx.params["cluster"]
+        if cluster is None or command is None:
+            return name, command, rest
+        if all(option.name != "cluster" for option in command.params):
+            ctx.fail(f"{name} uses no cluster, and has no --cluster")
+        return name, command, ["--cluster", cluster, *rest]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, short_help) for name, (_, _, short_help) in _COMMANDS.items()])
@@ -60,6 +77,8 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="luigi-pai")
-def main() -> None:
+@click.option("--cluster", metavar="NAME", help="The cluster of [OpenPai:NAME] in luigi.cfg.")
+def main(cluster: str | None) -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
+    del cluster  # it is the command's
     escape_what_is_not_encodable(sys.stdout)

@@ -48,8 +48,11 @@ def plain_failures(command: str, interrupted: str) -> Iterator[None]:
             raise
         give_up(command, f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}", EXIT_USAGE)
     except ClusterUnreachable as error:
-        unset = _unset_address()
-        give_up(command, f"{error}{unset}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
+        from luigi_pai.config_file import chosen_section, unset_address  # noqa: PLC0415  loads Luigi
+
+        unset = unset_address(chosen_section(None))
+        hint = f"; {unset}" if unset and unset not in str(error) else ""
+        give_up(command, f"{error}{hint}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
     except PaiError as error:
         give_up(command, error, _code_of(error))
     except KeyboardInterrupt:
@@ -74,15 +77,6 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
         if frame.f_code.co_filename == configparser.__file__ and "filename" in frame.f_locals:
             return str(frame.f_locals["filename"])
     return None
-
-
-def _unset_address() -> str:
-    """Return a hint if nobody has said where the cluster is, which is a wrong configuration."""
-    from luigi_pai.config_file import NO_FILE, chosen_section, files_read, has_key  # noqa: PLC0415  loads Luigi
-
-    if has_key(chosen_section(None), "pai_url"):
-        return ""
-    return "; pai_url is not set" if files_read() else f"; pai_url is not set: {NO_FILE}"
 
 
 def _code_of(error: PaiError) -> int:

@@ -126,5 +126,8 @@ def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text, its end replaced by an ellipsis if it is longer than a width."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    """Return a text of at most a width: of a name, the middle is left out, of other texts the end."""
+    if len(text) <= width:
+        return text
+    end = 0 if " " in text else (width - 1) // 2  # names of one sweep differ at their ends
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import socket
 import sys
-import traceback
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up
+from luigi_pai.console import user_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["TaskCommand", "check_scheduler", "task_named"]
 
 _SCHEDULER_TIMEOUT = 5.0  # seconds
+
+_FORMS = {"List": "'[0.1, 0.2]'", "Tuple": "'[0.1, 0.2]'", "Dict": "'{\"rate\": 0.1}'", "Date": "2026-01-31"}
+"""How values of Luigi's parameters are written."""
 
 _HIDDEN = "\0"  # in no argument of a process
 
@@ -71,13 +75,34 @@ def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Tas
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
-        give_up(command, f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+        wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
+        give_up(command, f"{arguments[0]} of {module}: {wrong}{error}", EXIT_USAGE)
     except Exception as error:  # noqa: BLE001  of the user's code, of any kind
         missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
         text = f"{arguments[0]} of {module} "
-        text += f"has no {', no '.join(missing)}" if missing else f"cannot be made: {_with_place(error)}"
+        text += (
+            f"has no {', no '.join(missing)}"
+            if missing
+            else f"cannot be made: {user_error(error, whole_path=True)}"
+        )
         give_up(command, text, EXIT_USAGE)
     return task
+
+
+def _wrong_value(arguments: Sequence[str]) -> str:
+    """Return which parameter has a value that its class cannot read, and how values of it are written."""
+    from luigi.task_register import Register  # noqa: PLC0415  loads Luigi
+
+    parameters = dict(Register.get_task_cls(arguments[0]).get_params())
+    for word, value in itertools.pairwise(arguments):
+        parameter = parameters.get(word.removeprefix("--").replace("-", "_"))
+        try:
+            _ = parameter is None or parameter.parse(value)
+        except Exception:  # noqa: BLE001  of the user's parameters, of any kind
+            kind = type(parameter).__name__
+            form = next((f", such as {form}" for name, form in _FORMS.items() if name in kind), "")
+            return f"{word} {value} is no value of a {kind}{form}: "
+    return ""
 
 
 def check_scheduler(command: str, arguments: Sequence[str]) -> None:
@@ -123,13 +148,8 @@ def _import(command: str, module: str) -> None:
         hint = f"is the folder of {module} on PYTHONPATH?" if is_it else f"{module} imports it"
         if module.endswith(".py") or "/" in module:
             hint = f"write the name of a module: {Path(module).stem}"
+        elif "is not a package" in str(error):
+            hint = f"write MODULE TASK: {module.replace('.', ' ')}"
         give_up(command, f"{error}; {hint}", EXIT_USAGE)
     except Exception as error:  # noqa: BLE001  of the user's code, of any kind
-        give_up(command, f"{module} cannot be imported: {_with_place(error)}", EXIT_USAGE)
-
-
-def _with_place(error: Exception) -> str:
-    """Return an exception with the place where it was raised."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
-    return f"{type(error).__name__}: {error}{place}"
+        give_up(command, f"{module} cannot be imported: {user_error(error, whole_path=True)}", EXIT_USAGE)

@@ -161,6 +161,8 @@ def failed(
 ) -> HdfsError:
     """Return the error that says operation, path, server, reason and what to do next."""
     step = next_step or _NEXT_STEPS.get(exception or "", "")
+    if reason.partition(": ")[2].startswith("Path is not a file"):
+        step = 'it is a folder: open a file in it, (target / "NAME").open()'
     # without what would end a line or move the cursor of a terminal
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
     text = f"HDFS {operation} {shown} on {server}: {reason}" + (f"; {step}" if step else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -127,7 +127,13 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list as it is, so that its owner may add to it."""
+    """Return a list as it is, so that its owner may add to it.
+
+    Raises:
+        TypeError: it is no sequence.
+    """
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeError(f"{given!r} is not a list; write [{given!r}]")
     return given if isinstance(given, list) else list(given)
 
 

@@ -9,6 +9,7 @@ The fields have the protocol's own names. OpenPAI's manual describes them ("Job 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,6 @@ from luigi_pai.spec.protocol_prerequisites import Callback, DockerImage, Prerequ
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
     from luigi_pai.spec.paths import Path
 
@@ -280,6 +280,10 @@ class JobProtocol(Part):
         Raises:
             SpecError: a value cannot be converted to a JSON value.
         """
+        for path, given in (("parameters", parameters), ("secrets", secrets)):
+            if not isinstance(given or {}, Mapping):
+                kind = type(given).__name__
+                raise SpecError(self.name, [Problem(path, f"are a {kind}, not a dict of names and values")])
         other = copy.deepcopy(self)
         other.parameters = {**other.parameters, **plain(parameters or {}, ("parameters",))}
         other.secrets = {**other.secrets, **plain(secrets or {}, ("secrets",))}

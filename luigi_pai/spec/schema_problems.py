@@ -246,7 +246,7 @@ def _findings(
 
 
 def _unfit(error: ValidationError, path: Path, shown: str) -> str:
-    """Return why a value does not fit, with advice on two frequent mistakes in YAML and JSON."""
+    """Return why a value does not fit, with advice on frequent mistakes in Python, YAML and JSON."""
     instance: Any = error.instance
     description = str(cast("Mapping[str, Any]", error.schema).get("description", "valid"))
     if error.validator != "type":
@@ -259,6 +259,8 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
     if isinstance(instance, dict) and kinds == {"string"} and path and isinstance(path[-1], int):
         what = description.partition(":")[0]
         return f"{shown} is not {what}; the ': ' in it made a mapping of a text: put the text into quotes"
+    if isinstance(instance, list) and kinds == {"string"} and [type(each) for each in instance] == [str]:
+        return f"{shown} is not {description}; a comma behind the value, or brackets, make it a list"
     return f"{shown} is not {description}"
 
 

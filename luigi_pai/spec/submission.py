@@ -30,8 +30,12 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
         from luigi_pai.spec.validate import check_job  # noqa: PLC0415  one of the two is needed
 
         return job.jobName, check_job(job)
-    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415  as above
+    from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415
 
+    if not isinstance(job, JobProtocol):
+        what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
+        raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
     return str(job.name), check_protocol(job)
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watching import Outcome, Update, Watcher
+from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point, first_line, user_error
+from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point
 from luigi_pai.sweep.starting import Pack, Started, begin, record_starts, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
 from luigi_pai.sweep.table import failure

@@ -7,6 +7,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import luigi
+
+from luigi_pai.spec.hints import nearest
+
 __all__ = ["grid", "sample", "zipped"]
 
 T = TypeVar("T")
@@ -26,7 +30,7 @@ def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
     Raises:
         TypeError: the values of a name are no list.
     """
-    lists = _lists(values)
+    lists = _lists(values, task)
     return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
 
 
@@ -43,7 +47,7 @@ def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
         TypeError: the values of a name are no list.
         ValueError: the names have different numbers of values.
     """
-    lists = _lists(values)
+    lists = _lists(values, task)
     if len({len(each) for each in lists.values()}) > 1:
         counts = ", ".join(f"{name} has {len(each)}" for name, each in lists.items())
         raise ValueError(f"zipped() needs as many values for each name: {counts}")
@@ -67,7 +71,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
         ValueError: there are fewer different combinations.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose
-    lists = _lists({name: values for name, values in space.items() if not callable(values)})
+    lists = _lists({name: values for name, values in space.items() if not callable(values)}, task)
     points: dict[str, T] = {}
     for _ in range(n * _TRIES):
         if len(points) == n:
@@ -83,8 +87,13 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
     return list(points.values())
 
 
-def _lists(values: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+def _lists(values: Mapping[str, Iterable[Any]], task: Callable[..., object]) -> dict[str, list[Any]]:
+    if not callable(task):
+        raise TypeError(f"{task!r} is no class of tasks; write {type(task).__name__} in its place")
+    known = dict(task.get_params()) if isinstance(task, type) and issubclass(task, luigi.Task) else values
     for name, given in values.items():
+        if name not in known:
+            raise TypeError(f"{task.__name__} has no parameter {name!r}{nearest(name, known)}")
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
             raise TypeError(f"{name} = {given!r} is no list of values; write {name}=[{given!r}]")
     return {name: list(given) for name, given in values.items()}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState, instance_statuses
 from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.console import first_line
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -18,7 +17,6 @@ from luigi_pai.errors import (
     PaiJobFailed,
     PaiJobTimeout,
     RateLimited,
-    SpecError,
 )
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.journal import GOOD, Record
@@ -34,13 +32,12 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
-__all__ = ["OF_ALL", "Ended", "JournalClaims", "Member", "Point", "SweepJob", "first_line", "user_error"]
+__all__ = ["OF_ALL", "Ended", "JournalClaims", "Member", "Point", "SweepJob"]
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""
 
 _LONGEST = 300  # characters of a reason
-_OURS = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(slots=True, eq=False)
@@ -282,33 +279,6 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
     except PaiError as error:
         return replace(ended, state="FAILED", error=first_line(error))
     return ended
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or the problems of a job, printable and cut."""
-    text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
-    lines = printable(text).strip().splitlines() or [type(error).__name__]
-    return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
-
-
-def user_error(error: BaseException, function: str = "") -> str:
-    """Return a line for what a function of the user's raised: ``tell() raised KeyError: 'x' (study.py:12)``.
-
-    Args:
-        error: what was raised.
-        function: ``tell()``, or empty.
-    """
-    what = f"{function} raised " if function else ""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = next((frame for frame in reversed(frames) if not _is_library(frame.filename)), None)
-    place = f" ({Path(own.filename).name}:{own.lineno})" if own is not None else ""
-    is_ours = isinstance(error, PaiError) or (own is None and isinstance(error, ValueError))
-    kind = "" if is_ours else f"{type(error).__name__}: "
-    return f"{what}{kind}{first_line(error)}{place}"
-
-
-def _is_library(file: str) -> bool:
-    return file.startswith((_OURS, "<frozen")) or "site-packages" in file
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:

@@ -8,6 +8,7 @@ import itertools
 import json
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +17,21 @@ import luigi.task
 from luigi.parameter import ParameterVisibility
 
 from luigi_pai.config import OpenPai
+from luigi_pai.console import user_error
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.spec.arrays.jobs import check_alike
 from luigi_pai.spec.containers import for_containers
 from luigi_pai.spec.convert import Conversion, convert
-from luigi_pai.spec.hints import closest
 from luigi_pai.spec.job import PaiJob
 from luigi_pai.spec.names import v2_name
-from luigi_pai.sweep.jobs import Point, user_error
+from luigi_pai.sweep.jobs import Point
 from luigi_pai.sweep.limits import LIMITS
 from luigi_pai.sweep.progress import Best
+from luigi_pai.tasks.attributes import misspelt, users_classes
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.spec.protocol import JobProtocol
@@ -50,6 +52,7 @@ __all__ = [
     "iterated",
     "missing_requirement",
     "parameters_of",
+    "points_of",
     "problem_texts",
     "requirements_of",
     "too_many_points",
@@ -145,15 +148,30 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     return best, points
 
 
+def points_of(sweep: PaiSweep) -> list[Any]:
+    """Return what ``points()`` of a sweep returns.
+
+    Raises:
+        SpecError: the text of what it raises, with the user's line.
+    """
+    try:
+        if isinstance(inspect.getattr_static(sweep, "points"), property):
+            raise TypeError("is a property; take @property away")  # noqa: TRY301
+        return list(iterated(sweep.points))
+    except Exception as error:
+        wrong = [Problem("points", user_error(error, "points()"))]
+        raise SpecError(sweep.name, wrong, "sweep") from error
+
+
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     """Yield what ``points()`` returns.
 
     Raises:
-        TypeError: it returns None.
+        TypeError: it returns no list.
     """
     given = points()
-    if given is None:
-        raise TypeError("returned None; return a list of tasks")
+    if not isinstance(given, Iterable):
+        raise TypeError(f"returned {given!r:.60}; return a list of tasks")
     yield from given
 
 
@@ -226,21 +244,18 @@ def problem_texts(error: Exception) -> list[str]:
 
 def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
     """Return attributes of a sweep's class that are settings of its points, or that are misspelt."""
-    ours = next(kind for kind in type(sweep).__mro__ if kind.__module__.startswith("luigi_pai."))
-    own = {name for kind in type(sweep).__mro__ if not issubclass(ours, kind) for name in vars(kind)}
+    users = users_classes(type(sweep))
+    ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
+    of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours
     known = {*LIMITS, "best", "direction", "name", "results_dir", "trials"}
-    of_tasks = {name for name in vars(JobTask) if not name.startswith("_")} - set(dir(ours))
-    problems = [*sweep._problems()]  # noqa: SLF001  of this package
-    for name in sorted(name for name in own if not name.startswith("_") and not hasattr(ours, name)):
-        value = inspect.getattr_static(sweep, name)
-        if inspect.isroutine(value) or isinstance(value, (property, luigi.Parameter)):
-            continue
-        near = closest(name, known, likeness=_LIKENESS)
-        if name in of_tasks:
-            problems.append(Problem(name, "is a setting of tasks: set it in the class of the points"))
-        elif near is not None:
-            problems.append(Problem(name, f"is no setting of a sweep (did you mean {near!r}?)"))
-    return problems
+    return [
+        *sweep._problems(),  # noqa: SLF001  of this package
+        *(Problem(name, "is a setting of tasks: set it in the class of the points") for name in of_tasks),
+        *(
+            Problem(name, f"is no setting of a sweep (did you mean {near!r}?)")
+            for name, near in misspelt(type(sweep), known, _LIKENESS)
+        ),
+    ]
 
 
 def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import luigi
 
 from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.console import user_error
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, Point, user_error
+from luigi_pai.sweep.jobs import OF_ALL, Ended, Point
 from luigi_pai.sweep.points import (
     check_job,
     describe,

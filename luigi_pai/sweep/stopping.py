@@ -10,8 +10,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
+from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
-from luigi_pai.sweep.jobs import OF_ALL, first_line, user_error
+from luigi_pai.sweep.jobs import OF_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

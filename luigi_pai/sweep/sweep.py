@@ -187,9 +187,10 @@ class PaiSweep(Task):
             return bool(super().complete())  # type: ignore[no-untyped-call]
         from luigi_pai.sweep.journal import Journal, retried  # noqa: PLC0415  loads HDFS
         from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415
+        from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
         clock, results, limits = OpenPai.current().cluster().clock, self.results, SweepLimits.of(self)
-        names = [] if self.is_search else [getattr(point, "name", "") for point in self.points() or ()]
+        names = [] if self.is_search else [getattr(point, "name", "") for point in points_of(self)]
         if not self.is_search:
             self._points_before = set(names)
         journal = Journal(results.folder, clock)

@@ -308,8 +308,9 @@ class SweepRun:
                 self._name,
                 _have(table.without_metrics),
             )
-        if table.without_result:
-            logger.warning("%s: %s no result", self._name, _have(table.without_result))
+        if table.without_result or table.result_error:
+            why = f"; the last error: {table.result_error}" if table.result_error else ""
+            logger.warning("%s: %s no result%s", self._name, _have(max(table.without_result, 1)), why)
         if best is not None and not str(best) and (missing := best.missing()):
             logger.warning("%s: best = %r: %s", self._name, self._sweep.best, printable(missing))
 

@@ -8,9 +8,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config import OpenPai
+from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import Ended, first_line, user_error
+from luigi_pai.sweep.jobs import Ended
 from luigi_pai.sweep.points import describe, parameters_of
 from luigi_pai.sweep.progress import Progress
 from luigi_pai.sweep.results import Row, Summary, flattened, plain_values, points_digest
@@ -61,6 +62,7 @@ class Table:
         points: all points that are known so far; the list may grow.
         without_metrics: number of points that have no ``metrics.json``, whose row has their last reports.
         without_result: number of points that have succeeded without any result.
+        result_error: the last error of the user's ``result()``.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Table:
         self.progress = Progress(clock, best)
         self.points: list[Point] = []
         self.without_metrics = self.without_result = 0
+        self.result_error = ""
         self._target = target
         self._journal = journal
         self._clock = clock
@@ -224,7 +227,8 @@ class Table:
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
             text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
             may_succeed = isinstance(error, HdfsError) and error.transient
-            return {}, f"no result: {text or user_error(error)}", may_succeed
+            self.result_error = text or user_error(error)
+            return {}, f"no result: {self.result_error}", may_succeed
         self.without_result += not values
         kept = [key for key in values if sizes[key] <= _LONGEST_VALUE][:_MOST_VALUES]
         left_out = [str(key) for key in values if key not in kept]

@@ -1,4 +1,4 @@
-"""Attributes of task classes: how they are declared, and what folder their relative paths refer to.
+"""Attributes of task classes: how they are declared, checks of a class, and the folder of relative paths.
 
 ``image`` of a task may be a property, a plain class attribute or a Luigi parameter. At run time that
 needs nothing: ``attribute`` is ``property``, and ``Task`` is ``luigi.Task``. A type checker accepts only
@@ -7,16 +7,30 @@ a property as an override of a property, so it sees other declarations.
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import logging
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import luigi
 
-__all__ = ["Task", "attribute", "base_folder"]
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.spec.hints import METHOD, closest
+
+__all__ = ["Task", "attribute", "base_folder", "check_class", "misspelt", "users_classes"]
+
+logger = logging.getLogger("luigi-interface")
+
+_LIKENESS = 0.9  # of a misspelt attribute
+_USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
+"""Attributes of Luigi's tasks in which all parameters are."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from luigi.task_register import Register
     from typing_extensions import dataclass_transform
@@ -69,3 +83,112 @@ def base_folder(task: object, attribute: str) -> Path:
     definer = next(kind for kind in type(task).__mro__ if attribute in vars(kind))
     file = getattr(sys.modules.get(definer.__module__), "__file__", None)
     return Path(file).resolve().parent if file else Path.cwd()
+
+
+def check_class(task: luigi.Task) -> None:
+    """Check the class of a task, once; warnings are logged.
+
+    Raises:
+        SpecError: attributes are methods, of which ``@property`` was forgotten.
+    """
+    kind = type(task)
+    if wrong := _methods(kind):
+        name = "" if "name" in wrong else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
+        raise SpecError(name, [Problem(attribute, METHOD) for attribute in wrong])
+    _warn(kind)
+
+
+def users_classes(kind: type) -> list[type]:
+    """Return those of a class and its bases that are the user's."""
+    ours = next(each for each in kind.__mro__ if each.__module__.startswith("luigi_pai."))
+    return [each for each in kind.__mro__ if not issubclass(ours, each)]
+
+
+def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> Iterator[tuple[str, str]]:
+    """Yield each attribute of the user's classes that is similar to a known one, which its class lacks."""
+    users = users_classes(kind)
+    ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+    for own in map(vars, users):
+        missing = {name.replace("_", ""): name for name in known if name not in own}
+        for name in sorted(own.keys() - ours):
+            if name.startswith("_") or inspect.isroutine(own[name]) or isinstance(own[name], luigi.Parameter):
+                continue
+            near = closest(name.replace("_", "").lower(), missing, likeness=likeness)
+            if near is not None:
+                yield name, missing[near]
+
+
+@functools.lru_cache(maxsize=100)
+def _methods(kind: type) -> tuple[str, ...]:
+    """Return the attributes of our classes, which are values, that are methods in the user's."""
+    return tuple(name for name in _attributes(kind) if inspect.isfunction(inspect.getattr_static(kind, name)))
+
+
+@functools.lru_cache(maxsize=100)
+def _warn(kind: type[luigi.Task]) -> None:
+    """Log warnings about a class, each once."""
+    warnings = [
+        f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
+        for name, near in misspelt(kind, _attributes(kind))
+    ]
+    calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
+    if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
+        warnings.append("run() submits no job: call super().run() in it, or do without it")
+    warnings += [
+        f"its parameter {name} is used nowhere, so that tasks that differ in it are one job: use it in name "
+        "and in the job, or write significant=False"
+        for name in _unused(kind)
+    ]
+    for warning in warnings:
+        logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+
+
+def _attributes(kind: type) -> list[str]:
+    """Return the attributes that our classes declare for the user's."""
+    ours = [vars(each) for each in kind.__mro__ if each.__module__.startswith("luigi_pai.")]
+    return [name for each in ours for name, value in each.items() if isinstance(value, property)]
+
+
+def _place(kind: type) -> str:
+    """Return the file and line of a class, in brackets; empty at Python's prompt."""
+    try:
+        return f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
+    except (OSError, TypeError):
+        return ""
+
+
+def _unused(kind: type[luigi.Task]) -> list[str]:
+    """Return the parameters that a class with a name of its own does not use; none where that is not sure."""
+    classes = users_classes(kind)
+    own = {name: value for each in classes for name, value in vars(each).items()}
+    if "name" not in own:
+        return []  # it has a hash of all
+    parameters = [
+        name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
+    ]
+    used: set[str] = set()
+    for each in classes:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
+        except (OSError, TypeError, SyntaxError):
+            return []
+        if _uses_all(tree):
+            return []
+        used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        used |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return [name for name in parameters if name not in used]
+
+
+def _uses_all(tree: ast.AST) -> bool:
+    """Return whether the code of a class may use parameters that it does not name."""
+    bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
+    themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.decorator_list:  # as luigi.util.requires
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _USE_ALL:
+            return True
+        if isinstance(node, ast.Name) and node.id in themselves and id(node) not in bases:
+            return True
+    return False

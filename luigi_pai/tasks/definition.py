@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from luigi_pai.console import is_users
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.spec.job import PaiJob
 
@@ -21,11 +22,21 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
-__all__ = ["Definition", "Forecast", "TaskJob"]
+__all__ = ["Definition", "Forecast", "TaskJob", "not_returned"]
 
 logger = logging.getLogger("luigi-interface")
 
 _NOTIFIED_SINCE = (1, 5)
+
+
+class _NoJobError(SpecError, TypeError):
+    """What a task defines makes no job; luigi.contrib.pai raised a TypeError."""
+
+
+def not_returned(name: str, job: object, wanted: str) -> SpecError:
+    """Return the error of a task whose ``job()`` has returned something else than a job."""
+    what = "nothing: end it with return" if job is None else f"{type(job).__name__}, not {wanted}"
+    return _NoJobError(name, [Problem("job()", f"returned {what}")])
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,18 @@ class TaskJob:
 
     @functools.cached_property
     def job(self) -> PaiJob | JobProtocol:
-        """The job as the task defines it."""
-        return self._task.job()
+        """The job as the task defines it.
+
+        Raises:
+            SpecError: it cannot be made of what the task defines.
+        """
+        try:
+            return self._task.job()
+        except TypeError as error:
+            if is_users(error):
+                raise
+            text = str(error).removeprefix(f"job {self._name!r}: ")
+            raise _NoJobError(self._name, [Problem("job()", text)]) from None
 
     def named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job as it is posted under a name on this cluster."""

@@ -11,6 +11,7 @@ import luigi.configuration
 from luigi.task import MixinNaiveBulkComplete
 
 from luigi_pai.api.retries import run_steps
+from luigi_pai.config_file import with_address
 from luigi_pai.console import install
 from luigi_pai.notebook import is_notebook
 from luigi_pai.spec.job import PaiJob
@@ -182,8 +183,9 @@ class JobTask(Task):
             PaiApiError: the server refused the job, or did not reply for too long.
             HdfsError: the uploads could not be sent, or the output folder not be created.
         """
-        task_run = self._task_run()
-        run_steps(task_run.steps(), task_run.pause)
+        with with_address(self.cluster):
+            task_run = self._task_run()
+            run_steps(task_run.steps(), task_run.pause)
 
     def complete(self) -> bool:
         """Return whether the task is complete.
@@ -200,11 +202,12 @@ class JobTask(Task):
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: HDFS was needed and failed.
         """
-        task_run = self._task_run()
-        if task_run.is_complete():
-            return True
-        task_run.load_modules()
-        return False
+        with with_address(self.cluster):
+            task_run = self._task_run()
+            if task_run.is_complete():
+                return True
+            task_run.load_modules()
+            return False
 
     def result(self) -> Mapping[str, Any]:
         """Return the values that a sweep's table shows of this task, once its job has ended.

@@ -41,7 +41,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
     """
     named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
-        wrong = f"{type(named).__name__} is not a dict of local paths to paths on HDFS"
+        wrong = f"{named!r} is not a dict of local paths to paths on HDFS; write {{'code': '/PATH/code'}}"
         raise SpecError(task.name, [Problem("uploads", wrong)])
     if task.runtime:
         named = {**named, **_runtime(task.name, code_dir)}

@@ -193,14 +193,9 @@ class V2Dialect:
         """Return the logs of the last attempt of a task.
 
         Raises:
-            JobNotFound: the job has no such task role, as far as its status shows them.
             PaiHttpError: NoApiError; releases before 1.4 give no logs out.
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
-        roles = sorted({task.role for task in status.tasks})
-        if roles and role not in roles:
-            text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
-            raise JobNotFound(text, status=404)
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
         path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs{'?tail-mode=true' if tail else ''}"
         try:

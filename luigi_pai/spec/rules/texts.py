@@ -68,7 +68,7 @@ def command_findings(
         if found := _DASH.search(text):
             yield _warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
     if commands and _LEFT_BEHIND.search(commands[-1][1]):
-        text = "ends with &, so that the task ends, and is a success, before what it starts; end it with wait"
+        text = "ends with &, so that the task does not wait for what it starts; take & away"
         yield _warning(commands[-1][0], text)
 
 
