@@ -154,7 +154,7 @@ def test_a_task_that_cannot_be_made_is_one_line(folder):
     assert text == "luigi-pai plan: Bare of pipeline has no image, no name\n"
     text = luigi_pai(folder, "run", "pipeline", "Broken", "--local-scheduler", expect=2)
     assert text.startswith("luigi-pai run: Broken of pipeline cannot be made: RuntimeError: oh no (")
-    assert re.search(r"/pipeline.py, line \d+\)\n$", text)
+    assert re.search(r"/pipeline.py:\d+\)\n$", text)
 
 
 def test_the_points_of_a_sweep(folder):

@@ -127,14 +127,14 @@ RULES = [
     ("extras", [], "[] is not an object"),
     *[("taskRoles", bad, f"{bad!r} is not a list of at least one task role") for bad in ([], None, {"a": 1})],
     ("taskRoles", GONE, "is missing; it must be a list of at least one task role"),
-    ("taskRoles[1]", "ps", "'ps' is not a task role: an object with name and command"),
+    ("taskRoles[1]", "ps", "'ps' is not a task role: an object with name and command, a TaskRole in Python"),
     *[("taskRoles[1].name", bad, f"{bad!r} is not {ROLE_NAME}") for bad in ("", "a-b", "a b", "a\n", 7)],
     ("taskRoles[1].name", GONE, f"is missing; it must be {ROLE_NAME}"),
     *[
-        ("taskRoles[1].command", bad, f"{bad!r} is not a shell command; it must not be empty")
-        for bad in ("", " \n", None, ["ls"])
+        ("taskRoles[1].command", bad, f"{bad!r} is not a shell command: one text, which is not empty")
+        for bad in ("", " \n", None, ["ls", "-l"])
     ],
-    ("taskRoles[1].command", GONE, "is missing; it must be a shell command; it must not be empty"),
+    ("taskRoles[1].command", GONE, "is missing; it must be a shell command: one text, which is not empty"),
     *[
         (f"taskRoles[1].{field}", bad, f"{bad!r} is not an integer of at least 1{hint(bad)}")
         for field in ("taskNumber", "cpuNumber")
@@ -150,7 +150,7 @@ RULES = [
     *[("taskRoles[1].gpuNumber", bad, f"{bad!r} is not an integer of at least 0") for bad in (-1, 0.5, None)],
     ("taskRoles[1].portList", {"label": "x"}, "{'label': 'x'} is not a list of ports"),
     ("taskRoles[1].portList", None, "None is not a list of ports"),
-    ("taskRoles[0].portList[1]", "web", "'web' is not a port: an object with label"),
+    ("taskRoles[0].portList[1]", "web", "'web' is not a port: an object with label, a Port in Python"),
     ("taskRoles[0].portList[1].label", GONE, f"is missing; it must be {LABEL}"),
     *[
         ("taskRoles[0].portList[1].label", bad, f"{bad!r} is not {LABEL}")
@@ -428,7 +428,7 @@ def test_check_job_lists_every_problem_under_the_jobs_name():
     assert str(caught.value) == (
         "job 'j' was not submitted: 3 problems in its description\n"
         "  image: '' is not the name of a Docker image\n"
-        "  taskRoles[0].command: '' is not a shell command; it must not be empty\n"
+        "  taskRoles[0].command: '' is not a shell command: one text, which is not empty\n"
         "  taskRoles[0].gpuNumber: -1 is not an integer of at least 0"
     )
     assert caught.value.name == "j"

@@ -1,8 +1,9 @@
-"""luigi_pai as a user meets it, in this process: a luigi.cfg, luigi-pai, and a pipeline that Luigi runs."""
+"""luigi_pai as a user meets it, in this process: luigi.cfg, luigi-pai, pipelines in Luigi, a prompt."""
 
 from __future__ import annotations
 
-import importlib
+import code
+import contextlib
 import io
 import logging
 import sys
@@ -13,15 +14,15 @@ from inspect import signature
 import luigi
 from click.testing import CliRunner
 from luigi.configuration.cfg_parser import LuigiConfigParser
+from luigi.setup_logging import InterfaceLogging
 from luigi.task_register import Register
 
 from luigi_pai import reset_clusters
 from luigi_pai.cli import main
+from luigi_pai.cli.task_argument import task_named
 from luigi_pai.console import Console
 
 __all__ = ["FrontDoor"]
-
-IMPORTS = "import luigi\nfrom luigi_pai import PaiProtocolTask, PaiTask, Port, TaskRole\n\n"
 
 
 class FrontDoor:
@@ -53,22 +54,35 @@ class FrontDoor:
 
     def pipeline(self, text, task):
         """Run a task of a pipeline with Luigi; return 1 or 0 and what `luigi-pai run` shows of it."""
-        self.write("pipeline.py", IMPORTS + textwrap.dedent(text))
+        self.write("pipeline.py", textwrap.dedent(text))
         shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), contextlib.suppress(SystemExit), self._modules(shown):
+            made = task_named("run", "pipeline", [task])
+            done = luigi.build([made], local_scheduler=True, no_lock=True)
+            return int(not done), shown.getvalue()
+        return 1, shown.getvalue()
+
+    def prompt(self, text):
+        """Type lines at the prompt of Python; return what it shows."""
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), contextlib.redirect_stdout(shown), self._modules(shown):
+            console = code.InteractiveConsole()
+            for line in [*textwrap.dedent(text).splitlines(), ""]:
+                console.push(line)
+        return shown.getvalue()
+
+    @contextlib.contextmanager
+    def _modules(self, shown):
+        """Leave nothing of the modules that are loaded, and log to a stream meanwhile."""
         console, logger = Console(shown), logging.getLogger("luigi-interface")
         self._monkeypatch.delitem(sys.modules, "pipeline", raising=False)
-        self._monkeypatch.syspath_prepend(self.folder)
+        self._monkeypatch.setattr(InterfaceLogging, "_configured", True)
+        self._monkeypatch.setattr(logger, "level", logging.INFO)
         logger.addHandler(console)
-        known = Register._reg.copy()
+        known, path = Register._reg.copy(), sys.path.copy()
         try:
-            module = importlib.import_module("pipeline")
-            done = luigi.build(
-                [getattr(module, task)()], local_scheduler=True, no_lock=True, log_level="WARNING"
-            )
-        except (TypeError, ValueError, luigi.parameter.MissingParameterException) as error:
-            return 1, f"{type(error).__name__}: {error}"
+            yield
         finally:
             logger.removeHandler(console)
-            Register._reg[:] = known
+            Register._reg[:], sys.path[:] = known, path
             sys.modules.pop("pipeline", None)
-        return int(not done), shown.getvalue()

@@ -242,7 +242,7 @@ def test_everything_that_cannot_be_sent_is_said_at_once(cluster, home, project, 
 def test_uploads_that_is_no_dict(cluster, home, monkeypatch):
     """It is a problem of the description."""
     monkeypatch.setattr(Sends, "uploads", ["src"])
-    with pytest.raises(SpecError, match="uploads: list is not a dict of local paths to paths on HDFS"):
+    with pytest.raises(SpecError, match="is not a dict of local paths to paths on HDFS"):
         Sends(home).run()
     assert jobs_of(cluster, home) == []
 

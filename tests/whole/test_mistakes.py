@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
 import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -40,19 +43,89 @@ taskRoles:
     resourcePerInstance: {cpu: 1, memoryMB: 200, gpu: 0}
     commands: ["true"]
 """
-MISTAKEN = """\
+IMPORTS = """\
+import itertools
 import luigi
-from luigi_pai import PaiTask, TaskRole
+from luigi_pai import *
+from luigi_pai import grid, sample, zipped
 
-
+"""
+MISTAKEN = f"""\
+{IMPORTS}
 class MistakenTrain(PaiTask):
     name = "mistaken"
     image = "python:3"
     tasks = [TaskRole("main", "true")]
 
 
+class MistakenRate(MistakenTrain):
+    rate = luigi.FloatParameter()
+
+    @property
+    def name(self):
+        return f"mistaken-{{self.rate}}"
+
+
+class MistakenStudy(PaiSweep):
+    rates = luigi.ListParameter(default=[0.1])
+
+    def points(self):
+        return grid(MistakenTrain)
+
+
 class MistakenPlain(luigi.Task):
     pass
+"""
+STUDY = """\
+class Train(PaiTask):
+    rate = luigi.FloatParameter()
+    epochs = luigi.IntParameter(default=1, significant=False)
+    image = "python:3"
+    command = "true"
+
+    @property
+    def name(self):
+        return f"{type(self).__name__.lower()}-{self.rate}"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"echo {self.rate}; {self.command}")]
+
+
+class Fails(Train):
+    command = "echo no memory left; exit 3"
+
+
+class Greedy(Train):
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"echo {self.rate}", gpuNumber=999)]
+
+
+class Nameless(Train):
+    name = "mistakes-nameless"
+
+
+class Measured(Train):
+    def result(self):
+        return {"accuracy": 0.9}
+
+
+class Resultless(Train):
+    def result(self):
+        return {"accuracy": self.rat}
+
+
+class Study(PaiSweep):
+    results_dir = "results"
+
+"""
+REPL = """\
+class Train(PaiTask):
+    name = "mistakes-repl"
+    image = "python:3"
+    tasks = [TaskRole("main", "true")]
+
 """
 V1 = '{"jobName": "mistakes-v1", "image": "python:3", "taskRoles": [{"name": "main", "command": "true"}]}'
 
@@ -68,7 +141,13 @@ def made_by(*keys):
 
 def pipeline_of(made):
     """Return the module of a mistake."""
-    further = made.get("pipeline", "")
+    return IMPORTS + _classes_of(made)
+
+
+def _classes_of(made):
+    if "study" in made:
+        return STUDY + textwrap.indent(made["study"], "    ")
+    further = made.get("pipeline", "").replace("PROTOCOL", repr(PROTOCOL))
     if "protocol" in made:
         text = PROTOCOL
         for old, new in made["protocol"].items():
@@ -226,16 +305,26 @@ def test_of_a_command(door, fill, made):
 
 
 @pytest.mark.usefixtures("berta")
-@made_by("task", "protocol", "pipeline")
+@made_by("task", "protocol", "pipeline", "study")
 def test_of_a_task(door, fill, made):
-    """It is not run, or fails; only Python's own errors have a traceback."""
+    """It is not run, or fails, or is warned of."""
     door.configure(made.get("luigi.cfg", {}))
-    failed, text = door.pipeline(pipeline_of(made), "Use" if "class Use(" in str(made) else "Train")
+    text = pipeline_of(made)
+    task = next(name for name in ("Study", "Use", "Train") if f"class {name}(" in text)
+    failed, text = door.pipeline(text, task)
     check(text, made, fill)
     assert "Traceback" not in text or re.search(
-        r"^(TypeError|\w+NotFoundError|NotImplementedError): ", text, re.MULTILINE
+        r"^(\w+NotFoundError|NotImplementedError): ", text, re.MULTILINE
     )
-    assert failed
+    assert failed == ("ends" not in made)
+
+
+@made_by("repl")
+def test_at_the_prompt(door, fill, made):
+    """The last line is the error."""
+    door.configure(made.get("luigi.cfg", {}))
+    text = door.prompt(f"{IMPORTS}{REPL}{fill(made['repl'])}")
+    check(text, made, fill)
 
 
 @pytest.mark.slow
@@ -244,12 +333,54 @@ def test_in_a_process(door, fill, made):
     """Of its own: `run` starts Luigi in one, and luigi.cfg is read when Luigi is loaded."""
     door.configure(made.get("luigi.cfg", {}))
     make_files(door)
+    if "mode" in made:
+        (door.folder / "luigi.cfg").chmod(made["mode"])
+        if os.access(door.folder / "luigi.cfg", os.R_OK):
+            pytest.skip("this user may read every file")
     command = [sys.executable, "-m", "luigi_pai", *shlex.split(fill(made["process"]))]
-    ended = subprocess.run(command, cwd=door.folder, capture_output=True, text=True, check=False, timeout=60)
-    text = ended.stdout + ended.stderr
+    text, code = run(command, door.folder, made.get("environment", {}))
     check(text, made, fill)
     assert "Traceback" not in text
-    assert ended.returncode == made["exit code"]
+    assert code == made["exit code"]
+
+
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory):
+    """What pytest says of each mistake in a test, by the mistake; all of them in one process."""
+    folder = tmp_path_factory.mktemp("tests")
+    made = [each for each in MISTAKES if "test" in each]
+    for number, each in enumerate(made):
+        module = f"import pytest\nimport responses\n{IMPORTS}{REPL}{each['test']}"
+        (folder / f"test_{number}.py").write_text(module, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    report = folder / "report.xml"
+    run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}"], folder, {})
+    cases = {case.get("classname"): case for case in ET.parse(report).iter("testcase")}
+    return {
+        each["mistake"]: "".join(part.text for part in cases[f"test_{number}"])
+        for number, each in enumerate(made)
+    }
+
+
+@pytest.mark.slow
+@made_by("test")
+def test_in_a_test(tested, fill, made):
+    """It fails, and says why."""
+    check(tested[made["mistake"]], made, fill)
+
+
+def run(command, folder, environment):
+    """Return what a process prints, and its exit code."""
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return ended.stdout + ended.stderr, ended.returncode
 
 
 def make_files(door):
@@ -261,4 +392,4 @@ def make_files(door):
 
 
 def test_the_table_is_of_many():
-    assert len({made["mistake"] for made in MISTAKES}) == len(MISTAKES) > 42
+    assert len({made["mistake"] for made in MISTAKES}) == len(MISTAKES) > 200

@@ -55,7 +55,7 @@ def of_v2(*commands, uri="python:3"):
         ("train --lr {self.lr}", "has {self.lr}, which Python fills in only with an f before"),
         ("train --lr {self.lr:.2f}", "has {self.lr:.2f}, which Python fills in only with an f before"),
         ("train \u2013\u2013lr 3", "has a typographic dash, \u2013\u2013lr; write --lr"),
-        ("train > log &", "ends with &, so that the task ends, and is a success, before what it starts"),
+        ("train > log &", "ends with &, so that the task does not wait for what it starts; take & away"),
     ],
 )
 def test_a_command_that_leads_to_nothing_is_warned_of(command, text):
