@@ -25,6 +25,7 @@ from luigi_pai.private_folder import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TextIO
 
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
@@ -184,36 +185,28 @@ def one_at_a_time(place: str) -> Iterator[None]:
     Tasks that begin at once upload the same code: the first sends it, the others then find nothing to send.
     Where no lock can be had, and for other machines, uploads go on side by side, and are right all the same.
     """
+    number = hashlib.sha256(place.encode()).hexdigest()[
+        :2
+    ]  # two places may share a file: they take turns, too
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            held.callback(_release, *_lock(place))
+            lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
+            _acquire(lock, place)
+            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process has it open, too
         yield
 
 
-def _lock(place: str) -> tuple[Path, int]:
-    """Return a lock file that this process holds; it is there as long as it is held."""
-    path = private_folder() / f"{hashlib.sha256(place.encode()).hexdigest()[:32]}.lock"
-    while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def _acquire(lock: TextIO, place: str) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = "Another upload from this machine to %s is under way: waiting for its end"
+        late = threading.Timer(_LATE, logger.info, (text, place))
+        late.start()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = "Another upload from this machine to %s is under way: waiting for its end"
-            late = threading.Timer(_LATE, logger.info, (text, place))
-            late.start()
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
-            finally:
-                late.cancel()
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(lock), path.stat()):
-                return path, lock
-        os.close(lock)  # that one has removed the file
-
-
-def _release(path: Path, lock: int) -> None:
-    path.unlink(missing_ok=True)
-    os.close(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
+        finally:
+            late.cancel()
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:
