@@ -86,6 +86,8 @@ NEWEST_ONLY = (
     "sweep/test_study.py",
     "tasks/options/test_job_logs.py",
     "tasks/options/test_kept_logs.py",
+    "tasks/python/test_python_places.py",
+    "tasks/python/test_python_task.py",
     "tasks/test_early_kubernetes.py",
     "tasks/test_fault_matrix.py",
     "tasks/test_killed_workers.py",

@@ -13,6 +13,7 @@ from luigi_pai.local import LocalPai
 PAGES = (
     "index.md",
     "get-started.md",
+    "python.md",
     "tasks.md",
     "running-again.md",
     "files.md",

@@ -18,7 +18,11 @@ from python_tasks import Rich, Square
 
 from luigi_pai import PaiPythonTask, SpecError, runtime
 from luigi_pai.runtime import report
+from luigi_pai.spec.arrays.jobs import array_of
+from luigi_pai.spec.containers import for_containers
+from luigi_pai.spec.convert import convert
 from luigi_pai.spec.schema_problems import LARGEST_BODY
+from luigi_pai.spec.submission import submission_text
 
 LOCK = threading.Lock()
 BIG = list(range(400_000))
@@ -191,7 +195,7 @@ def test_what_is_not_used_may_be_anything():
             report(step=1)
             return {"runtime": runtime.__name__, "rows": len(self.table)}
 
-    assert Whole().job().taskRoles[0].command.startswith('python3 "$LUIGI_PAI_FILE" Whole__')
+    assert Whole().job().taskRoles[0].command.startswith('python3 "$luigi_pai_file" Whole__')
 
 
 def test_all_problems_are_in_one_error():
@@ -240,6 +244,19 @@ def test_the_file_has_python_alone_in_it_and_depends_on_nothing_else():
     assert not [
         name for name in names if "luigi" in name and "runtime" not in name and "__init__" not in name
     ]
+
+
+def test_thirty_points_are_one_job_of_fifty_kilobytes():
+    """The file is in it once; a job of its own is smaller still."""
+    points = [Square(run_id="x", number=number) for number in range(30)]
+    prepared = [point._prepared(_named(point), "v2", None) for point in points]
+    whole = len(submission_text(array_of("array", [convert(job).protocol for job in prepared])))
+    single = len(submission_text(convert(prepared[0]).protocol))
+    assert 40_000 < single < whole < 55_000
+
+
+def _named(point):
+    return for_containers(point.job(), point.name, with_runtime=False)
 
 
 def test_a_job_is_small():
