@@ -34,11 +34,17 @@ class Answer:
         value: of the operation's field (``boolean`` of MKDIRS), of CREATE where to send the
             data; None where the operation has no field, and of an empty answer to RENAME.
         leads_to: where to send the request instead; None where this is its answer.
+        field: the name of the operation's field; empty where it has none.
     """
 
     reply: requests.Response
     value: Any = None
     leads_to: str | None = None
+    field: str = ""
+
+    def json(self) -> dict[str, Any]:
+        """Return the answer's document, as the ``hdfs`` library asks for it."""
+        return {self.field: self.value}
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
@@ -63,7 +69,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     if isinstance(document, dict) and not field:
         return Answer(reply)
     if isinstance(document, dict) and is_right(document.get(field)):
-        return Answer(reply, document[field])
+        return Answer(reply, document[field], field=field)
     if operation == "CREATE":
         raise malformed(operation, path, reply, "the server did not say where to write to")
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"

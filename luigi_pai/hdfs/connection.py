@@ -51,7 +51,7 @@ class Connection(Transport):
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
-        found: dict[str, Any] = self.ask("GET", path, "GETFILESTATUS").value
+        found: dict[str, Any] = self.library.status(path)
         return found
 
     def status(self, path: str) -> dict[str, Any] | None:
@@ -92,13 +92,12 @@ class Connection(Transport):
 
     def content_summary(self, path: str) -> dict[str, Any]:
         """Return the ContentSummary of a file or folder."""
-        found: dict[str, Any] = self.ask("GET", path, "GETCONTENTSUMMARY").value
+        found: dict[str, Any] = self.library.content(path)
         return found
 
     def home(self) -> str:
         """Return the home folder of the user."""
-        home: str = self.ask("GET", "/", "GETHOMEDIRECTORY").value
-        return posixpath.normpath(home)
+        return str(self.library.resolve("."))
 
     def make_folders(self, path: str, permission: str | None = None) -> None:
         """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
@@ -124,7 +123,7 @@ class Connection(Transport):
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete; False where there was nothing."""
-        return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
+        return bool(self.library.delete(path, recursive=recursive))
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
@@ -139,11 +138,11 @@ class Connection(Transport):
 
     def change_mode(self, path: str, permission: str) -> None:
         """Set mode bits, written in octal."""
-        self.ask("PUT", path, "SETPERMISSION", permission=permission)
+        self.library.set_permission(path, permission)
 
     def change_owner(self, path: str, owner: str | None, group: str | None) -> None:
         """Set owner or group."""
-        self.ask("PUT", path, "SETOWNER", owner=owner, group=group)
+        self.library.set_owner(path, owner=owner, group=group)
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
         """Return the reply whose body is the file from an offset on; to be closed."""

@@ -1,4 +1,4 @@
-"""Requests to the NameNodes and DataNodes of an HDFS."""
+"""Requests to the NameNodes and DataNodes of an HDFS, on the ``hdfs`` library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
+from hdfs import Client
 from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.wire.environment import Environment
@@ -44,9 +45,19 @@ _PAUSES = (0.05, 0.2)  # seconds before each retry
 # nothing yet.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
+_LIBRARYS_URL = "namenode:"  # what the library puts before ``/webhdfs/v1`` and the path; it is replaced
+_LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
 redact_urllib3_logs()
+
+
+class _Library(Client):  # type: ignore[misc]  # the library has no types
+    """The client of the ``hdfs`` library."""
+
+    def resolve(self, hdfs_path: str) -> str:
+        """Return an absolute path as it is, as ``#LATEST`` is a name like any other; make others absolute."""
+        return hdfs_path if hdfs_path.startswith("/") else str(super().resolve(hdfs_path))
 
 
 class Transport:
@@ -61,6 +72,8 @@ class Transport:
 
     Attributes:
         account: as given.
+        library: the ``hdfs`` library, whose requests are sent by ``request``. ``ask`` makes those for which
+            it has no public method, or one that takes more requests or drops what is needed of the answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -71,6 +84,7 @@ class Transport:
         self._alone = len(account.bases) == 1
         self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
         self._twice: bool | None = None  # whether DataNodes decode paths twice
+        self.library = _Library(_LIBRARYS_URL, session=self)
 
     @property
     def server(self) -> str:
@@ -84,6 +98,11 @@ class Transport:
     def close(self) -> None:
         """Close what is kept open; it opens again when it is needed."""
         self._session.close()
+
+    def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> Answer:
+        """Send a request of the library's."""
+        about = {name: str(one).lower() if isinstance(one, bool) else one for name, one in params.items()}
+        return self.ask(method, unquote(url.removeprefix(_LIBRARYS_BASE)), about.pop("op"), **about)
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
         """Send a request to the active NameNode, and follow it to a DataNode. Parameters may be None."""
