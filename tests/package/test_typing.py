@@ -41,7 +41,7 @@ LUIGIS_INPUT = re.compile(
 HEADER = """\
 import luigi
 from luigi.contrib.s3 import S3Target
-from luigi_pai import PaiTask
+from luigi_pai import PaiPythonTask, PaiTask
 
 """
 
