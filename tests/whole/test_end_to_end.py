@@ -211,7 +211,7 @@ class Spark(PaiTask):
 
     name = luigi.Parameter()
     image = "x"
-    tasks = [TaskRole("main", "hdfs dfs -touchz $PAI_OUTPUT_DIR/_SUCCESS; exit 1")]
+    tasks = [TaskRole("main", "echo | hdfs dfs -put - $PAI_OUTPUT_DIR/_SUCCESS; exit 1")]
 
 
 @pytest.mark.slow

@@ -203,13 +203,6 @@ def _mkdir(call: Call, item: Item) -> None:
     call.hdfs.mkdir(item.path)
 
 
-def _touchz(call: Call, item: Item) -> None:
-    if (item.look() or {}).get("length"):
-        raise item.fault("Not a zero-length file")
-    call.options.add("f")
-    _write(call, item, io.BytesIO())
-
-
 def _rm(call: Call, item: Item) -> None:  # for good: there is no trash
     if "f" in call.options and not item.look():
         return
@@ -327,8 +320,6 @@ def _test(call: Call) -> None:
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "appendToFile": ("", 2, _append_to_file),
     "cat": ("ignoreCrc", 1, _for_each(_cat)),
-    "copyFromLocal": ("f p l", 1, _put),
-    "copyToLocal": ("f p ignoreCrc crc", 1, _get),
     "count": ("h", 1, _for_each(_count)),
     "cp": ("f p", 2, _cp),
     "du": ("s h", 0, _for_each(_du)),
@@ -341,6 +332,5 @@ COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "stat": ("", 1, _stat),
     "test": ("d e f s z", 1, _test),
     "text": ("ignoreCrc", 1, _for_each(_cat)),
-    "touchz": ("", 1, _for_each(_touchz)),
 }
 """By name: the options, how many arguments there are at least, and what runs the command."""
