@@ -178,12 +178,11 @@ class Tree:
         if place == goal:
             return place.is_file()
         if goal.is_dir():
-            goal /= place.name
-        not_there = place == self._root or not place.exists() or not goal.parent.is_dir()
-        if not_there or goal.exists() or place in goal.parents:
-            return False
-        place.rename(goal)
-        return True
+            destination = f"{destination.rstrip('/')}/{place.name}"
+        with contextlib.suppress(RemoteFault, OSError):
+            self.rename_onto(path, destination, overwrite=False)
+            return True
+        return False
 
     def rename_onto(self, path: str, destination: str, *, overwrite: bool) -> None:
         """Rename as HDFS's ``rename2`` does: exactly to the destination, in one step."""
