@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Payload"]
 
 _LARGEST = 1_000_000  # bytes of one value that travels
+_CACHED = type(functools.cache(len))
 _OF_LUIGI = {"param_args", "param_kwargs"}  # attributes that it sets on tasks, private parameters among them
 
 
@@ -48,7 +49,7 @@ class Payload:
 
     def __init__(self, kind: type, base: type, packages: Sequence[str]) -> None:
         classes = [each for each in kind.__mro__ if each not in base.__mro__]
-        machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "name", "pai"}
+        machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
         settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
         modules = {each.__module__ for each in classes} - sys.stdlib_module_names | {"__main__"}
         self.reach = Reach(classes, machinery, settings, modules)
@@ -131,7 +132,7 @@ class Payload:
             cloudpickle.register_pickle_by_value(module)
         try:
             file = io.BytesIO()
-            _Pickler(file, self.reach.classes).dump(value)
+            _Pickler(file, self.reach).dump(value)
             return file.getvalue()
         finally:
             for module in modules:
@@ -157,9 +158,9 @@ class Payload:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
     """Pickles what is of the user's modules by value, and the classes of the task by number."""
 
-    def __init__(self, file: io.BytesIO, classes: Sequence[type]) -> None:
+    def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file)
-        self._classes = classes
+        self._classes, self._modules = reach.classes, reach.modules
 
     def persistent_id(self, obj: object) -> int | None:
         if isinstance(obj, type) and obj in self._classes:
@@ -171,6 +172,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, functools.cached_property):  # before 3.12 it has a lock
             return functools.cached_property, (obj.func,)
+        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # these go by name otherwise
+            is_unbound = obj.cache_parameters()["maxsize"] is None
+            return functools.cache if is_unbound else functools.lru_cache, (obj.__wrapped__,)
         return super().reducer_override(obj)
 
 

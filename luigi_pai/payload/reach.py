@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import gc
 import hashlib
 import inspect
 from dataclasses import dataclass, field
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["METHOD", "Reach", "is_of_luigi"]
 
 METHOD = "work"
-_NOT_THERE, _THERE = (
-    ("luigi", "luigi_pai"),
-    "luigi_pai.runtime",
-)  # packages that the container lacks, but for one
+_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
+_THERE = "luigi_pai.runtime"  # but this module
 _NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
 
 
@@ -123,7 +122,7 @@ class Reach:
             self._add(each.argval, function.__globals__[each.argval], place)
         elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in self.machinery:
             loaded = last[-1] if isinstance(last, tuple) and last else last  # from 3.13 on one loads two
-            if "." not in function.__qualname__ or loaded != function.__code__.co_varnames[:1][0]:
+            if "." not in function.__qualname__ or [loaded] != [*function.__code__.co_varnames[:1]]:
                 return
             if each.argval in self.settings:
                 self.settings_used.add(each.argval)
@@ -149,25 +148,12 @@ def _is_absent(module: str) -> bool:
     return module.partition(".")[0] in _NOT_THERE and module != _THERE
 
 
-def _functions_of(value: Any) -> Iterator[FunctionType]:
-    """Yield the functions in a function, a method, a property, or what wraps one of these."""
+def _functions_of(value: Any) -> list[FunctionType]:
+    """Return a function, or those in a property, a static or class method, a cached function, a list."""
     if isinstance(value, FunctionType):
-        yield value
-        return
-    inner = [value.fget, value.fset, value.fdel] if isinstance(value, property) else []
-    for key in ("__func__", "func", "__wrapped__"):  # static and class methods; cached_property; lru_cache
-        inner += [getattr(value, key)] if isinstance(value, _WRAPPERS) and hasattr(value, key) else []
-    for each in inner:
-        yield from _functions_of(each)
-
-
-_WRAPPERS = (
-    staticmethod,
-    classmethod,
-    functools.cached_property,
-    functools.partial,
-    type(functools.lru_cache(len)),
-)
+        return [value]
+    held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # of a cached_property
+    return [each for each in held if isinstance(each, FunctionType)]
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:

@@ -7,7 +7,7 @@ import importlib.util
 import socket
 import subprocess
 import time
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import luigi
@@ -77,6 +77,15 @@ class Net:
         return value * SCALE
 
 
+@lru_cache
+def tripled(value):
+    """Be remembered, in the container, too."""
+    return value * SCALE
+
+
+TABLE = {"triple": tripled, "list": [lambda value: -value]}
+
+
 def doubled(task):
     """Use a parameter of the task."""
     return task.rate * 2
@@ -100,6 +109,10 @@ class Rich(Counting, InImage):
     day = luigi.DateParameter(default=luigi.date_interval.Date(2026, 1, 2).date_a)
     gpus = 0
 
+    @property
+    def name(self):
+        return f"{super().name}-{self.get_task_family()}"
+
     def requires(self):
         return []
 
@@ -116,7 +129,7 @@ class Rich(Counting, InImage):
 
     @staticmethod
     def fixed():
-        return 5
+        return SCALE + 2
 
     @classmethod
     def own(cls):
@@ -131,6 +144,7 @@ class Rich(Counting, InImage):
             "fixed": self.fixed() + self.own() + Rich.start,
             "doubled": doubled(self),
             "net": Net().scaled(2),
+            "tables": [TABLE["triple"](2), TABLE["list"][0](2)],
             "kind": self.kind.name,
             "sizes": self.sizes,
             "day": self.day.isoformat(),

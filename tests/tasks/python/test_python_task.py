@@ -33,6 +33,7 @@ def test_what_the_class_has_of_its_own_travels(run_id):
         "fixed": 25,
         "doubled": 1.0,
         "net": 6,
+        "tables": [6, -2],
         "kind": "LARGE",
         "sizes": {"a": [1, 2]},
         "day": "2026-01-02",
