@@ -10,6 +10,7 @@ import urllib3
 
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.timed_http import MAX_ANSWER
 
 if TYPE_CHECKING:
     import requests
@@ -39,26 +40,40 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
         HdfsError: HDFS failed, or the file is larger.
     """
     server, place = fs.at(path)
-    data: bytes | None = None
+    data, limit = None, most
     with missing_ok():
-        data = _read(server, place, most, offset)
-        if data is None:
+        found = _read(server, place, most, offset)
+        if found is not None:
+            data, limit = found
+        else:
             with fs.open_reader(path) as file:
                 data = file.read(offset + most + 1)[offset:]
-    if data is not None and len(data) > most:
+    if data is not None and len(data) > limit:
         raise server.failed("OPEN", place, f"it has more than {most:,} bytes", next_step="remove the file")
     return data
 
 
-def _read(server: Connection, place: str, most: int, offset: int) -> bytes | None:
-    """Return up to one byte more than a file may have; None if that failed other than by HDFS itself."""
+def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes, int] | None:
+    """Return content, and its limit, which too long content exceeds; None if that failed except by HDFS."""
     try:
         with server.open_file(place, offset) as reply:
-            return start_of(reply, most + 1)
+            limit = _limit(reply, most)
+            return start_of(reply, limit + 1), limit
     except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, HdfsError) and error.exception is not None:
             raise
     return None
+
+
+def _limit(reply: requests.Response, most: int) -> int:
+    """Return how many bytes of content may be read: content of no announced length has that of a reply.
+
+    None of content that is announced to be too long.
+    """
+    announced = reply.headers.get("Content-Length", "")
+    if not announced.isdecimal() or "Content-Encoding" in reply.headers:
+        return min(most, MAX_ANSWER)
+    return most if int(announced[:20]) <= most else 0
 
 
 def start_of(reply: requests.Response, most: int) -> bytes:
@@ -68,7 +83,8 @@ def start_of(reply: requests.Response, most: int) -> bytes:
         data += part
         if len(data) >= most:
             break
-    return bytes(data[:most])
+    del data[most:]
+    return bytes(data)
 
 
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
