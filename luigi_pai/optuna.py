@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import abc
+import importlib.util
 import logging
 import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import luigi
 
-try:
-    import optuna
-    from optuna.trial import TrialState
-except ModuleNotFoundError as error:
-    if error.name != "optuna":
-        raise
-    text = 'luigi_pai.optuna needs Optuna: pip install "luigi_pai[optuna]"'
-    raise ModuleNotFoundError(text, name="optuna") from None
+if importlib.util.find_spec("optuna") is None:
+    raise ModuleNotFoundError('luigi_pai.optuna needs Optuna: pip install "luigi_pai[optuna]"', name="optuna")
+
+import optuna
+from optuna.trial import TrialState
 
 from luigi_pai.errors import Problem
 from luigi_pai.sweep.progress import Best

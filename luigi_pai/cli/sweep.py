@@ -82,7 +82,7 @@ def sweep(
             _retry(results)
             return
         try:
-            summary, columns, rows = results.summary(), results.columns(), results.rows()
+            summary, rows = results.summary(), results.rows()
         except (OSError, ValueError, PaiError) as error:
             _no_table(results, error)
         if stops:
@@ -91,6 +91,7 @@ def sweep(
         if opens:
             _open(results)
             return
+    columns = list(rows[0]) if rows else []  # a row has them all, in their order
     if failed:
         rows = [row for row in rows if row["state"] in _FAILED]
     if as_json:

@@ -198,10 +198,6 @@ class SweepResults(luigi.Target):
         rows: list[dict[str, Any]] = self._read()["rows"]
         return rows
 
-    def columns(self) -> list[str]:
-        """Return the columns of the table, in their order; errors as ``rows()``."""
-        return list(self._read()["columns"])
-
     def summary(self) -> Summary:
         """Return what is true of the whole sweep; errors as ``rows()``."""
         return self._summary(self._read())
