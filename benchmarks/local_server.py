@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from luigi_pai.local import LocalPai
-from luigi_pai.local.releases.launchers import EXIT_STOPPED
+from luigi_pai.local.releases import EXIT_STOPPED
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, NewJob
 

@@ -79,7 +79,7 @@ class _WithCommand(click.Command):
     help="Which OpenPAI to be: v2 is 1.8, v1 is 0.7.1, ltp is their successor LTP 1.5.  "
     "[default: v2; with COMMAND the api_version of your luigi.cfg]",
 )
-@click.option("--faults", metavar="FILE|JSON", help="Faults to inject, to test clients: see docs/local.md.")
+@click.option("--faults", metavar="JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
     "--rate-limits",
     metavar="default|CALLS,LISTS,SUBMISSIONS",

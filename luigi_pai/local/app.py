@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
-from tornado.web import Application, RedirectHandler
+from tornado.web import Application, RedirectHandler, StaticFileHandler
 
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.config.settings import is_loopback
@@ -13,7 +14,7 @@ from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
 from luigi_pai.local.pages.access import StopForms
-from luigi_pai.local.pages.handlers import Asset, JobListPage, JobPage, StopJob
+from luigi_pai.local.pages.handlers import JobListPage, JobPage, StopJob
 from luigi_pai.local.rest.v1 import V1Handler
 from luigi_pai.local.rest.v2.routes import V2Handler
 from luigi_pai.local.views.log_files import LogFile, LogPage
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalApplication", "make_app"]
 
+_ASSETS = str(Path(__file__).parent / "pages" / "assets")
 _NO_HOST = "127.0.0.1"
 """Stands for the Host that HTTP/1.0 has not; no browser speaks that."""
 
@@ -59,7 +61,7 @@ def make_app(
             (r"/job-list\.html", RedirectHandler, {"url": "/", "permanent": False}),
             (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
             (r"/stop-job", StopJob, pages),
-            (r"/assets/(page\.(?:css|js))", Asset, pages),
+            (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
             (
                 rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?",
                 LogPage,
@@ -117,8 +119,8 @@ class LocalApplication(Application):
     def is_foreign(self, headers: HTTPHeaders) -> bool:
         """Say whether a page of another site made a browser send a request with these headers."""
         origin, host = headers.get("Origin"), headers.get("Host") or _NO_HOST
-        foreign = origin is not None and _authority(origin) != host
-        return foreign or _is_embedded(headers) or not is_loopback(_host_name(host))
+        foreign = origin is not None and _split(origin).netloc != host
+        return foreign or _is_embedded(headers) or not is_loopback(_split(f"//{host}").hostname or "")
 
 
 def _is_embedded(headers: HTTPHeaders) -> bool:
@@ -127,20 +129,13 @@ def _is_embedded(headers: HTTPHeaders) -> bool:
     return site in ("cross-site", "same-site") and rest != ["navigate", "document"]
 
 
-def _authority(origin: str) -> str:
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL, all empty for one that is invalid."""
     try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
-
-
-def _host_name(host: str) -> str:
-    try:
-        parts = urlsplit(f"//{host}")
-        is_port = parts.port != 0
-    except ValueError:  # no number, for one
-        return ""
-    return parts.hostname or "" if is_port else ""
+        parts = urlsplit(url)
+        return parts if parts.port != 0 else urlsplit("")
+    except ValueError:  # its port is no number, for one
+        return urlsplit("")
 
 
 def _log_request(handler: RequestHandler) -> None:

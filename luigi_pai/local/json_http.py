@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
@@ -17,7 +16,6 @@ __all__ = [
     "ApiError",
     "RestHandler",
     "SmallBodyHandler",
-    "basic_credentials",
     "logged_path",
     "no_api",
     "whole_number",
@@ -46,15 +44,6 @@ def no_api(uri: str) -> ApiError:
 def logged_path(path: str) -> str:
     """Return a request's path for a log: without the token that is to be revoked."""
     return _TOKEN.sub(r"\1******", path)
-
-
-def basic_credentials(credentials: str) -> tuple[str, str]:
-    """Return the name and the password of ``Authorization: Basic``, both empty where it is no base64."""
-    try:
-        name, _, password = base64.b64decode(credentials).decode().partition(":")
-    except ValueError:  # no base64, or no text in it
-        return "", ""
-    return name, password
 
 
 @stream_request_body

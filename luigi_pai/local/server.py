@@ -22,7 +22,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.accounts.users import Tokens, Users
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits
+from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits, virtual_clusters
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
@@ -36,11 +36,11 @@ from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.luigi_config import shown_section
-from luigi_pai.local.releases.release import RELEASES
+from luigi_pai.local.releases import RELEASES
 from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import state_sql
-from luigi_pai.local.views.job_lists import JobRows, JobTags
+from luigi_pai.local.views.job_lists import JobRows
 
 if TYPE_CHECKING:
     import socket
@@ -100,9 +100,8 @@ class LocalServer:
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
         hdfs_command.install(self.bin)
-        clusters = settings.clusters()
-        names = tuple(cluster.name for cluster in clusters)
-        users = Users(self._store, names)
+        clusters = virtual_clusters(settings.virtual_clusters)
+        users = Users(self._store, tuple(clusters))
         users.ensure_admin(settings.user, settings.password)
         hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
         self.hdfs = hdfs.address
@@ -133,10 +132,8 @@ class LocalServer:
             tokens=Tokens(self._store),
             launcher=self._launcher,
             address=self.address,
-            virtual_clusters=names,
             hdfs=hdfs,
             folders=folders,
-            tags=JobTags(self._store),
             storages=storages,
             rows=JobRows(self._store),
             release=self.release,

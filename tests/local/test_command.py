@@ -457,7 +457,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         (["--virtual-cluster", "default:gpu=63"], {}, "have 63 GPUs together, more than 62"),
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
-        (["--faults", "no-such.json"], {}, "--faults no-such.json: the file cannot be read: No such file"),
+        (["--faults", "no-such.json"], {}, "--faults is no JSON: Expecting value"),
         (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
         (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),

@@ -11,7 +11,6 @@ import json
 import random
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
@@ -98,10 +97,6 @@ class Faults:
         for number, rule in enumerate(rules):
             rule.dice.seed(f"{seed}:{number}")
 
-    def replace_by(self, other: Faults) -> None:
-        """Put other rules into force, with their counts and dice."""
-        self.seed, self.rules = other.seed, other.rules
-
     def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
         """Return for how many seconds a request is delayed, and the rule that strikes it then, if any."""
         wait = 0.0
@@ -118,20 +113,11 @@ class Faults:
 
 
 def read_faults(text: str) -> Any:
-    """Return the value of ``--faults``: JSON, or the JSON in a file; raises ConfigError."""
-    what = "--faults"
-    if not text.lstrip().startswith(("{", "[")):
-        what = f"--faults {text}"
-        try:
-            text = Path(text).read_text("utf-8")
-        except OSError as error:
-            raise ConfigError(f"{what}: the file cannot be read: {error.strerror}") from None
-        except ValueError:
-            raise ConfigError(f"{what}: the file is no UTF-8 text") from None
+    """Return the value of ``--faults``, which is JSON; raises ConfigError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON: {error}") from None
+        raise ConfigError(f"--faults is no JSON: {error}") from None
 
 
 def parse_faults(value: Any) -> Faults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -30,7 +30,6 @@ __all__ = [
     "HdfsAddress",
     "Resources",
     "Settings",
-    "VirtualCluster",
     "default_data_folder",
     "is_loopback",
     "parse_limits",
@@ -74,20 +73,17 @@ DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 """The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
 
 
-@dataclass(frozen=True)
-class VirtualCluster:
-    """A virtual cluster and its capacity."""
+def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> dict[str, Resources]:
+    """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    name: str
-    has: Resources
+    There is always a ``default``, and it is first; of duplicates the last counts. ``otherwise`` has the
+    counts that are left out.
 
-    @classmethod
-    def parse(cls, text: str, otherwise: Resources) -> VirtualCluster:
-        """Parse ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; ``otherwise`` has the counts that are left out.
-
-        Raises:
-            ConfigError: the text is of another form.
-        """
+    Raises:
+        ConfigError: a text is of another form, or there are more than `MAX_GPUS` GPUs.
+    """
+    clusters = {"default": otherwise}
+    for text in texts:
         form = _FORM.fullmatch(text)
         if form is None:
             raise ConfigError(
@@ -102,26 +98,14 @@ class VirtualCluster:
                     "in which each count is a whole number and any may be left out"
                 )
             counts[count[1]] = int(count[2])
-        return cls(form[1], Resources(**{**asdict(otherwise), **counts}))
-
-
-def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> tuple[VirtualCluster, ...]:
-    """Parse virtual clusters; there is always a ``default``, and it is first; of duplicates the last counts.
-
-    Raises:
-        ConfigError: a text is of another form, or there are more than `MAX_GPUS` GPUs.
-    """
-    clusters = {"default": VirtualCluster("default", otherwise)}
-    for text in texts:
-        cluster = VirtualCluster.parse(text, otherwise)
-        clusters[cluster.name] = cluster
-    total = sum(cluster.has.gpu for cluster in clusters.values())
+        clusters[form[1]] = replace(otherwise, **counts)
+    total = sum(capacity.gpu for capacity in clusters.values())
     if total > MAX_GPUS:
         raise ConfigError(
             f"the virtual clusters have {total} GPUs together, more than {MAX_GPUS}; "
             "give each its own number: --virtual-cluster NAME:gpu=N"
         )
-    return tuple(clusters.values())
+    return clusters
 
 
 APIS = ("v2", "v1", "ltp")
@@ -170,7 +154,7 @@ class Settings:
         if self.api not in APIS:
             raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
         _check_password(self.password)
-        self.clusters()
+        virtual_clusters(self.virtual_clusters)
         parse_limits(self.rate_limits)
         self._check_hdfs()
         if self.faults is not None:
@@ -182,10 +166,6 @@ class Settings:
                 f"--host {self.host} would let other machines run commands on this one with your rights: "
                 "give a loopback address; `ssh -L` leads to it from another machine"
             )
-
-    def clusters(self) -> tuple[VirtualCluster, ...]:
-        """Return the virtual clusters, ``default`` first, or raise ConfigError."""
-        return virtual_clusters(self.virtual_clusters)
 
     def _check_hdfs(self) -> None:
         if self.hdfs is not None and not _has_form(self.hdfs, _WEB):

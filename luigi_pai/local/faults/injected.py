@@ -60,7 +60,7 @@ class FaultControl(Control):
 
     async def put(self) -> None:
         """Replace the rules; their counts and random numbers start again."""
-        self._faults.replace_by(self._parsed(parse_faults))
+        vars(self._faults).update(vars(self._parsed(parse_faults)))
         self.answer(200, self._faults.shown())
 
 
@@ -84,7 +84,7 @@ class ContentsControl(Control):
 
     async def delete(self) -> None:
         """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
-        self._faults.replace_by(Faults())
+        vars(self._faults).update(vars(Faults()))
         await self._api.launcher.delete_all()
         self._scripts.clear()
         self._api.hdfs.empty()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.task_files import redactor
 from luigi_pai.local.launcher.completion import ALL_ENDED
-from luigi_pai.local.releases.launchers import RetryDecision
+from luigi_pai.local.releases import RetryDecision
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING
 

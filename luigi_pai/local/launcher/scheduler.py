@@ -11,7 +11,6 @@ from luigi_pai.local.config.settings import Resources
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from luigi_pai.local.config.settings import VirtualCluster
 
 __all__ = ["Allocation", "InsufficientResources", "Scheduler"]
 
@@ -49,17 +48,17 @@ class Scheduler:
     ``max_tasks`` tasks run at once on this machine; a job that has more of them runs alone.
     """
 
-    def __init__(self, clusters: Sequence[VirtualCluster], max_tasks: int) -> None:
-        self.clusters = {cluster.name: cluster for cluster in clusters}
+    def __init__(self, clusters: Mapping[str, Resources], max_tasks: int) -> None:
+        self.clusters = clusters
         self._max_tasks = max_tasks
-        self._used = {cluster.name: Resources() for cluster in clusters}
+        self._used = dict.fromkeys(clusters, Resources())
         self._gpus: dict[str, int] = {}
         self._allocations: set[Allocation] = set()
         self._gpus_in_use = 0  # a bit map
         first = 0
-        for cluster in clusters:
-            self._gpus[cluster.name] = ((1 << cluster.has.gpu) - 1) << first
-            first += cluster.has.gpu
+        for name, capacity in clusters.items():
+            self._gpus[name] = ((1 << capacity.gpu) - 1) << first
+            first += capacity.gpu
 
     @property
     def running_tasks(self) -> int:
@@ -69,7 +68,7 @@ class Scheduler:
     @property
     def total(self) -> Resources:
         """The resources of all virtual clusters together."""
-        return sum((cluster.has for cluster in self.clusters.values()), Resources())
+        return sum(self.clusters.values(), Resources())
 
     def used(self, cluster: str) -> Resources:
         """Return the resources of the running tasks of a virtual cluster."""
@@ -109,13 +108,13 @@ class Scheduler:
 
     def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
         """Return why a gang of tasks exceeds its virtual cluster; None if it does not."""
-        cluster = self.clusters.get(name)
-        if cluster is None:
+        capacity = self.clusters.get(name)
+        if capacity is None:
             return InsufficientResources(f"there is no virtual cluster {name} any more", permanent=True)
-        lacking = sum(requests, Resources()).beyond(cluster.has)
+        lacking = sum(requests, Resources()).beyond(capacity)
         if not lacking:
             return None
-        has = asdict(cluster.has)
+        has = asdict(capacity)
         more = ",".join(f"{key}={count}" for key, count in lacking.items())
         return InsufficientResources(
             f"virtual cluster {name} has {_listed({key: has[key] for key in lacking})} in all, "
@@ -128,11 +127,11 @@ class Scheduler:
         never = self.never_fits(name, requests)
         if never is not None:
             return never
-        total, cluster = sum(requests, Resources()), self.clusters[name]
-        free = replace(cluster.has - self.used(name), gpu=self._free_gpus(name).bit_count())
+        total, capacity = sum(requests, Resources()), self.clusters[name]
+        free = replace(capacity - self.used(name), gpu=self._free_gpus(name).bit_count())
         lacking = total.beyond(free)
         if lacking:
-            there, has = asdict(free), asdict(cluster.has)
+            there, has = asdict(free), asdict(capacity)
             left = _listed({key: f"{max(0, there[key])} of {has[key]}" for key in lacking})
             return InsufficientResources(
                 f"virtual cluster {name} has {left} free, the job wants {_listed(lacking)}"

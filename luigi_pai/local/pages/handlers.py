@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -19,16 +18,12 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["Asset", "JobListPage", "JobPage", "StopJob"]
+__all__ = ["JobListPage", "JobPage", "StopJob"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_ASSETS = {
-    name: ((Path(__file__).parent / "assets" / name).read_bytes(), kind)
-    for name, kind in {"page.css": "text/css", "page.js": "text/javascript"}.items()
-}
 
 
 class _Page(SmallBodyHandler):
@@ -102,14 +97,3 @@ class StopJob(_Page):
             return
         self.api.launcher.stop(job)
         self.redirect(job_link(job), status=303)
-
-
-class Asset(_Page):
-    """The style and the script of the pages."""
-
-    def get(self, name: str) -> None:
-        """Send a file."""
-        content, kind = _ASSETS[name]
-        self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        self.set_header("Cache-Control", "no-cache")
-        self.finish(content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ __all__ = ["PRODUCT", "Html", "duration", "join", "page", "table", "tag", "time_
 PRODUCT = "luigi-pai local"
 _VOID = ("input", "link", "meta")
 _REFRESH_SECONDS = 3
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 class Html(str):
@@ -113,14 +112,7 @@ def time_of_day(milliseconds: int | None) -> str:
 
 
 def duration(begin: int | None, end: int | None) -> str:
-    """Return how long something took, or nothing while it has not begun or ended."""
+    """Return how long something took, as ``0:01:30``, or nothing while it has not begun or ended."""
     if begin is None or end is None:
         return ""
-    seconds = max(0, end - begin) / 1000
-    if seconds < _MINUTE:
-        return f"{seconds:.1f} s"
-    if seconds < _HOUR:
-        return f"{int(seconds // _MINUTE)} min {int(seconds % _MINUTE)} s"
-    if seconds < _DAY:
-        return f"{int(seconds // _HOUR)} h {int(seconds % _HOUR // _MINUTE)} min"
-    return f"{int(seconds // _DAY)} d {int(seconds % _DAY // _HOUR)} h"
+    return str(timedelta(seconds=max(0, end - begin) // 1000))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from luigi_pai.local.pages.html import Html, duration, join, page, table, tag, time_of_day
-from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, gpu_numbers
 from luigi_pai.local.views.v1 import job_link, log_url

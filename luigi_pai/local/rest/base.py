@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
     from luigi_pai.local.launcher.launcher import Launcher
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases import Release
     from luigi_pai.local.store.jobs import Store
-    from luigi_pai.local.views.job_lists import JobRows, JobTags
+    from luigi_pai.local.views.job_lists import JobRows
 
 __all__ = [
     "MAX_JOB_PORTS",
@@ -50,10 +50,8 @@ class Api:
     tokens: Tokens
     launcher: Launcher
     address: Address
-    virtual_clusters: tuple[str, ...]
     hdfs: ClusterHdfs
     folders: JobFolders
-    tags: JobTags
     storages: Storages
     rows: JobRows
     release: Release

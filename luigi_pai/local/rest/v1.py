@@ -184,7 +184,7 @@ class V1Handler(ApiHandler):
         """Refuse a submission to a virtual cluster that is not there (404) or not the user's (403)."""
         if virtual_cluster == "default":
             return
-        if virtual_cluster not in self.api.virtual_clusters:
+        if virtual_cluster not in self.api.launcher.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
         user = self.api.users.get(username)
         if user is None or virtual_cluster not in self.api.users.virtual_clusters(user):
@@ -239,7 +239,7 @@ class V1Handler(ApiHandler):
         self.answer(200, self._shown_virtual_clusters())
 
     async def _virtual_cluster(self, name: str) -> None:
-        if name not in self.api.virtual_clusters:
+        if name not in self.api.launcher.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {name} is not found.")
         self.answer(200, self._shown_virtual_clusters()[name])
 

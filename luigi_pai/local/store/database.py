@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.releases.release import RELEASES
+from luigi_pai.local.releases import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

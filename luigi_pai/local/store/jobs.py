@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.config.settings import DEFAULT_API
-from luigi_pai.local.releases.release import RELEASES
+from luigi_pai.local.releases import RELEASES
 from luigi_pai.local.store.database import Database, now_ms
 from luigi_pai.local.store.records import WAITING, Attempt, Job, NewJob, Task
 
@@ -106,8 +106,10 @@ class Store(Database):
 
     def job(self, name: str, username: str | None = None) -> Job | None:
         """Return the job of this name, or None; on v2 a job is named by its user, too."""
-        where, values = _of_user(username)
-        return next(iter(self._whole_jobs(f"name = ? AND {where}", name, *values)), None)
+        named = [name] if username is None else [name, username]
+        where = " AND ".join(("NOT deleted", "name = ?", "username = ?")[: len(named) + 1])
+        found = self._whole_jobs(where, *named)
+        return next(iter(found), None)
 
     def jobs(self) -> list[Job]:
         """Return all jobs, newest first; without configs and specs, which may be large."""
@@ -115,8 +117,8 @@ class Store(Database):
 
     def job_ids(self, username: str | None = None) -> list[int]:
         """Return the ids of all jobs, or of those of one user, newest first."""
-        where, values = _of_user(username)
-        return self.select_ids(f"WHERE {where} {_NEWEST_FIRST}", values)
+        where = "WHERE ifnull(?, username) = username AND NOT deleted"
+        return self.select_ids(f"{where} {_NEWEST_FIRST}", [username])
 
     def select_jobs(self, clauses: str, values: Iterable[Any]) -> list[Job]:
         """Return the jobs that the clauses of a SELECT pick, without their configs and specs."""
@@ -152,7 +154,26 @@ class Store(Database):
         self.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
         self.job_changed(job.id)
 
-    # events
+    # tags and events
+
+    def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
+        """Return the tags of jobs by the jobs' ids; a job without tags is not among them."""
+        found: dict[int, list[str]] = {}
+        sql = "SELECT * FROM tags WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+        for row in self.rows(sql, [json.dumps([job.id for job in jobs])]):
+            found.setdefault(row["job_id"], []).append(row["name"])
+        return found
+
+    def add_tag(self, job: Job, tag: str) -> None:
+        """Add a tag to a job, unless it has it."""
+        self.execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
+        self.job_changed(job.id)
+
+    def remove_tag(self, job: Job, tag: str) -> bool:
+        """Remove a tag from a job; False if the job does not have it."""
+        removed = self.execute("DELETE FROM tags WHERE job_id = ? AND name = ?", (job.id, tag))
+        self.job_changed(job.id)
+        return removed.rowcount > 0
 
     def record_event(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
@@ -235,11 +256,6 @@ class Store(Database):
     def _tasks(self, clauses: str, *values: int | str) -> list[Task]:
         rows = self.rows(f"SELECT tasks.* FROM tasks {clauses}", values)  # noqa: S608 - constants
         return [_task(row) for row in rows]
-
-
-def _of_user(username: str | None) -> tuple[str, list[str]]:
-    """Return the SQL condition of the jobs of one user, or of all, and its values."""
-    return ("NOT deleted", []) if username is None else ("username = ? AND NOT deleted", [username])
 
 
 def _task(row: sqlite3.Row) -> Task:

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from luigi_pai.local.releases.launchers import LauncherRules
-    from luigi_pai.local.releases.release import Release
+    from luigi_pai.local.releases import LauncherRules, Release
 
 __all__ = [
     "COMPLETED",
@@ -26,7 +25,6 @@ __all__ = [
     "gpu_numbers",
     "object_uid",
     "state_sql",
-    "task_uid",
 ]
 
 WAITING = "FRAMEWORK_WAITING"
@@ -239,8 +237,3 @@ def framework_name(job: Job) -> str:
 def object_uid(*words: object) -> str:
     """Return the UID of one of the launcher's objects by what is its own, such as the full name of a job."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))
-
-
-def task_uid(job: Job, attempt: int, name: str) -> str:
-    """Return the UID of a task, or of a task role, of an attempt, 0 for the first."""
-    return object_uid(job.full_name, attempt, name)

@@ -1,4 +1,4 @@
-"""Lists of jobs: the filters, order and pages of GET /api/v2/jobs as SQL, rows as JSON, and tags.
+"""Lists of jobs: the filters, order and pages of GET /api/v2/jobs as SQL, rows as JSON.
 
 Each row is kept until its job changes.
 """
@@ -10,51 +10,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from luigi_pai.local.json_http import ApiError, whole_number
-from luigi_pai.local.releases.release import OPENPAI_1_8
+from luigi_pai.local.releases import OPENPAI_1_8
 from luigi_pai.local.store.records import state_sql
 from luigi_pai.local.views.v1 import job_row as v1_row
 from luigi_pai.local.views.v2 import job_row as v2_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from luigi_pai.local.releases.release import V2Release
+    from luigi_pai.local.releases import V2Release
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
-__all__ = ["MOST_KEPT", "JobRows", "JobSearch", "JobTags"]
+__all__ = ["MOST_KEPT", "JobRows", "JobSearch"]
 
 _ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
 MOST_KEPT = 50_000  # rows, of some 600 bytes
-_IN = "IN (SELECT value FROM json_each(?))"
-
-
-class JobTags:
-    """The tags of jobs."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def of(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
-        """Return the tags of jobs by the jobs' ids; a job without tags is not among them."""
-        found: dict[int, list[str]] = {}
-        sql = f"SELECT * FROM tags WHERE job_id {_IN} ORDER BY rowid"  # noqa: S608 - a constant
-        for row in self._store.rows(sql, [json.dumps([job.id for job in jobs])]):
-            found.setdefault(row["job_id"], []).append(row["name"])
-        return found
-
-    def add(self, job: Job, tag: str) -> None:
-        """Add a tag to a job, unless it has it."""
-        self._store.rows("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
-        self._store.job_changed(job.id)
-
-    def remove(self, job: Job, tag: str) -> bool:
-        """Remove a tag from a job; False if the job does not have it."""
-        where = "WHERE job_id = ? AND name = ?"
-        known = bool(self._store.rows(f"SELECT 1 FROM tags {where}", (job.id, tag)))  # noqa: S608 - constants
-        self._store.rows(f"DELETE FROM tags {where}", (job.id, tag))  # noqa: S608 - constants
-        self._store.job_changed(job.id)
-        return known
 
 
 class JobRows:
@@ -66,7 +37,6 @@ class JobRows:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tags = JobTags(store)
         self._row = _ROWS[store.release.api]
         self._rows: dict[int, str] = {}
         store.watch_jobs(self._forget)
@@ -86,8 +56,8 @@ class JobRows:
         return text
 
     def _write(self, ids: Sequence[int]) -> None:
-        jobs = self._store.select_jobs(f"WHERE id {_IN}", [json.dumps(ids)])
-        tags = self._tags.of(jobs)
+        jobs = self._store.select_jobs("WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)])
+        tags = self._store.tags(jobs)
         for job in jobs:
             self._rows[job.id] = json.dumps(self._row(job, tags.get(job.id, ())), separators=(",", ":"))
 

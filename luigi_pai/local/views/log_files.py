@@ -28,6 +28,12 @@ __all__ = ["LogFile", "LogPage", "log_locations"]
 _CHUNK = 256 * 1024
 _TAIL = "bytes=-16384"
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")
+_FILES = {
+    "user-all": ("stdout", "stderr"),
+    "user-stdout": ("stdout",),
+    "user-stderr": ("stderr",),
+    "runtime.log": ("runtime",),
+}
 _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stderr", "stdout": "user-stdout"}
 
 
@@ -148,7 +154,9 @@ class LogFile(_Log):
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
             raise HTTPError(403)
-        paths = _paths(self.files(container_id), name)
+        if name not in _FILES:
+            raise HTTPError(404)
+        paths = [self.files(container_id).folder / stream for stream in _FILES[name]]
         self.begin()
         # nothing here names one state of a log, so one that is meant in If-Range is not this one
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
@@ -171,15 +179,3 @@ def _range(asked: str, length: int) -> range | None:
     if first is None:
         return range(max(0, length - (count or 0)), length)
     return range(first, length if last is None else min(length, last + 1))
-
-
-def _paths(files: TaskFiles, name: str) -> Sequence[Path]:
-    known: dict[str, Sequence[Path]] = {
-        "user-all": (files.stdout, files.stderr),
-        "user-stdout": (files.stdout,),
-        "user-stderr": (files.stderr,),
-        "runtime.log": (files.runtime,),
-    }
-    if name not in known:
-        raise HTTPError(404)
-    return known[name]

@@ -128,13 +128,13 @@ def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dic
     shown = {}
     unfinished = list(jobs)
     everything = scheduler.total.memory or 1
-    for name, cluster in scheduler.clusters.items():
+    for name, has in scheduler.clusters.items():
         here = [job for job in unfinished if job.virtual_cluster == name]
         waiting = sum(job.sub_state == WAITING for job in here)
         used = scheduler.used(name)
         shown[name] = {
-            "capacity": 100 * cluster.has.memory / everything,
-            "maxCapacity": 100 * cluster.has.memory / everything,
+            "capacity": 100 * has.memory / everything,
+            "maxCapacity": 100 * has.memory / everything,
             "usedCapacity": 100 * used.memory / everything,
             "numActiveJobs": len(here) - waiting,
             "numJobs": len(here),

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.launcher.completion import ALL_ENDED
-from luigi_pai.local.releases.launchers import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
-from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid, task_uid
+from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
+from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid
 from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ShownAttempt",
     "event_row",
-    "is_placed",
     "job_detail",
     "job_row",
     "latest_attempt",
@@ -271,16 +270,11 @@ def _task_state(job: Job, task: Task) -> str:
     return "RUNNING" if task.launched else "WAITING"
 
 
-def is_placed(task: Task) -> bool:
-    """Say whether a task has, or had, a machine to run on."""
-    return task.launched is not None
-
-
 def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
     return {
         "containerId": task.container_id or None,
-        "containerIp": CONTAINER_IP if is_placed(task) else None,
-        "containerNodeName": _NODE if is_placed(task) else None,
+        "containerIp": CONTAINER_IP if task.launched else None,
+        "containerNodeName": _NODE if task.launched else None,
         "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
         "containerGpus": None,
         "containerLog": _log_list(job, shown, task),
@@ -317,7 +311,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
     task = tried[0]
     return {
         "taskIndex": task.index,
-        "taskUid": task_uid(job, shown.index, task.name),
+        "taskUid": object_uid(job.full_name, shown.index, task.name),
         "taskState": _task_state(job, task),
         **_container(job, shown, task),
         **_task_history(shown, tried),
@@ -334,7 +328,7 @@ def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
         "jobAttemptId": shown.index,
         "taskRoleName": task.role,
         "taskIndex": task.index,
-        "taskUid": task_uid(job, shown.index, task.name),
+        "taskUid": object_uid(job.full_name, shown.index, task.name),
         "taskState": _task_state(job, task),
         **_task_history(shown, tried),
         "attempts": [

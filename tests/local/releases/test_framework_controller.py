@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.releases.launchers import RetryDecision, exit_spec, reaction
-from luigi_pai.local.releases.release import LTP_1_5, OPENPAI_1_8
+from luigi_pai.local.releases import LTP_1_5, OPENPAI_1_8, RetryDecision, exit_spec, reaction
 
 decide_retry = OPENPAI_1_8.launcher.decide_retry
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.local.releases.launchers import RetryDecision
-from luigi_pai.local.releases.release import OPENPAI_0_7_1
+from luigi_pai.local.releases import OPENPAI_0_7_1, RetryDecision
 
 LAUNCHER = OPENPAI_0_7_1.launcher
 

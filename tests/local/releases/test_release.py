@@ -15,7 +15,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import APIS, DEFAULT_API, Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
-from luigi_pai.local.releases.release import (
+from luigi_pai.local.releases import (
     LTP_1_5,
     OPENPAI_0_7_1,
     OPENPAI_1_8,

@@ -8,7 +8,7 @@ from protocol_client import ProtocolClient, plugin, protocol, task_role
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.releases.release import LTP_1_5, OPENPAI_1_8
+from luigi_pai.local.releases import LTP_1_5, OPENPAI_1_8
 from luigi_pai.local.rest.v2.submission import read_protocol
 
 

@@ -16,7 +16,7 @@ from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
-from luigi_pai.local.store.records import framework_name, object_uid, task_uid
+from luigi_pai.local.store.records import framework_name, object_uid
 from luigi_pai.runtime import variables
 from luigi_pai.spec.templates.secrets import fill_secrets
 
@@ -172,9 +172,8 @@ def task_environment(start: TaskStart) -> dict[str, str]:
         **_of_the_launcher(job, start.attempt, task),
         **_of_all_tasks(job.roles, start.tasks, start.allocated),
     }
-    for key, value in (_of_the_job(job) | _of_the_task(task)).items():
+    for key, value in (_of_the_job(job) | _of_the_task(task) | {"role": start.role["shown"]}).items():
         environment |= variables("v2", key, value)
-    environment |= variables("v2", "role", start.role["shown"])
     for role in job.roles:
         environment |= _of_a_role(role)
     for label, ports in task.ports.items():
@@ -197,8 +196,8 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
         "FC_FRAMEWORK_ATTEMPT_ID": str(number),
         "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{number}_{attempt_uid}",
         "FC_CONFIGMAP_UID": attempt_uid,
-        "FC_TASKROLE_UID": task_uid(job, number, task.role),
-        "FC_TASK_UID": task_uid(job, number, task.name),
+        "FC_TASKROLE_UID": object_uid(job.full_name, number, task.role),
+        "FC_TASK_UID": object_uid(job.full_name, number, task.name),
         "FC_TASK_ATTEMPT_ID": str(task.number),
         "FC_POD_UID": task.container_id,
         "FC_TASK_ATTEMPT_INSTANCE_UID": f"{task.number}_{task.container_id}",

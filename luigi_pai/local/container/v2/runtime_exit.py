@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.local.releases.launchers import EXIT_UNRECOGNISED
+from luigi_pai.local.releases import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

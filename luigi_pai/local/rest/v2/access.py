@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from tornado.web import Finish
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
-from luigi_pai.local.json_http import ApiError, basic_credentials
+from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import ApiHandler, checked_body
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.users import Bearer
-    from luigi_pai.local.releases.release import V2Release
+    from luigi_pai.local.releases import V2Release
     from luigi_pai.local.rest.base import Rule
     from luigi_pai.local.store.records import User
 
@@ -85,7 +85,10 @@ class AccessV2(ApiHandler):
             return self.api.tokens.check(credentials)
         if scheme != "basic":
             return None
-        name, token = basic_credentials(credentials)
+        try:
+            name, _, token = base64.b64decode(credentials).decode().partition(":")
+        except ValueError:  # no base64, or no text in it
+            return None
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None
 
@@ -112,17 +115,8 @@ class AccessV2(ApiHandler):
             raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")
         return bearer
 
-    def require_admin(self, bearer: Bearer) -> None:
-        """Refuse a user who is not an administrator; raises ApiError 403."""
-        if not self.is_admin(bearer):
-            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
-
     def answer_text(self, content_type: str, text: str, status: int = 200) -> None:
         """Send a text."""
         self.set_status(status)
         self.set_header("Content-Type", f"{content_type}; charset=utf-8")
         self.finish(text)
-
-    def answer_as_yaml(self, value: Any) -> None:
-        """Send JSON under the name of YAML, as GET config does."""
-        self.answer_text("text/yaml", json.dumps(value, separators=(",", ":")))

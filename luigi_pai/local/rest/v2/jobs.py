@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.json_http import ApiError, whole_number
@@ -14,7 +15,6 @@ from luigi_pai.local.views.job_lists import JobSearch
 from luigi_pai.local.views.log_files import log_locations
 from luigi_pai.local.views.v2 import (
     event_row,
-    is_placed,
     job_detail,
     latest_attempt,
     numbered_attempt,
@@ -114,7 +114,7 @@ async def _submit(handler: AccessV2) -> None:
     except NameTaken:
         raise taken from None
     if release.job_types:
-        handler.api.tags.add(job, document.get("jobType", "others"))
+        handler.api.store.add_tag(job, document.get("jobType", "others"))
     handler.api.launcher.add(job)
     handler.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
 
@@ -129,7 +129,7 @@ async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
 
 def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
     store = handler.api.store
-    tags = handler.api.tags.of([job]).get(job.id, [])
+    tags = store.tags([job]).get(job.id, [])
     handler.answer(
         200,
         job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
@@ -151,7 +151,7 @@ async def _execute(handler: AccessV2, name: str) -> None:
 
 async def _config(handler: AccessV2, name: str) -> None:
     job, _ = _looked_up(handler, name)
-    handler.answer_as_yaml(job.config)
+    handler.answer_text("text/yaml", json.dumps(job.config, separators=(",", ":")))
 
 
 async def _ssh(handler: AccessV2, name: str) -> None:
@@ -190,7 +190,7 @@ async def _logs(handler: AccessV2, *path: str) -> None:
         job, _, tried = _task(handler, (name, number, role, index))
     except ApiError:
         raise ApiError(500, "UnknownError", "Failed to get log list") from None
-    chosen = [item for item in tried if str(item.number) == task_attempt and is_placed(item)]
+    chosen = [item for item in tried if str(item.number) == task_attempt and item.launched]
     if not chosen:
         raise ApiError(404, "NoTaskLogError", "Log of task is not found.")
     tail = handler.get_query_argument("tail-mode", "") == "true"
@@ -234,13 +234,13 @@ def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
 
 async def _add_tag(handler: AccessV2, name: str) -> None:
     job, tag = _tagged(handler, name, "add tag to")
-    handler.api.tags.add(job, tag)
+    handler.api.store.add_tag(job, tag)
     handler.answer(200, {"status": 200, "message": f"Add tag {tag} for job {name} successfully."})
 
 
 async def _delete_tag(handler: AccessV2, name: str) -> None:
     job, tag = _tagged(handler, name, "delete tag from")
-    if not handler.api.tags.remove(job, tag):
+    if not handler.api.store.remove_tag(job, tag):
         raise ApiError(404, "NoTagError", f"Tag {tag} is not found for job {name}.")
     handler.answer(200, {"status": 200, "message": f"Delete tag {tag} from job {name} successfully."})
 

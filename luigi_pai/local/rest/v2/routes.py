@@ -134,11 +134,11 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
     """Return every virtual cluster; percentages are of all GPUs, as the server counts them."""
     all_gpus = scheduler.total.gpu
     shown: dict[str, dict[str, Any]] = {}
-    for cluster in scheduler.clusters.values():
-        used = scheduler.used(cluster.name)
-        total = _resources(cluster.has)
-        capacity = _HUNDRED * cluster.has.gpu / all_gpus if all_gpus else 0
-        shown[cluster.name] = {
+    for name, has in scheduler.clusters.items():
+        used = scheduler.used(name)
+        total = _resources(has)
+        capacity = _HUNDRED * has.gpu / all_gpus if all_gpus else 0
+        shown[name] = {
             "capacity": capacity,
             "usedCapacity": _HUNDRED * used.gpu / all_gpus if all_gpus else 0,
             "dedicated": False,
@@ -205,7 +205,8 @@ async def _new_user(handler: AccessV2) -> None:
     """Add a plain user, who has the virtual cluster ``default``."""
     bearer = handler.person()
     asked = checked_body(handler.body, _NEW, _PLAIN)
-    handler.require_admin(bearer)
+    if not handler.is_admin(bearer):
+        raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
     if not await handler.api.users.add(asked["username"], asked["password"]):
         raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
     handler.answer(201, {"message": "User is created successfully"})

@@ -20,7 +20,7 @@ from luigi_pai.spec.validate_protocol import validate_protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.releases.release import V2Release
+    from luigi_pai.local.releases import V2Release
 
 __all__ = ["read_extras", "read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 

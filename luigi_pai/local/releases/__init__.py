@@ -1,1 +1,0 @@
-"""What differs between releases of OpenPAI and LTP, as values of one class."""
