@@ -21,7 +21,6 @@ from event_loop import in_a_loop
 from protocol_client import protocol
 from waiting import wait_for_end, wait_until
 
-from luigi_pai import __version__
 from luigi_pai.local.command import run_in_foreground
 from luigi_pai.local.container.processes import Orphans
 
@@ -516,34 +515,6 @@ def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.newest
-def test_counts_of_a_virtual_cluster_that_are_left_out_are_the_same_on_every_machine():
-    """256 GB of memory; percentages are of the memory of all virtual clusters, as on 0.7.1."""
-    code = (
-        "import json, os, sys, urllib.request\n"
-        "url = os.environ['LUIGI_PAI_WEBHDFS_URL'] + '/api/v1/virtual-clusters'\n"
-        "print(urllib.request.urlopen(url).read().decode())\n"
-    )
-    options = ("--api", "v1", "--virtual-cluster", "night", "--virtual-cluster", "default:memory=1000")
-    shown = json.loads(run_python(code, *options).stdout)
-    memory = 256 * 1024
-    assert {name: round(item["capacity"], 6) for name, item in shown.items()} == {
-        "default": round(100 * 1000 / (1000 + memory), 6),
-        "night": round(100 * memory / (1000 + memory), 6),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.newest
-def test_limits_are_on_when_asked_for():
-    """The command sees them."""
-    ask = "import os, requests; url = os.environ['LUIGI_PAI_WEBHDFS_URL'] + '/api/v2/info'"
-    ask += "; print(requests.get(url).headers['X-RateLimit-Limit'])"
-    done = run("local", "--rate-limits", "default", "--", sys.executable, "-c", ask)
-    assert (done.stdout, done.returncode) == ("600\n", 0)
-
-
-@pytest.mark.slow
-@pytest.mark.newest
 def test_a_job_that_never_fits_is_named_on_standard_error():
     """The command that waits for it may be stopped."""
     large = {"name": "main", "command": "true", "cpuNumber": 3}
@@ -612,11 +583,3 @@ def test_a_damaged_data_folder_is_named(tmp_path):
     done = run("local", "--data", tmp_path, "--", "true")
     assert done.returncode == 2
     assert f"cannot use {tmp_path / 'server.sqlite'}: file is not a database" in done.stderr
-
-
-@pytest.mark.slow
-def test_version_and_help():
-    """luigi-pai --version, and a help that names the commands."""
-    assert run("--version").stdout == f"luigi-pai, version {__version__}\n"
-    assert "local" in run("--help").stdout
-    assert "LUIGI_PAI_LOCAL_PASSWORD" in run("local", "--help").stdout

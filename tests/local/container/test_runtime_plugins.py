@@ -114,16 +114,6 @@ def test_cmd_may_have_nothing_to_do(parameters, tmp_path):
     assert set(scripts("cmd", parameters, tmp_path)) == {"command.sh"}
 
 
-@pytest.mark.parametrize("policy", ["Ignore", "IGNORE"])
-def test_ignore_has_to_be_small_for_what_a_plugin_prepares(policy, tmp_path):
-    """Of its commands it is read in any case."""
-    with pytest.raises(ValueError, match="a callback has no event"):
-        scripts("cmd", {"callbacks": [{}]}, tmp_path, policy=policy)
-    files = scripts("cmd", {"preCommands": ["false", "echo went on"]}, tmp_path, policy=policy)
-    done = run(files["before-0.sh"], tmp_path)
-    assert (done.returncode, done.stdout) == (0, "went on\n")
-
-
 @pytest.mark.slow
 def test_no_policy_forgives_what_the_runtime_does_itself(v2, tmp_path):
     """It looks for the plugin, and reads its parameters."""
@@ -182,18 +172,6 @@ def test_parameters_arrive_as_the_runtime_reads_them(command, arrives, tmp_path)
         role={"data": "set"},
     )
     assert files["before-0.sh"] == f"set -o errexit\n{arrives}\n"
-
-
-@pytest.mark.slow
-def test_a_prerequisite_needs_no_dot_before_the_name_of_its_plugin(v2):
-    """The runtime cuts one character, whatever it is; of the bare prefix nothing is left."""
-    kind = "com.microsoft.pai.runtimeplugin"
-    roles = {"main": task_role("true", prerequisites=["p"])}
-    script = {"name": "p", "type": "script", "callbacks": [{"event": "taskStarts", "commands": ["echo ran"]}]}
-    job = v2.run(roles=roles, prerequisites=[{**script, "plugin": f"{kind}.cmd"}])
-    assert v2.log(job, name="runtime.log") == "ran\n"
-    job = v2.run(roles=roles, prerequisites=[{**script, "plugin": kind}])
-    assert job["jobStatus"]["appExitCode"] == 1
 
 
 # those that are left out

@@ -32,16 +32,6 @@ def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai_v2)
     assert v2.send("GET", "/storages/nfs1").json()["readOnly"] is False
 
 
-def test_only_name_and_place_of_a_storage_count(storages, tmp_path):
-    """Those without a name are passed over; an empty list is the default ones."""
-    wanted = [{"name": "mnist", "mountPath": "/data", "share": False, "readOnly": True}, {"share": False}]
-    named = read_extras({"storages": wanted}, storages.names(), ["nfs1"])["storages"]
-    assert named == [{"name": "mnist", "mountPath": "/data"}]
-    assert storages.mounts(named) == {"data": tmp_path / "storages" / "mnist"}
-    defaults = read_extras({"storages": []}, storages.names(), ["nfs1"])["storages"]
-    assert list(storages.mounts(defaults)) == ["mnt/nfs1"]
-
-
 def test_a_storage_that_is_not_there_is_refused(storages):
     with pytest.raises(ApiError, match="Storage nfs2 is not found"):
         read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names(), [])

@@ -13,7 +13,12 @@ from waiting import wait_until
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
-ROUTES = [("POST", "/local/job-scripts"), ("GET", "/local/contents"), ("DELETE", "/local/contents")]
+ROUTES = [
+    ("PUT", "/local/faults"),
+    ("POST", "/local/job-scripts"),
+    ("GET", "/local/contents"),
+    ("DELETE", "/local/contents"),
+]
 
 
 @pytest.fixture(scope="module")

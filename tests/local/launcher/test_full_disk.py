@@ -9,7 +9,6 @@ import pytest
 from event_loop import until
 from launcher_bench import NOTHING, FailingCalls, at_once
 from local_client import role
-from protocol_client import task_role
 
 
 @pytest.mark.slow
@@ -26,20 +25,6 @@ def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
         return reason, ended.exit_code, ended.retries
 
     assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
-
-
-@pytest.mark.slow
-def test_a_begin_that_fails_at_its_end_leaves_nothing(bench, monkeypatch):
-    """The disk is full when the last of it is written: no attempt is followed that is not in the file."""
-
-    async def scenario(bench):
-        FailingCalls(monkeypatch, bench.store, "record_event", 2, before=False)
-        job = bench.v2("a", task_role("true"))
-        ended = await bench.ended(job)
-        await until(lambda: bench.kept() == NOTHING)
-        return ended.exit_code, ended.retries, bench.store.last_attempt(job).number
-
-    assert bench(scenario, kind="v2") == (0, 0, 1)
 
 
 @pytest.mark.slow
@@ -122,24 +107,6 @@ def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monke
         return ended.execution_type, ended.exit_code
 
     assert bench(scenario) == ("START", 0)
-
-
-def test_a_stop_of_a_waiting_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
-    """The caller gets the error; the job waits as before, and can be stopped then."""
-
-    async def scenario(bench):
-        job = bench.v1("a", role("true", cpuNumber=99))
-        FailingCalls(monkeypatch, bench.store, "save_job", 1)
-        with pytest.raises(sqlite3.OperationalError):
-            bench.stop(job)
-        waiting = bench.launcher.queue.get(job.id)
-        before = waiting.execution_type, waiting.sub_state
-        bench.stop(job)
-        ended = await bench.ended(job)
-        return before, ended.exit_code, ended.exit_type, bench.kept()
-
-    ended = bench(scenario, "default:cpu=9,memory=999,gpu=0")
-    assert ended == (("START", "FRAMEWORK_WAITING"), 214, "NON_TRANSIENT", NOTHING)
 
 
 def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(bench, monkeypatch):

@@ -139,26 +139,6 @@ def test_what_passes_is_said_of_a_job_before_what_does_not(wanted, queue):
     assert queue.why(job) == "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs"
 
 
-def test_tasks_that_fit_begin_whatever_waits_before_them(queue):
-    """The same for a job that goes on."""
-    allocated = []
-    tasks = [SimpleNamespace(cpu=cpu) for cpu in (5, 3, 3, 2)]
-
-    def allocate(task, allocation):
-        allocated.append((task.cpu, allocation))
-        tasks.remove(task)
-
-    def request(task):
-        return Resources(cpu=task.cpu)
-
-    job = SimpleNamespace(id=1, virtual_cluster="default", gang=False)
-    queue.put(0, 2)
-    queue.moved()
-    queue.schedule({1: SimpleNamespace(job=job, waiting=tasks, allocate=allocate, request=request)})
-    assert [cpu for cpu, _ in allocated] == [2]
-    assert queue.reported == [(1, "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs")]
-
-
 def test_the_reason_to_wait_is_reported_once(queue):
     """However often it is looked at, and whatever the numbers are by then; when it waits again, again."""
     for number in range(4):
@@ -178,20 +158,6 @@ def test_the_reason_to_wait_is_reported_once(queue):
     queue.moved()
     assert [number for number, _ in queue.reported] == [4, 5]
     assert queue.why(large) is None
-
-
-def test_another_reason_to_wait_is_reported_again():
-    """The bound of tasks is nothing that a cluster says."""
-    queue = Queue("default:cpu=2", "b:cpu=2", max_tasks=2)
-    queue.put(1, 1, tasks=2, cluster="b")
-    queue.moved()
-    job = queue.put(2, 2)
-    queue.moved()
-    assert (queue.why(job), queue.reported) == ("2 of at most 2 tasks run on this machine", [])
-    queue.end(1)
-    queue.scheduler.allocate("default", [Resources(cpu=1)])
-    queue.moved()
-    assert queue.reported == [(2, "virtual cluster default has 1 of 2 CPUs free, the job wants 2 CPUs")]
 
 
 def test_what_is_known_of_a_job_is_forgotten_when_it_waits_no_longer(queue):
@@ -226,21 +192,6 @@ def test_a_job_that_never_fits_is_not_looked_at_again(queue, monkeypatch):
     assert queue.moved() == [1001]
     assert len(looked) == 3
     assert len(queue.reported) == 1002
-
-
-def test_a_small_job_of_another_cluster_is_not_starved_by_a_large_one_that_waits(queue):
-    """Each virtual cluster has an order of its own, whatever is first in the other."""
-    queue.put(1, 4)
-    queue.moved()
-    queue.put(2, 4)
-    for number in range(3, 9):
-        queue.put(number, 2, cluster="b")
-    began = []
-    for _ in range(6):
-        (number,) = queue.moved()
-        began.append(number)
-        queue.end(number)
-    assert began == [3, 4, 5, 6, 7, 8]
 
 
 def test_tasks_that_wait_come_before_later_jobs(queue):

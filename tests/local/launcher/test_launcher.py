@@ -32,23 +32,6 @@ def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench):
     assert folders == [f"main-0.{number}"]
 
 
-def test_why_tasks_waited_is_forgotten_with_their_job(bench):
-    """And told once a job, not at each of its tries."""
-
-    async def scenario(bench):
-        job = bench.v2("a", task_role(f"{bench.hold}exit 137", instances=3), gang=False)
-        await until(lambda: bench.why(job) and bench.launcher.scheduler.running_tasks == 2)
-        bench.go.touch()
-        await until(lambda: bench.tasks(job)[2].number >= 2)
-        bench.stop(job)
-        await bench.ended(job)
-        events = [event["reason"] for event in bench.store.events(job)]
-        return bench.why(job), events.count("FailedScheduling"), bench.kept()
-
-    ended = bench(scenario, "default:cpu=2,memory=999,gpu=1", kind="v2")
-    assert ended == (None, 1, NOTHING)
-
-
 def test_a_queue_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
     """Whether those before it can ever run or not: the server goes on answering."""
 

@@ -328,21 +328,6 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         server.start()
 
 
-def test_a_v2_task_that_still_runs_is_found_again(own_v2, tmp_path):
-    """The same container goes on; what it ended with is translated as ever."""
-    v2 = ProtocolClient(own_v2)
-    go = tmp_path / "go"
-    name = v2.submit(protocol(f"echo began; until [ -e {go} ]; do sleep 0.02; done; nosuchcommand"))
-    before = v2.wait(name, "RUNNING")
-    wait_until(lambda: v2.log(before) == "began\n")
-    own_v2.kill()
-    go.touch()
-    own_v2.restart()
-    job = v2.wait(name)
-    assert (job["jobStatus"]["appExitCode"], job["jobStatus"]["retries"]) == (220, 0)
-    assert v2.task(job)["containerId"] == v2.task(before)["containerId"]
-
-
 def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp_path):
     """Like a pod that was deleted: -101, uncounted."""
     v2 = ProtocolClient(own_v2)

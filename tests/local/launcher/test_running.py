@@ -86,14 +86,6 @@ def test_a_failed_job_says_which_task_and_its_last_words(client):
 
 
 @pytest.mark.slow
-def test_a_succeeded_job_has_no_diagnostics(client):
-    """null, as a job that says nothing."""
-    status = client.run("echo noise >&2")["jobStatus"]
-    assert status["appExitDiagnostics"] is None
-    assert status["appProgress"] == 1
-
-
-@pytest.mark.slow
 def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     name = client.submit(
@@ -229,16 +221,6 @@ def test_begin_at_is_kept_where_free_and_replaced_where_not(client):
     assert client.log(job, stream="stderr") == ""
 
 
-def test_two_tasks_never_hold_the_same_port(client):
-    """beginAt of two instances: the first has it, the second another one."""
-    port = [{"label": "web", "beginAt": 21_987, "portNumber": 1}]
-    name = client.submit(role("sleep 60", taskNumber=2, portList=port))
-    job = client.wait(name, "RUNNING")
-    given = [task["containerPorts"]["web"] for task in job["taskRoles"]["main"]["taskStatuses"]]
-    assert len(set(given)) == 2
-    client.stop(name)
-
-
 @pytest.mark.slow
 def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai_v1):
     """codeDir is there before the command, as a folder of its base name."""
@@ -268,17 +250,6 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
     job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/big/code")
     assert job["jobStatus"]["appExitCode"] == 1
     assert "has 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
-
-
-@pytest.mark.slow
-def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
-    """Output reaches HDFS as the job's user."""
-    job = client.run(
-        "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
-    )
-    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
-    url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
-    assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
 
 
 @pytest.mark.slow
@@ -371,18 +342,6 @@ def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, l
     wait_until(lambda: len(list((local_pai_v1.data / "jobs").glob(f"*-{name}"))) == 1)
 
 
-@pytest.mark.slow
-def test_a_start_changes_nothing(client):
-    """executionType START, and words that 0.7.1 does not check, are taken and do nothing."""
-    name = client.submit("sleep 60")
-    for word in ("START", "PAUSE"):
-        reply = client.send("PUT", f"/jobs/{name}/executionType", {"value": word})
-        assert reply.status_code == 202
-    assert client.status(name)["executionType"] == "START"
-    client.stop(name)
-    assert client.wait(name)["jobStatus"]["executionType"] == "STOP"
-
-
 COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
 
 
@@ -412,15 +371,6 @@ def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retr
 
 
 @pytest.mark.slow
-def test_retry_count_minus_2_goes_on_after_success(client):
-    """A service; it ends when it is stopped."""
-    name = client.submit("true", retryCount=-2)
-    wait_until(lambda: client.status(name)["retries"] >= 2)
-    client.stop(name)
-    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
-
-
-@pytest.mark.slow
 def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     """A retried job shows its newest attempt."""
     job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
@@ -430,23 +380,6 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     assert client.log(job) == "attempt 1\n"
     folder = next((local_pai_v1.data / "jobs").glob(f"*-{job['name']}"))
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
-
-
-@pytest.mark.slow
-def test_min_failed_ends_the_job_with_that_tasks_exit_code(client):
-    """The other tasks are ended."""
-    mark = unique("1597")
-    wait = f"python -c 'import time; time.sleep(60)' {mark}"
-    job = client.run(role(wait, name="ps"), role("sleep 0.1; exit 9", name="w"))
-    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("FAILED", 9)
-    assert processes_with(mark) == []
-
-
-@pytest.mark.slow
-def test_min_succeeded_ends_the_job_at_once(client):
-    """A parameter server that never ends does not keep its job running."""
-    job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
-    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
 
 
 @pytest.mark.slow
@@ -493,32 +426,6 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
     assert client.run("pwd", name=name)["jobStatus"]["state"] == "SUCCEEDED"
     assert client.send("DELETE", f"/jobs/{name}").status_code == 202
-
-
-@pytest.mark.slow
-def test_jobs_beyond_the_bound_wait_in_order(tmp_path):
-    """max_tasks task processes at once; a larger job runs alone."""
-    with LocalPai(tmp_path / "data", api="v1", max_tasks=2) as server:
-        client = LocalClient(server)
-        first = client.submit(role("sleep 60", taskNumber=2))
-        second = client.submit(role(f"date +%s%N > {tmp_path}/second", taskNumber=1))
-        third = client.submit(role("date +%s%N", taskNumber=3))
-        client.wait(first, "RUNNING")
-        for name in (second, third):
-            job = client.job(name)
-            assert (job["jobStatus"]["state"], job["jobStatus"]["subState"]) == (
-                "WAITING",
-                "FRAMEWORK_WAITING",
-            )
-            assert job["taskRoles"] == {}
-        waiting = client.submit("true")
-        client.stop(waiting)
-        assert client.status(waiting)["state"] == "STOPPED"
-        client.stop(first)
-        job = client.wait(third)
-        assert job["jobStatus"]["state"] == "SUCCEEDED"
-        began = [int(client.log(job, index=index)) for index in range(3)]
-        assert int((tmp_path / "second").read_text()) < min(began)
 
 
 @pytest.mark.slow

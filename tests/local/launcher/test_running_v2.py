@@ -414,21 +414,6 @@ def test_a_name_that_no_folder_can_have_fails_the_job(v2):
     assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
 
 
-@pytest.mark.slow
-def test_less_than_no_gpus_are_none(v2):
-    """1.8 takes the number; a job that cannot be begun must not be one that no later server can begin."""
-    role = task_role("true") | {"resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": -1}}
-    assert v2.wait(v2.submit(protocol(roles={"main": role})))["jobStatus"]["state"] == "SUCCEEDED"
-
-
-@pytest.mark.slow
-def test_a_role_whose_name_1_8_cannot_run_fails_with_a_reason(v2):
-    """Its runtime looks for the name as the server shows it."""
-    job = v2.run(roles={"My_Role": task_role("true")})
-    assert job["jobStatus"]["state"] == "FAILED"
-    assert "OpenPAI 1.8 cannot run the role My_Role" in v2.log(job, "myrole", name="stderr")
-
-
 # storages
 
 
@@ -469,14 +454,6 @@ def test_completion_has_the_servers_defaults(completion, commands, state, v2):
 
 
 @pytest.mark.slow
-def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
-    """A missing minSucceededInstances is the number of instances: the other role is stopped."""
-    job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
-    assert job["jobStatus"]["state"] == "SUCCEEDED"
-    assert v2.task(job, "ps")["containerExitCode"] == -220
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retries", "user", "code"),
     [
@@ -490,25 +467,6 @@ def test_a_failure_is_retried_by_its_class(command, retries, user, code, v2):
     status = v2.run(command, jobRetryCount=2)["jobStatus"]
     assert (status["retries"], status["retryDetails"]["user"], status["appExitCode"]) == (retries, user, code)
     assert status["attemptId"] == retries
-
-
-@pytest.mark.slow
-def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
-    """137 is the platform's fault."""
-    runs = tmp_path / "runs"
-    status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
-    assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
-    assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
-
-
-@pytest.mark.slow
-def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
-    """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
-    runs = tmp_path / "runs"
-    command = f"echo x >> {runs}; [ $(wc -l < {runs}) = 1 ] && kill -KILL $$; exit 1"
-    status = v2.run(command, jobRetryCount=1)["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["retries"]) == ("FAILED", 255, 2)
-    assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
 
 
 @pytest.mark.slow
@@ -597,17 +555,6 @@ def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "retries", "code"), [("exit 1", 2, 255), ("nosuchcommand", 0, 220), ("kill -ILL $$", 0, 132)]
-)
-def test_a_task_that_goes_on_failing_fails_its_job(command, retries, code, v2):
-    """After taskRetryCount tries, or at once."""
-    roles = {"main": task_role(command, taskRetryCount=2)}
-    job = v2.run(roles=roles, extras={"gangAllocation": False})
-    assert (job["jobStatus"]["appExitCode"], v2.task(job)["retries"]) == (code, retries)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     ("command", "bound", "retries", "counted", "code"),
     [
         ("[ $FC_TASK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 2, 0, 0),
@@ -627,13 +574,6 @@ def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, co
         counted,
         code,
     )
-
-
-@pytest.mark.slow
-def test_with_gang_allocation_a_task_is_not_tried_again(v2):
-    """taskRetryCount counts only without."""
-    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
-    assert v2.task(job)["retries"] == 0
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
-import psutil
 import pytest
 import requests
 from local_client import LocalClient, role
@@ -104,32 +101,6 @@ def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
     assert v2.wait(name)["jobStatus"]["appExitCode"] == -210
 
 
-@pytest.mark.parametrize("priority", ["oppo", "prod"])
-def test_a_priority_changes_nothing(priority, v2, tmp_path):
-    """No job overtakes another for it, uses another virtual cluster's room, or is ended for others."""
-    first = v2.submit(main(WAIT.format(tmp_path / "go"), cpu=3))
-    v2.wait(first, "RUNNING")
-    extras = {"hivedScheduler": {"jobPriorityClass": priority}}
-    names = [
-        v2.submit(
-            protocol(
-                extras=more,
-                roles={
-                    "main": task_role(f"echo {number} >> {tmp_path}/order", resourcePerInstance=needs(cpu=4))
-                },
-            )
-        )
-        for number, more in enumerate([{}, extras, {}])
-    ]
-    behind = v2.submit(protocol("true"))
-    assert v2.run("true", **in_cluster("other"))["jobStatus"]["state"] == "SUCCEEDED"
-    assert [v2.job(name)["jobStatus"]["state"] for name in names] == ["WAITING"] * 3
-    (tmp_path / "go").touch()
-    for name in (first, *names, behind):
-        assert v2.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
-    assert (tmp_path / "order").read_text().split() == ["0", "1", "2"]
-
-
 def test_the_page_and_the_v1_api_say_why_a_job_waits(v1, tmp_path):
     """For want of room, behind others, or in vain."""
     first = v1.submit(role(WAIT.format(tmp_path / "go"), cpuNumber=3))
@@ -178,20 +149,6 @@ def test_without_gang_allocation_each_task_begins_when_it_fits(v2, tmp_path):
     assert seen[4] in seen[:4]
 
 
-def test_a_waiting_task_is_stopped_with_its_job(v2):
-    """It never begins."""
-    roles = {"main": task_role("sleep 60", instances=5)}
-    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
-    wait_until(lambda: v2.wait(name, "RUNNING") and used(v2)["cpu"] == 4)
-    v2.stop(name)
-    job = v2.wait(name)
-    codes = [task["containerExitCode"] for task in job["taskRoles"]["main"]["taskStatuses"]]
-    assert codes == [-220] * 5
-    waited = job["taskRoles"]["main"]["taskStatuses"][4]
-    assert (waited["containerIp"], waited["launchedTime"]) == (None, waited["completedTime"])
-    assert used(v2)["cpu"] == 0
-
-
 def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, tmp_path):
     """The next server knows which of them ran."""
     runs = tmp_path / "runs"
@@ -209,25 +166,6 @@ def test_tasks_that_waited_when_the_server_was_killed_begin_later(v2, tmp_path):
 
 
 # GPUs
-
-
-def test_gpu_numbers_are_never_given_twice(v2, tmp_path):
-    """Across jobs and virtual clusters; none at all without a GPU."""
-    hold = f"{SHOW_GPUS}; {WAIT.format(tmp_path / 'go')}"
-    names = []
-    for text in (
-        main(hold, instances=2, gpu=1),
-        main(hold, gpu=2),
-        protocol(roles={"main": task_role(hold, resourcePerInstance=needs(gpu=2))}, **in_cluster("other")),
-    ):
-        names.append(v2.submit(text))
-        v2.wait(names[-1], "RUNNING")
-    none = v2.run(SHOW_GPUS)
-    (tmp_path / "go").touch()
-    first, second, third = map(v2.wait, names)
-    assert [v2.log(first, index=index) for index in (0, 1)] == ["0/0\n", "1/1\n"]
-    assert [v2.log(job) for job in (second, third)] == ["2,3/2,3\n", "4,5/4,5\n"]
-    assert v2.log(none) == "/none\n"
 
 
 def test_a_v1_task_says_which_gpus_it_has(v1, tmp_path):
@@ -257,25 +195,6 @@ def test_what_still_runs_after_a_restart_keeps_what_it_has(v2, tmp_path):
 
 
 # stopping
-
-
-@pytest.mark.parametrize("kind", ["v1", "gang", "loose"])
-def test_a_job_can_be_stopped_at_any_moment(kind, request):
-    """Before it began, while it begins, while it runs: nothing is left, and nothing is held."""
-    client = request.getfixturevalue("v1" if kind == "v1" else "v2")
-    command = "sleep 60 & sleep 60"
-    names = []
-    for number in range(12):
-        extras = {"gangAllocation": kind == "gang"}
-        text = protocol(roles={"main": task_role(command, instances=2)}, extras=extras)
-        name = client.submit(role(command, taskNumber=2) if kind == "v1" else text)
-        time.sleep(number * 0.01)
-        client.stop(name)
-        names.append(name)
-    for name in names:
-        assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
-    wait_until(lambda: set(used(client).values()) == {0})
-    assert psutil.Process(client.server.pid).children(recursive=True) == []
 
 
 # what the virtual clusters show

@@ -13,7 +13,6 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, NewJob, Task
 
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 MANY = 200
 FAILED, SUCCEEDED = 137, range(60)
 
@@ -74,17 +73,6 @@ def test_of_many_tasks_what_failed_comes_first(many):
     assert len(shown) == 100
     assert [row[:2] for row in shown[:2]] == [["w-137", "FAILED"], ["w-60", "STOPPED"]]
     assert text.index('id="output"') < text.index('id="tasks"')
-
-
-@pytest.mark.slow
-def test_a_running_task_has_a_duration(local_pai_v1, client):
-    """As its job."""
-    name = client.submit(role("sleep 60"))
-    client.wait(name, "RUNNING")
-    text = page(local_pai_v1, name)
-    assert re.fullmatch(r"0:00:\d\d", rows(text, "Tasks of attempt 1")[0][5])
-    assert "<dt>Ended</dt>" not in text
-    client.stop(name)
 
 
 def test_a_job_that_has_begun_nothing_says_so(local_pai_v1, client):

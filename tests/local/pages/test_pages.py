@@ -132,16 +132,6 @@ def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v
     assert v2_page("/job-detail.html", username="zoe", jobName=name).status == 404
 
 
-@pytest.mark.slow
-def test_the_page_of_a_failed_v2_job_shows_the_reason_as_text(v2, v2_page):
-    """What the command wrote is not markup."""
-    job = v2.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
-    shown = v2_page("/job-detail.html", username="admin", jobName=job["name"])
-    assert not shown.refreshes
-    assert HOSTILE in shown.text
-    assert [attrs for tag, attrs in shown.tags if tag == "script"] == [SCRIPT]
-
-
 @pytest.mark.parametrize("query", [{"jobName": HOSTILE}, {"jobName": "", "username": HOSTILE}, {}])
 def test_a_job_that_is_not_there_has_a_404_page(query, page):
     """Without repeating what was asked for."""

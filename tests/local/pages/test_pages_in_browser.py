@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from browser import ScriptFailed, is_snap
 from local_client import role, unique
 from protocol_client import protocol, task_role
 
@@ -133,45 +132,6 @@ def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
     browser.open(job_page(local_pai_v1, name))
     browser.wait("document.getElementById('log').textContent === 'one\\ntwo\\n'")
     browser.wait("document.getElementById('trouble').textContent === ''")
-
-
-@pytest.mark.slow
-def test_waiting_goes_on_while_a_page_is_being_replaced(browser, monkeypatch):
-    """Chromium then has nothing to evaluate in; nor is everything there that will be."""
-    answers = ["Cannot find context with specified id", "Inspected target navigated or closed", None, "1"]
-    call = browser.call
-
-    def replaced(method, **parameters):
-        problem = answers.pop(0)
-        if problem is None:
-            return call(method, **{**parameters, "expression": "null.x"})
-        if answers:
-            raise ScriptFailed(problem)
-        return call(method, **parameters)
-
-    monkeypatch.setattr(browser, "call", replaced)
-    assert browser.wait("7") == 7
-    monkeypatch.undo()
-    with pytest.raises(ScriptFailed):
-        browser.call("Runtime.evaluate", expression="1", contextId=10**6)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('#!/bin/sh\nexec /snap/bin/chromium "$@"\n', True),
-        ('#!/bin/sh\nexec /usr/lib/chromium/chromium "$@"\n', False),
-        ("\x7fELF /snap/bin/", False),
-    ],
-)
-def test_a_snap_is_not_driven(tmp_path, text, expected):
-    """It has a /tmp of its own: nobody would find the port that it writes there."""
-    command = tmp_path / "chromium-browser"
-    command.write_text(text)
-    assert is_snap(command) is expected
-    (tmp_path / "snap").write_text("")
-    (tmp_path / "chromium").symlink_to(tmp_path / "snap")
-    assert is_snap(tmp_path / "chromium")
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, fields
 
 import pytest
 import requests
@@ -13,33 +12,8 @@ from click.testing import CliRunner
 from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.settings import APIS, DEFAULT_API, Address, HdfsAddress
+from luigi_pai.local.config.settings import APIS, Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
-from luigi_pai.local.releases import (
-    LTP_1_5,
-    OPENPAI_0_7_1,
-    OPENPAI_1_8,
-    RELEASES,
-)
-
-
-def test_a_release_is_a_value():
-    """It cannot be changed. The two of v2 differ in every field but the launcher."""
-    with pytest.raises(FrozenInstanceError):
-        LTP_1_5.version = "v2"
-    same = [
-        field.name
-        for field in fields(LTP_1_5)
-        if getattr(LTP_1_5, field.name) == getattr(OPENPAI_1_8, field.name)
-    ]
-    assert same == ["api", "launcher", "log_streams"]
-
-
-def test_a_setting_stands_for_a_release():
-    """The settings know the words without loading the releases."""
-    assert set(RELEASES) == set(APIS)
-    assert (RELEASES["v1"], RELEASES["v2"], RELEASES["ltp"]) == (OPENPAI_0_7_1, OPENPAI_1_8, LTP_1_5)
-    assert RELEASES[DEFAULT_API] is OPENPAI_1_8
 
 
 @pytest.mark.slow

@@ -158,27 +158,6 @@ def test_a_job_has_a_type_which_is_its_first_tag(admin):
 # ---------------------------------------------------------------- changes
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("body", [{"value": "PAUSE"}, {"value": "stop"}, {"value": 5}, {}])
-def test_any_execution_type_is_taken(admin, body):
-    """What the launcher does not know changes nothing."""
-    name = admin.submit(protocol("sleep 60"))
-    admin.wait(name, "RUNNING")
-    reply = admin.send("PUT", f"/jobs/{name}/executionType", body)
-    assert said(reply) == (202, None, f"Execute job {name} successfully.")
-    assert admin.job(name)["jobStatus"]["state"] == "RUNNING"
-    assert admin.send("PUT", f"/jobs/{name}/executionType", {"value": "STOP"}).status_code == 202
-    assert admin.wait(name)["jobStatus"]["state"] == "STOPPED"
-
-
-def test_a_tag_without_a_value_is_a_failure(admin, bob, done):
-    """After who may, and whether the job is there."""
-    for method in ("PUT", "DELETE"):
-        assert said(admin.send(method, f"/jobs/{done}/tag", {"v": "t"}))[:2] == (500, None)
-        assert admin.send(method, "/jobs/admin~nosuch/tag", {"v": "t"}).status_code == 404
-        assert bob.send(method, f"/jobs/{done}/tag", {"v": "t"}).status_code == 403
-
-
 # ---------------------------------------------------------------- what a task sees
 
 

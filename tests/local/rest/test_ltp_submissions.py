@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from job_files import all_files
-from protocol_client import ProtocolClient, plugin, protocol, task_role
+from protocol_client import ProtocolClient, protocol
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.json_http import ApiError
@@ -50,14 +50,6 @@ def test_protocols_have_the_verdict_of_their_server():
     assert len(files) > 20
 
 
-def test_a_yaml_error_and_missing_instances_are_failures(admin):
-    """As on 1.8."""
-    assert admin.post("a: [1, 2").status_code == 500
-    role = task_role("true")
-    del role["instances"]
-    assert admin.post(protocol(roles={"main": role})).status_code == 500
-
-
 # ---------------------------------------------------------------- types of jobs
 
 
@@ -72,24 +64,6 @@ def test_a_job_of_inference_names_what_its_address_is_made_of(admin):
     assert admin.post(whole).status_code == 202
 
 
-def test_what_1_8_refuses_of_names_is_refused(admin):
-    reply = admin.post(protocol(roles={"main": task_role("true", dockerImage="nope")}))
-    assert said(reply)[:2] == (400, "InvalidProtocolError")
-
-
 def test_1_8_has_no_administered_virtual_clusters(local_pai_v2):
     client = ProtocolClient(local_pai_v2)
     assert "vcadmins" not in client.send("GET", "/tokens/check").json()
-
-
-def test_1_8_takes_all_of_it(local_pai_v2):
-    """The fields of LTP mean nothing there; only the type of a job is none of its fields."""
-    client = ProtocolClient(local_pai_v2)
-    extras = {
-        "enableLocalStorage": {"enabled": True},
-        "forceNodes": "localhost",
-        "hivedScheduler": {"jobPriorityClass": "prod"},
-        **plugin("cmd", {}),
-    }
-    assert client.post(protocol("true", extras=extras)).status_code == 202
-    assert client.post(protocol("true", jobType="others")).status_code == 400

@@ -72,33 +72,7 @@ def with_ports(ports):
     return protocol(roles={"main": role})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ports", [{"a": -1}, {"a": -3, "b": 5}, {"ssh": -1, "a": 0}])
-def test_less_than_no_port_is_none(v2, ports):
-    """The schema of 1.8 asks for integers; a count below 0 gives a task an empty list of ports."""
-    job = v2.wait(v2.submit(with_ports(ports)))
-    given = v2.task(job)["containerPorts"]
-    assert {label: len(given[label].split(",")) if given[label] else 0 for label in ports} == {
-        label: max(0, count) for label, count in ports.items()
-    }
-
-
 def test_less_than_no_port_makes_no_room_for_more(v2):
     """The job would be taken, and could never begin."""
     reply = v2.post(with_ports({"a": -100_000, "b": 50_000}))
     assert (reply.status_code, reply.json()["code"]) == (400, "InvalidProtocolError")
-
-
-@pytest.mark.slow
-def test_ports_that_are_a_list_have_their_indexes_as_labels(v2):
-    """The schema of 1.8 does not say that they are an object, and to JavaScript they are."""
-    job = v2.wait(v2.submit(with_ports([2, "x"])))
-    given = v2.task(job)["containerPorts"]
-    assert [len(given[label].split(",")) for label in ("0", "ssh", "http")] == [2, 1, 1]
-    assert (given["1"], job["jobStatus"]["state"]) == ("", "SUCCEEDED")
-
-
-@pytest.mark.parametrize("cluster", [["default"], 5, True, {}])
-def test_a_virtual_cluster_that_is_no_text_does_not_exist(v2, cluster):
-    reply = v2.post(protocol("true", defaults={"virtualCluster": cluster}))
-    assert (reply.status_code, reply.json()["code"]) == (403, "ForbiddenUserError")

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import time
-
 import pytest
 import requests
-from local_client import unique
 from protocol_client import ProtocolClient, protocol
-from waiting import wait_until
 
-from luigi_pai import PaiJob, TaskRole
-from luigi_pai.api.clock import Clock as SystemClock
-from luigi_pai.api.cluster import Cluster
-from luigi_pai.errors import ConfigError, RateLimited
+from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import DEFAULT_LIMITS, parse_limits
 from luigi_pai.local.rest.base import RateLimits
@@ -150,49 +142,3 @@ def test_without_a_word_there_are_none(v2):
     """They are off by default."""
     assert "X-RateLimit-Limit" not in v2.send("GET", "/jobs", limit=1).headers
     assert requests.get(f"{v2.server.url}/api/v2/info", timeout=20).status_code == 200
-
-
-class Impatient(SystemClock):
-    """A clock on which nobody sleeps."""
-
-    asked_for = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.asked_for = seconds
-        raise TimeoutError
-
-
-@pytest.mark.slow
-def test_the_client_keeps_the_limits_without_being_refused(limited, caplog):
-    """When none is left it waits for the moment that the server named; nothing is sent before."""
-    clock = Impatient()
-    client = Cluster(limited.url, limited.username, password=limited.password, api_version="v2", clock=clock)
-    roles = [TaskRole("main", "true")]
-    for _ in range(2):
-        assert client.submit(PaiJob(unique(), "python", roles))
-    with caplog.at_level("WARNING"), pytest.raises(TimeoutError):
-        client.submit(PaiJob(unique(), "python", roles))
-    assert re.search(r"POST .*/jobs: not sent, the server's request limit is reached", caplog.text)
-    assert 0 < clock.asked_for <= 3600 * 1.1
-    for _ in range(3):
-        assert len(client.list()) == 2
-    with pytest.raises(RateLimited, match=r"GET .*/jobs.*: not sent, the server's request limit"):
-        client.list()
-    client.close()
-    assert " 429 " not in (limited.data / "server.log").read_text()
-
-
-@pytest.mark.slow
-def test_the_client_says_when_a_refused_request_may_be_sent_again(limited):
-    """Another process of the same user has used them up."""
-    other = ProtocolClient(limited)
-    for _ in range(3):
-        other.send("GET", "/jobs")
-    client = Cluster(limited.url, limited.username, password=limited.password, api_version="v2")
-    with pytest.raises(RateLimited) as caught:
-        client.list()
-    assert "not sent" not in str(caught.value)
-    assert 0 < caught.value.reset_at - time.time() <= 60
-    client.close()
-    limited_log = limited.data / "server.log"  # a line is written after its answer
-    wait_until(lambda: "429 GET /api/v2/jobs" in limited_log.read_text())

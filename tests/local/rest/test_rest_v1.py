@@ -11,8 +11,6 @@ import pytest
 import requests
 from local_client import LocalClient, role, unique
 
-JSON = "application/json; charset=utf-8"
-
 
 def error(reply):
     body = reply.json()
@@ -30,15 +28,6 @@ def bob(client, local_pai_v1):
     return other
 
 
-def test_the_api_is_also_under_rest_server(client, local_pai_v1):
-    """Most sites serve the API under a path, and so does this one; errors show the path behind it."""
-    name = client.submit("true")
-    reply = requests.get(f"{local_pai_v1.url}/rest-server/api/v1/jobs/{name}", timeout=20)
-    assert reply.json()["name"] == name
-    reply = requests.get(f"{local_pai_v1.url}/rest-server/api/v1/nope?a=1", timeout=20)
-    assert error(reply) == (404, "NoApiError", "API /api/v1/nope?a=1 is not found.")
-
-
 def test_addresses_are_matched_as_express_does(client):
     """Case and a slash at the end do not matter, names do."""
     name = client.submit("true", name=unique("CaSe"))
@@ -46,12 +35,6 @@ def test_addresses_are_matched_as_express_does(client):
     assert client.call("GET", f"/jobs/{name.lower()}").status_code == 404
     assert client.call("PATCH", f"/jobs/{name}").json()["code"] == "NoApiError"
     assert client.call("POST", f"/jobs/{name}").json()["code"] == "NoApiError"
-
-
-def test_a_head_has_the_headers_of_the_get(client):
-    """Express answers HEAD on every GET route."""
-    reply = client.call("HEAD", "/jobs")
-    assert (reply.status_code, reply.headers["Content-Type"], reply.content) == (200, JSON, b"")
 
 
 @pytest.mark.slow
@@ -236,16 +219,6 @@ def test_another_users_job_can_be_read_but_not_stopped_or_deleted(client, bob):
     client.stop(his)
     client.stop(name)
     client.wait(his, "STOPPED")
-
-
-def test_a_put_to_a_taken_name_is_a_conflict_even_without_a_token(client):
-    """0.7.1 looks the job up before the token."""
-    name = client.submit("true")
-    assert error(client.call("PUT", f"/jobs/{name}", {})) == (
-        409,
-        "ConflictJobError",
-        f"Job name {name} already exists",
-    )
 
 
 def test_an_administrator_adds_plain_users(client, bob):

@@ -11,7 +11,6 @@ import requests
 from local_client import LocalClient, unique
 from protocol_client import IMAGE, ProtocolClient, protocol, task_role
 
-from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
 
@@ -213,36 +212,10 @@ def test_a_token_is_not_written_into_the_log(v2, local_pai_v2):
     assert "/tokens/******" in log
 
 
-@pytest.mark.parametrize(
-    "header", [b"Basic \xe9\xe9", "Basic ####", "Basic /w==", "Bearer", "Bearer a.b.c", "x"]
-)
-def test_no_header_is_too_odd_to_be_refused(header, v2):
-    """401, whatever stands there."""
-    assert v2.call("GET", "/jobs", headers={"Authorization": header}).status_code == 401
-
-
-def test_a_number_of_an_attempt_may_be_of_any_length(v2):
-    """There is no such attempt."""
-    name = v2.submit(protocol("true"))
-    assert v2.send("GET", f"/jobs/{name}/attempts/000").status_code == 200
-    assert v2.send("GET", f"/jobs/{name}/attempts/{'9' * 5000}").status_code == 404
-
-
 def test_a_login_of_v1_is_good_for_v2(v2):
     """A client that begins with v1 and learns that it is v2 logs in once."""
     headers = {"Authorization": f"Bearer {LocalClient(v2.server).token}"}
     assert v2.call("GET", "/jobs?limit=1", headers=headers).status_code == 200
-
-
-@pytest.mark.slow
-def test_tokens_outlive_the_server(own_pai):
-    """Logins and application tokens."""
-    before = ProtocolClient(own_pai)
-    token = before.send("POST", "/tokens/application").json()["token"]
-    own_pai.kill()
-    own_pai.restart()
-    assert before.send("GET", "/jobs").status_code == 200
-    assert before.call("GET", "/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 200
 
 
 # submissions
@@ -391,13 +364,6 @@ def test_0_7_1_has_no_v2():
             reply = requests.get(server.url + path, timeout=20)
             assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
         assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
-
-
-@pytest.mark.slow
-def test_an_api_that_does_not_exist_is_refused(tmp_path):
-    """Naming those that do."""
-    with pytest.raises(ConfigError, match="it is one of v2, v1, ltp"):
-        LocalPai(tmp_path / "data", api="v3").start()
 
 
 def test_a_path_prefix_and_letters_case_do_not_matter(v2, local_pai_v2):

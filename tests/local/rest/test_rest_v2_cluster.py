@@ -66,22 +66,3 @@ def test_only_plain_users_can_be_added(admin, change):
     body = {"username": unique("x").replace("-", "_"), "password": "a-password", **change}
     reply = admin.send("POST", "/users", body)
     assert (reply.status_code, reply.json()["code"]) == (400, "InvalidParametersError")
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/users"),
-        ("PUT", "/users"),
-        ("DELETE", "/users/x"),
-        ("PUT", "/users/x/extension"),
-        ("GET", "/groups"),
-        ("PUT", "/virtual-clusters/night"),
-        ("GET", "/storage/config"),
-        ("GET", "/kubernetes/nodes"),
-        ("GET", "/alerts"),
-    ],
-)
-def test_there_is_no_administration(admin, method, path):
-    reply = admin.send(method, path, {})
-    assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")

@@ -177,16 +177,6 @@ def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
     assert [store.add_attempt(job).number for _ in range(2)] == [2, 3]
 
 
-def test_lists_leave_out_what_may_be_large(store):
-    """A job by its name has it."""
-    store.add_job(new())
-    assert [job.config_json for job in store.jobs()] == [""]
-    assert store.job("job").roles == [ROLE]
-    assert [job.roles for job in store.unfinished_jobs()] == [[ROLE]]
-    job = store.job("job")
-    assert (job.total_gpus, job.total_tasks, job.total_roles) == (6, 2, 1)
-
-
 def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
     """A list whose jobs have not changed asks for no job."""
     first, second = store.add_job(new("a")), store.add_job(new("b"))
