@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["LocalApplication", "make_app"]
 
 _ASSETS = str(Path(__file__).parent / "pages" / "assets")
-_NO_HOST = "127.0.0.1"
-"""Stands for the Host that HTTP/1.0 has not; no browser speaks that."""
 
 _REST = {"v1": V1Handler, "v2": V2Handler, "ltp": V2Handler}
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
@@ -118,7 +116,7 @@ class LocalApplication(Application):
 
     def is_foreign(self, headers: HTTPHeaders) -> bool:
         """Say whether a page of another site made a browser send a request with these headers."""
-        origin, host = headers.get("Origin"), headers.get("Host") or _NO_HOST
+        origin, host = headers.get("Origin"), headers.get("Host") or "127.0.0.1"  # HTTP/1.0, no browser
         foreign = origin is not None and _split(origin).netloc != host
         return foreign or _is_embedded(headers) or not is_loopback(_split(f"//{host}").hostname or "")
 

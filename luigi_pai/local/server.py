@@ -103,7 +103,9 @@ class LocalServer:
         clusters = virtual_clusters(settings.virtual_clusters)
         users = Users(self._store, tuple(clusters))
         users.ensure_admin(settings.user, settings.password)
-        hdfs = outside or OwnHdfs(data / "hdfs", HdfsAddress.of_server(self.address))
+        hdfs = outside or OwnHdfs(
+            data / "hdfs", HdfsAddress(self.address.url, f"hdfs://{self.address.netloc}")
+        )
         self.hdfs = hdfs.address
         self.orphans = Orphans()
         self.orphans.adopt()

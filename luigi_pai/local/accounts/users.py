@@ -135,10 +135,6 @@ class Tokens:
         """Return the valid tokens of a user."""
         return [row["token"] for row in self._valid("username", username)]
 
-    def owner(self, token: str) -> str | None:
-        """Return the user that a token names, valid or revoked; None for what is no token."""
-        return _decode(token).get("username")
-
     def for_log(self, container_id: str) -> str:
         """Return a token, good for at least half a day, with which the logs of one task can be read."""
         known = self._valid("username", f"log:{container_id}", _DAY // 2)

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import parse_faults
+from luigi_pai.local.releases import RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "APIS",
     "DEFAULT",
     "DEFAULT_API",
     "DEFAULT_LIMITS",
@@ -108,7 +108,6 @@ def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> di
     return clusters
 
 
-APIS = ("v2", "v1", "ltp")
 DEFAULT_API = "v2"
 DEFAULT_PORT = 9186
 DEFAULT_USER = "admin"
@@ -151,8 +150,8 @@ class Settings:
         """Refuse settings that cannot work or would open this machine to others; raises ConfigError."""
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
-        if self.api not in APIS:
-            raise ConfigError(f"api {self.api!r}: it is one of {', '.join(APIS)}")
+        if self.api not in RELEASES:
+            raise ConfigError(f"api {self.api!r}: it is one of {', '.join(RELEASES)}")
         _check_password(self.password)
         virtual_clusters(self.virtual_clusters)
         parse_limits(self.rate_limits)
@@ -200,11 +199,6 @@ class HdfsAddress:
 
     webhdfs_url: str
     fs_uri: str
-
-    @classmethod
-    def of_server(cls, address: Address) -> HdfsAddress:
-        """Return the address of a server's own HDFS."""
-        return cls(address.url, f"hdfs://{address.netloc}")
 
 
 def is_loopback(host: str) -> bool:

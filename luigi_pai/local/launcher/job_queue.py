@@ -31,6 +31,9 @@ class JobQueue:
         begin: called with a job, which has left the queue, and the allocations of its tasks by their number.
         insufficient: called once for each job that comes to its turn and lacks resources of its virtual
             cluster, and for each that can never fit.
+
+    Attributes:
+        closed: no job begins any more.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class JobQueue:
         self._delays: dict[int, asyncio.TimerHandle] = {}
         self._reasons: dict[int, str] = {}
         self._reported: set[int] = set()
-        self._closed = False
+        self.closed = False
 
     def __len__(self) -> int:
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
@@ -66,7 +69,7 @@ class JobQueue:
         self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
-        if not self._closed:
+        if not self.closed:
 
             def end() -> None:
                 self._delays.pop(job.id, None)
@@ -115,14 +118,9 @@ class JobQueue:
             return f"{place} in virtual cluster {job.virtual_cluster}"
         return self._reasons.get(job.id)
 
-    @property
-    def closed(self) -> bool:
-        """Whether no job begins any more."""
-        return self._closed
-
     def close(self) -> None:
         """Begin no further job."""
-        self._closed = True
+        self.closed = True
         for handle in self._delays.values():
             handle.cancel()
 
@@ -133,7 +131,7 @@ class JobQueue:
         that those behind cost nothing. One that can never fit is not looked at again. The running
         attempts are by their jobs' ids; tasks of them may wait.
         """
-        if self._closed:
+        if self.closed:
             return
         with_waiting_tasks = {job_id: run for job_id, run in runs.items() if run.waiting}
         next_ids = [*with_waiting_tasks, *(ids[0] for ids in self._ready.values() if ids)]

@@ -21,7 +21,7 @@ def scripts(name, given, tmp_path, /, *, secrets=None, role=None, policy="fail",
     extras = plugin(name, given, failurePolicy=policy)
     document = json.loads(protocol(roles={"main": task_role("true", **(role or {}))}, extras=extras, **more))
     spec = job_spec({**document, "secrets": secrets} if secrets else document)
-    return role_scripts(spec["taskRoles"][0], secrets or {}, str(tmp_path / "main-0"))
+    return role_scripts(spec["taskRoles"][0], secrets or {}, str(tmp_path / "main-0"), [])
 
 
 def run(text, folder):

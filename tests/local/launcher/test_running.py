@@ -253,6 +253,17 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
 
 
 @pytest.mark.slow
+def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
+    """Output reaches HDFS as the job's user."""
+    job = client.run(
+        "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
+    )
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
+    assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
+
+
+@pytest.mark.slow
 def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai_v1):
     """As the real server does."""
     hdfs = local_pai_v1.data / "hdfs"
@@ -371,6 +382,15 @@ def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retr
 
 
 @pytest.mark.slow
+def test_retry_count_minus_2_goes_on_after_success(client):
+    """A service; it ends when it is stopped."""
+    name = client.submit("true", retryCount=-2)
+    wait_until(lambda: client.status(name)["retries"] >= 2)
+    client.stop(name)
+    assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
+
+
+@pytest.mark.slow
 def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     """A retried job shows its newest attempt."""
     job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
@@ -380,6 +400,13 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     assert client.log(job) == "attempt 1\n"
     folder = next((local_pai_v1.data / "jobs").glob(f"*-{job['name']}"))
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
+
+
+@pytest.mark.slow
+def test_min_succeeded_ends_the_job_at_once(client):
+    """A parameter server that never ends does not keep its job running."""
+    job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)
 
 
 @pytest.mark.slow

@@ -377,6 +377,26 @@ def test_callbacks_of_success_run_only_after_success(v2):
 
 
 @pytest.mark.slow
+def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
+    """A task that is held up before its own ssh plugin holds up the others."""
+    go = tmp_path / "go"
+    barrier = plugin("ssh", {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1})
+    roles = {
+        "slow": task_role("echo up", prerequisites=["wait"], completion={"minSucceededInstances": -1}),
+        "fast": task_role("echo up", instances=2, completion={"minSucceededInstances": -1}),
+    }
+    wait = script("wait", ("taskStarts", f"until [ -e {go} ]; do sleep 0.05; done"))
+    name = v2.submit(protocol(roles=roles, prerequisites=[wait], extras=barrier))
+    running = v2.wait(name, "RUNNING")
+    wait_until(lambda: "waiting for slow-0" in v2.log(running, "fast", 1, "runtime.log"))
+    assert v2.log(running, "fast") == ""
+    go.touch()
+    job = v2.wait(name)
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
+
+
+@pytest.mark.slow
 def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp_path):
     """The scripts hold its path; whoever made it may have let everybody in."""
     data = tmp_path / "a $HOME `id` \"b' ü"
@@ -454,6 +474,14 @@ def test_completion_has_the_servers_defaults(completion, commands, state, v2):
 
 
 @pytest.mark.slow
+def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
+    """A missing minSucceededInstances is the number of instances: the other role is stopped."""
+    job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert v2.task(job, "ps")["containerExitCode"] == -220
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retries", "user", "code"),
     [
@@ -467,6 +495,25 @@ def test_a_failure_is_retried_by_its_class(command, retries, user, code, v2):
     status = v2.run(command, jobRetryCount=2)["jobStatus"]
     assert (status["retries"], status["retryDetails"]["user"], status["appExitCode"]) == (retries, user, code)
     assert status["attemptId"] == retries
+
+
+@pytest.mark.slow
+def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
+    """137 is the platform's fault."""
+    runs = tmp_path / "runs"
+    status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
+    assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
+
+
+@pytest.mark.slow
+def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
+    """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
+    runs = tmp_path / "runs"
+    command = f"echo x >> {runs}; [ $(wc -l < {runs}) = 1 ] && kill -KILL $$; exit 1"
+    status = v2.run(command, jobRetryCount=1)["jobStatus"]
+    assert (status["state"], status["appExitCode"], status["retries"]) == ("FAILED", 255, 2)
+    assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
 
 
 @pytest.mark.slow
@@ -574,6 +621,13 @@ def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, co
         counted,
         code,
     )
+
+
+@pytest.mark.slow
+def test_with_gang_allocation_a_task_is_not_tried_again(v2):
+    """taskRetryCount counts only without."""
+    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
+    assert v2.task(job)["retries"] == 0
 
 
 @pytest.mark.slow

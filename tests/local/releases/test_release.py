@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.settings import APIS, Address, HdfsAddress
+from luigi_pai.local.config.settings import Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
+from luigi_pai.local.releases import RELEASES
 
 
 @pytest.mark.slow
@@ -29,7 +30,7 @@ def test_ltp_has_one_api():
 @pytest.mark.slow
 def test_a_wrong_name_is_refused():
     server = LocalPai(api="lpt")
-    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of v2, v1, ltp"):
+    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of v1, v2, ltp"):
         server.start()
     assert not server.data.exists()
 
@@ -37,8 +38,8 @@ def test_a_wrong_name_is_refused():
 def test_the_configuration_for_ltp_is_that_of_v2():
     """To Luigi, and to the client, it is one dialect."""
     address = Address("127.0.0.1", 1)
-    hdfs = HdfsAddress.of_server(address)
-    apis = {api: open_pai_section(address, hdfs, "a", "b", api)["api_version"] for api in APIS}
+    hdfs = HdfsAddress(address.url, f"hdfs://{address.netloc}")
+    apis = {api: open_pai_section(address, hdfs, "a", "b", api)["api_version"] for api in RELEASES}
     assert apis == {"v1": "v1", "v2": "v2", "ltp": "v2"}
 
 

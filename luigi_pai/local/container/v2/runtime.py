@@ -32,7 +32,7 @@ BEFORE, COMMAND, AFTER = "before.sh", "command.sh", "after.sh"
 
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
 _LEFT_OUT = {
-    "ssh": "there is no sshd, and sshbarrier does not wait",
+    "ssh": "there is no sshd; sshbarrier waits until every task is up",
     "git": "no repository is cloned",
     "tensorboard": "it is not started",
     "teamwise_storage": "it mounts nothing; name storages in extras.storages",
@@ -47,7 +47,8 @@ def prepare(start: TaskStart) -> Preparation:
     """
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
-    scripts = role_scripts(start.role, start.secrets, folder)
+    gang = [task.name for task in start.tasks] if start.job.gang else []
+    scripts = role_scripts(start.role, start.secrets, folder, gang)
     names = dict.fromkeys(plugin["plugin"] for plugin in start.role["plugins"])
     missing = {
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
@@ -76,8 +77,12 @@ def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[
     return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
 
 
-def role_scripts(role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str) -> dict[str, str]:
+def role_scripts(
+    role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
+) -> dict[str, str]:
     """Return the scripts of a task by file name; they will lie in ``folder``.
+
+    ``tasks`` names the tasks, itself too, that an ssh barrier waits for; none without gang allocation.
 
     A failurePolicy of ``ignore`` covers a plugin's own failures, not those of the runtime, which reads the
     parameters and looks for the plugin.
@@ -94,7 +99,7 @@ def role_scripts(role: Mapping[str, Any], secrets: Mapping[str, Any], folder: st
     calls: dict[str, list[str]] = {BEFORE: [], AFTER: []}
     for number, plugin in enumerate(role["plugins"]):
         _refuse_unknown(plugin)
-        for kind, text in _plugin_scripts(plugin, secrets).items():
+        for kind, text in _plugin_scripts(plugin, secrets, folder, tasks).items():
             if text:
                 file = f"{kind.removesuffix('.sh')}-{number}.sh"
                 files[file] = text
@@ -114,9 +119,13 @@ def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
         raise ValueError(f"OpenPAI 1.8 has no runtime plugin {name}")
 
 
-def _plugin_scripts(plugin: Mapping[str, Any], secrets: Mapping[str, Any]) -> dict[str, str]:
+def _plugin_scripts(
+    plugin: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
+) -> dict[str, str]:
     """Return what a plugin runs before and after the command; raises ValueError for its parameters."""
     name, policy = plugin["plugin"], plugin["failurePolicy"]
+    if name == "ssh":
+        return {BEFORE: _script(_ssh(plugin["parameters"], folder, tasks), policy)}
     if name != "cmd":
         return {}
     try:
@@ -149,6 +158,17 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
     return commands["taskStarts"], commands["taskSucceeds"]
 
 
+def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
+    """Return the commands of the plugin ``ssh``: mark the task as up; with a barrier, wait for the others."""
+    wanted = parameters if isinstance(parameters, dict) else {}
+    job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
+    commands = [f"touch {shlex.quote(f'{folder}/ssh-ready')}"] if job_ssh else []
+    for task in tasks if job_ssh and waits else ():
+        up = f"[ -e {shlex.quote(f'{folder}/../{task}/ssh-ready')} ]"
+        commands.append(f"{up} || echo 'SSH barrier: waiting for {task}'; until {up}; do sleep 0.2; done")
+    return commands
+
+
 def _script(commands: Sequence[str], policy: Any) -> str:
     if not commands:
         return ""
@@ -158,9 +178,6 @@ def _script(commands: Sequence[str], policy: Any) -> str:
         if policy.lower() == "ignore"
         else f"set -o errexit\n{lines}"
     )
-
-
-_NAMESPACE = "default"
 
 
 def task_environment(start: TaskStart) -> dict[str, str]:
@@ -186,7 +203,7 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
     name, number = framework_name(job), attempt.number - 1
     attempt_uid = object_uid(job.full_name, number)
     return {
-        "FC_FRAMEWORK_NAMESPACE": _NAMESPACE,
+        "FC_FRAMEWORK_NAMESPACE": "default",
         "FC_FRAMEWORK_NAME": name,
         "FC_TASKROLE_NAME": task.role,
         "FC_TASK_INDEX": str(task.index),
