@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from luigi_pai.local.container.storages import Storages, absolute_mounts
-from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.v2.submission import read_extras
 
 
 @pytest.fixture
@@ -30,11 +28,6 @@ def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai_v2)
     shown = v2.send("GET", "/storages").json()["storages"]
     assert [item["share"] for item in shown if item["name"] == "nfs1"] == [True]
     assert v2.send("GET", "/storages/nfs1").json()["readOnly"] is False
-
-
-def test_a_storage_that_is_not_there_is_refused(storages):
-    with pytest.raises(ApiError, match="Storage nfs2 is not found"):
-        read_extras({"storages": [{"name": "nfs2", "share": False}]}, storages.names(), [])
 
 
 @pytest.mark.slow

@@ -76,15 +76,6 @@ def test_a_delay_comes_before_the_answer(faulty, strike):
     assert time.monotonic() - before >= 0.4
 
 
-@pytest.mark.slow
-def test_a_delay_and_an_error_add_up(faulty):
-    faulty.set_faults([{"fault": "delay", "seconds": 0.3}, {"fault": "error"}])
-    before = time.monotonic()
-    assert get(faulty).status_code == 503
-    assert time.monotonic() - before >= 0.3
-    faulty.set_faults()
-
-
 def test_a_reset_comes_before_the_work(faulty, strike):
     """The job was not taken."""
     client = LocalClient(faulty)

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import requests
 from click.testing import CliRunner
 
 from luigi_pai.cli.local import local
@@ -15,16 +14,6 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Address, HdfsAddress
 from luigi_pai.local.luigi_config import open_pai_section
 from luigi_pai.local.releases import RELEASES
-
-
-@pytest.mark.slow
-def test_ltp_has_one_api():
-    """That of v2, under both of its addresses; no job of v1."""
-    with LocalPai(api="ltp") as server:
-        for path in ("/api/v1/", "/api/v2/info", "/rest-server/api/v2/info"):
-            assert requests.get(server.url + path, timeout=20).json()["version"] == "v1.8.1"
-        reply = requests.get(f"{server.url}/api/v1/jobs", timeout=20)
-        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
 
 
 @pytest.mark.slow

@@ -39,16 +39,6 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
         schema.open_database(path, "v2")
 
 
-def test_a_new_file_is_opened_again(tmp_path):
-    """It has the version, and references between tables are checked."""
-    path = tmp_path / "server.sqlite"
-    for _ in range(2):
-        with closing(schema.open_database(path, "v2")) as db:
-            assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION == 3
-            with pytest.raises(sqlite3.IntegrityError):
-                db.execute("INSERT INTO tags VALUES (99, 'of no job')")
-
-
 def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
     """Attempts, tasks, texts, tags, events, secrets."""
     with closing(schema.open_database(tmp_path / "server.sqlite", "v2")) as db:
