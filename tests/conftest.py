@@ -76,7 +76,7 @@ NEWEST_ONLY = (
     "spec/test_large_documents.py",
     "spec/test_prerequisites.py",
     "spec/test_round_trip.py",
-    "spec/test_yaml_text.py",
+    "spec/dialects/test_yaml_text.py",
     "sweep/test_killed_sweeps.py",
     "sweep/test_pacing.py",
     "sweep/test_points_per_job.py",
