@@ -163,10 +163,10 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
     own = {name: value for each in classes for name, value in vars(each).items()}
     if "name" not in own:
         return []  # it has a hash of all
+    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # by Luigi and us
     parameters = [
         name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
     ]
-    used: set[str] = set()
     for each in classes:
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(each)))

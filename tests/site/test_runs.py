@@ -3,12 +3,62 @@
 from __future__ import annotations
 
 import configparser
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 from pages import blocks, file_name, run_page
 from places import ROOT
 
 from luigi_pai.local import LocalPai
+from luigi_pai.testing.configuration import luigi_configured
+
+TRAIN_YAML = """\
+protocolVersion: 2
+name: train
+type: job
+prerequisites:
+  - {name: img, type: dockerimage}
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: img
+    resourcePerInstance: {cpu: 1, memoryMB: 200, gpu: '1'}
+    commands: ["true"]
+"""
+TESTS = """\
+import subprocess
+import sys
+import time
+
+import luigi
+import pytest
+from luigi_pai import PaiJobFailed, PaiJobForgotten
+from pipeline import Report, Train
+
+pytestmark = pytest.mark.pai("v1")
+"""
+ELSEWHERE = {
+    "cluster.md": "package/test_packaging.py",
+    "clusters.md": "tasks/options/test_clusters.py",
+    "container.md": "runtime/test_page.py",
+    "examples.md": "whole/test_examples.py",
+    "failures.md": "tasks/options/test_failures_page.py",
+    "notebook.md": "whole/test_notebook.py",
+    "study.md": "sweep/test_study.py",
+    "sweeps.md": "sweep/test_study.py",
+}
+"""Pages whose code other tests run, below tests/."""
+
+NOT_RUN = {
+    "command-line.md": "lines for a script and for the start of a shell, of jobs that are the reader's",
+    "local-reference.md": "a server of its own, which tests/local start with each option",
+    "on-your-cluster.md": "needs a cluster of the reader's",
+    "ssh.md": "needs a cluster whose containers run sshd",
+}
+"""Why the commands of a page are not run."""
 
 PAGES = (
     "index.md",
@@ -23,6 +73,7 @@ PAGES = (
     "coming-from-contrib.md",
     "reference/job-formats.md",
     "reliability.md",
+    "reference/protocol-rules.md",
 )
 
 pytestmark = [pytest.mark.tree, pytest.mark.timeout(400), pytest.mark.slow]  # a process for each command
@@ -54,9 +105,55 @@ def test_the_page_runs_as_it_says(name, server, tmp_path):
         environment["LUIGI_CONFIG_PATH"] = str(tmp_path / "server.cfg")
     folder = tmp_path / "pipeline"
     folder.mkdir()
+    (folder / "train.yaml").write_text(TRAIN_YAML, encoding="utf-8")
     replaced = {
         "http://127.0.0.1:9186": server.url,
         "hdfs://127.0.0.1:9186": server.fs_uri,
         "PYTHONPATH=. ": f"PYTHONPATH=.:{ROOT} ",
     }
     assert run_page(page, folder, environment, replaced) > 0
+
+
+@pytest.mark.parametrize("name", ["hdfs.md", "local.md"])
+def test_the_python_of_the_page_runs(name, server, tmp_path, monkeypatch):
+    """Its blocks, one after the other."""
+    server.empty()
+    with luigi_configured(server.luigi_section, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        known: dict[str, object] = {}
+        for block in python_of(name):
+            exec(compile(block, name, "exec"), known)
+
+
+def test_the_tests_of_the_page_on_testing_pass(tmp_path):
+    """All in one module, with the pipeline that the page names."""
+    shutil.copytree(ROOT / "examples/testing/code", tmp_path / "code")
+    shutil.copy(ROOT / "examples/testing/pipeline.py", tmp_path)
+    (tmp_path / "test_page.py").write_text("\n\n".join([TESTS, *python_of("testing.md")]), encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "6 passed" in ran.stdout
+
+
+def python_of(name):
+    """Return the blocks of Python of a page."""
+    return [block.text for block in blocks(ROOT / "docs" / name) if block.language == "python"]
+
+
+def test_each_page_with_code_runs_or_says_why_not():
+    """Here, in another test, which names the page, or not at all, for a reason."""
+    pages = {path.relative_to(ROOT / "docs").as_posix(): path for path in (ROOT / "docs").rglob("*.md")}
+    with_code = {
+        name
+        for name, path in pages.items()
+        if any(block.language in ("console", "python", "sh", "bash") for block in blocks(path))
+    }
+    here = {*PAGES, "hdfs.md", "local.md", "testing.md"}
+    assert with_code - here == {*ELSEWHERE, *NOT_RUN}
+    for name, test in ELSEWHERE.items():
+        assert name in (ROOT / "tests" / test).read_text(encoding="utf-8")

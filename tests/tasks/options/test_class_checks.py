@@ -1,0 +1,104 @@
+"""What has no effect in a task's class is warned of, once, and what has one is left alone."""
+
+from __future__ import annotations
+
+import luigi
+import pytest
+
+from luigi_pai import PaiTask, TaskRole
+
+
+class Base(PaiTask):
+    image = "python:3"
+
+    @property
+    def name(self):
+        return f"checked-{self.task_family}"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", "true")]
+
+
+class Named(Base):
+    name = luigi.Parameter(default="named")
+    priority = luigi.IntParameter(default=3)
+    retry_count = luigi.IntParameter(default=1)
+
+
+class Used(Base):
+    rate = luigi.FloatParameter(default=0.1)
+    epochs = luigi.IntParameter(default=1)
+    seed = luigi.IntParameter(default=1)
+    note = luigi.Parameter(default="", significant=False)
+
+    def requires(self):
+        return [luigi.WrapperTask() for _ in range(self.epochs)]
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"train {getattr(self, 'seed')} {self.rate}")]  # noqa: B009
+
+
+class ByItself(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", command_of(self))]
+
+
+class OfAll(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", str(self.param_kwargs))]
+
+
+class Finishing(Base):
+    def run(self):
+        super().run()
+
+
+class Misspelt(Base):
+    outputDir = "$PAI_DEFAULT_FS_URI/x"
+    queue_timout = 3
+    data_dir_of_mine = "x"
+
+
+class Unused(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+
+class Idle(Base):
+    def run(self):
+        self.idle = True
+
+
+def command_of(task):
+    return f"train {task.rate}"
+
+
+def warnings_about(task, caplog):
+    task._definition()
+    task._definition()
+    return [record.getMessage().partition("): ")[2] for record in caplog.records]
+
+
+@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing])
+def test_what_has_an_effect_is_left_alone(kind, caplog):
+    assert warnings_about(kind(), caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Misspelt, ["outputDir is no attribute of a task", "queue_timout is no attribute of a task"]),
+        (Unused, ["its parameter rate is used nowhere"]),
+        (Idle, ["run() submits no job"]),
+    ],
+)
+def test_what_has_none_is_warned_of_once(kind, words, caplog):
+    found = warnings_about(kind(), caplog)
+    assert [text[: len(word)] for text, word in zip(found, words, strict=True)] == words
