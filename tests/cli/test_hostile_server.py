@@ -197,12 +197,12 @@ def test_no_text_acts_on_the_terminal(name, hostile, job_file, status):
         assert ACTS.findall(text) == [], (command, text)
 
 
-def test_a_document_on_a_terminal(name, hostile, dialect, tmp_path):
+def test_a_document_on_a_terminal(name, cluster, hostile, dialect, tmp_path):
     """It is written as it is elsewhere."""
     section = {
         "pai_url": hostile.url,
         "username": "admin",
-        "password": "admin-password",
+        "password": cluster.password,
         "api_version": dialect,
     }
     text = "".join(f"{key} = {value}\n" for key, value in section.items())
