@@ -23,7 +23,6 @@ from places import DATA
 from ports import refused_port
 from transports import make_certificate
 
-PASSWORD = "admin-password"
 OTHERS = "mistakes-of-berta"
 IPC = (  # of Hadoop's ipc.Server to an HTTP request
     b"HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n"
@@ -94,12 +93,6 @@ class Train(PaiTask):
 
 class Fails(Train):
     command = "echo no memory left; exit 3"
-
-
-class Greedy(Train):
-    @property
-    def tasks(self):
-        return [TaskRole("main", f"echo {self.rate}", gpuNumber=999)]
 
 
 class Nameless(Train):
@@ -252,6 +245,7 @@ def fill(request, local_pai_v1):
         return text.replace("{nobody}", str(nobody))
 
     nobody = refused_port()
+    replace.password = local_pai_v1.password
     return replace
 
 
@@ -269,7 +263,7 @@ def door(local_pai_v1, local_pai_v2, tmp_path, monkeypatch, fill):
             right = {
                 "pai_url": server.url,
                 "username": server.username,
-                "password": PASSWORD,
+                "password": server.password,
                 "fs_uri": server.fs_uri,
                 "webhdfs_url": server.webhdfs_url,
                 "poll_min": "0.05",
@@ -288,7 +282,7 @@ def check(text, made, fill):
     """What it has to say is there, in one piece each, and nothing secret."""
     for piece in made["says"]:
         assert fill(piece) in text, f"{fill(piece)!r} is not in:\n{text}"
-    assert PASSWORD not in text
+    assert fill.password not in text
     assert "hunter22" not in text
 
 
