@@ -50,14 +50,16 @@ def python_of(page):
     """Return the modules with tasks and jobs that a page shows: file name -> text."""
     modules = {}
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    if page.stem == "notebook":  # cells, which see what those before them have defined
+        blocks = ["\n".join(block for block in blocks if "await" not in block)]
     for number, block in enumerate(blocks):
         named = re.match(r"# (\w+\.py)\n", block)
         name = named[1] if named else f"{page.stem.lower()}_{number}.py"
         if block.startswith(" "):  # methods of a class that stands above
             modules[name] = f"{HEADER}class Train(PaiTask):\n{block}"
-        elif "import" not in block and "class " in block:
+        elif "import" not in block and re.search("^class ", block, re.MULTILINE):
             modules[name] = f"{HEADER}{block}"
-        elif page.name == "README.md" or "class " in block or "JobProtocol(" in block:
+        elif page.name == "README.md" or re.search("^class ", block, re.MULTILINE) or "JobProtocol(" in block:
             modules[name] = block
     return modules
 
