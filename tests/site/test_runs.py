@@ -56,6 +56,7 @@ NOT_RUN = {
     "command-line.md": "lines for a script and for the start of a shell, of jobs that are the reader's",
     "on-your-cluster.md": "needs a cluster of the reader's",
     "ssh.md": "needs a cluster whose containers run sshd",
+    "tracking.md": "needs two packages; run by hand with mlflow-skinny 3.17.2 and tensorboardX 2.6.5",
 }
 """Why the commands of a page are not run."""
 
