@@ -68,6 +68,10 @@ if TYPE_CHECKING:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
+        def requires(self) -> Any:
+            """Return the tasks that this one needs: one, a list, or a dict of them."""
+            ...
+
         @classmethod
         def event_handler(cls, event: str) -> Callable[[Handler], Handler]:
             """Register a handler of an event for this class and those derived from it."""

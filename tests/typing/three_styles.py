@@ -26,6 +26,9 @@ from luigi_pai.tasks.attributes import attribute
 class Properties(PaiTask):
     rate = luigi.FloatParameter(default=0.1)
 
+    def requires(self) -> dict[str, luigi.Task]:
+        return {}
+
     @property
     def name(self) -> str:
         return f"train-{self.rate}"
