@@ -10,10 +10,11 @@ import io
 import json
 import pickle
 import sys
+import threading
 import zipfile
 from collections import Counter
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -29,6 +30,8 @@ __all__ = ["Payload"]
 
 _LARGEST = 1_000_000  # bytes of one value that travels
 _CACHED = type(functools.cache(len))
+_NO_FILE = "<dynamic-code>"
+_REGISTRY = threading.Lock()  # cloudpickle's list of modules is of the process; sweeps submit in threads
 _OF_LUIGI = {"param_args", "param_kwargs"}  # attributes that it sets on tasks, private parameters among them
 
 
@@ -122,21 +125,19 @@ class Payload:
         return data
 
     def _dumps(self, value: object) -> bytes:
-        known = cloudpickle.list_registry_pickle_by_value()
-        modules = [
-            sys.modules[each]
-            for each in set(self.reach.modules) - known - {"__main__"}
-            if each in sys.modules
-        ]
-        for module in modules:
-            cloudpickle.register_pickle_by_value(module)
-        try:
-            file = io.BytesIO()
-            _Pickler(file, self.reach).dump(value)
-            return file.getvalue()
-        finally:
+        with _REGISTRY:
+            known = cloudpickle.list_registry_pickle_by_value()
+            names = set(self.reach.modules) - known - {"__main__"}
+            modules = [sys.modules[each] for each in names if each in sys.modules]
             for module in modules:
-                cloudpickle.unregister_pickle_by_value(module)
+                cloudpickle.register_pickle_by_value(module)
+            try:
+                file = io.BytesIO()
+                _Pickler(file, self.reach).dump(value)
+                return file.getvalue()
+            finally:
+                for module in modules:
+                    cloudpickle.unregister_pickle_by_value(module)
 
     def _package_files(self, packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """Yield the files of packages and modules, each with its name in the zip."""
@@ -170,6 +171,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
         return None
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 leaves the file out, which tracebacks show
+            kind, about = self.dispatch_table[CodeType](obj)
+            return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
         if isinstance(obj, functools.cached_property):  # before 3.12 it has a lock
             return functools.cached_property, (obj.func,)
         if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # these go by name otherwise

@@ -178,7 +178,12 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
         "a value of type str is not a mapping with username, password and registryuri",
     ),
     (("prerequisites", 0, "auth", "realm"), 1234, REFUSED, "is not a string; the server answers 500"),
-    (("prerequisites", 3, "uri"), ["x"], REFUSED, "a list is not a URI: a string"),
+    (
+        ("prerequisites", 3, "uri"),
+        ["x"],
+        REFUSED,
+        "a list is not a URI: a string; a comma behind the value, or brackets, make it a list",
+    ),
     (("prerequisites", 1, "plugin"), 1, REFUSED, "1 is not the name of a runtime plugin"),
     (
         ("prerequisites", 1, "plugin"),

@@ -160,17 +160,6 @@ def test_a_cluster_before_1_5_sends_none_which_is_said(pai, monkeypatch, caplog,
     assert [each for each in caplog.messages if "notify" in each] == [text]
 
 
-@pytest.mark.slow
-def test_the_local_server_notes_them(local_pai_v2, as_settings, monkeypatch):
-    """Real ones send mails; the local one has an event."""
-    as_settings(local_pai_v2)
-    monkeypatch.setattr(Train, "notify", ["succeeded"])
-    task = Train(name=unique())
-    task.run()
-    events = OpenPai().cluster().with_api_version("v2").events(task.name)
-    assert [event for event in events if "has succeeded" in event["message"]]
-
-
 @pytest.mark.parametrize("value", ["all", ["failed", "ended"], 7])
 def test_wrong_notifications_are_refused_before_anything_is_sent(pai, monkeypatch, value):
     monkeypatch.setattr(Train, "notify", value)

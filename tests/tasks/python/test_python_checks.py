@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 import subprocess
 import sys
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import luigi
@@ -336,3 +338,13 @@ def test_a_missing_cloudpickle_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     with pytest.raises(ImportError, match=r"pip install luigi-pai\[python\]"):
         Small()._payload()
+
+
+def test_tasks_are_packed_by_several_threads_at_once(request):
+    """As a sweep submits them; what cloudpickle sends by value is one list of the whole process."""
+    request.addfinalizer(functools.partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(1e-6)
+    tasks = [Square(run_id="threads", number=number) for number in range(200)]
+    with ThreadPoolExecutor(8) as threads:
+        commands = list(threads.map(lambda task: task.tasks[0].command.replace(task.task_id, ""), tasks))
+    assert len(set(commands)) == 1
