@@ -264,7 +264,8 @@ def test_each_field_of_another_type(name, hostile, command):
     CliRunner().invoke(main, words)
     fields = seen
     assert fields > 10
-    for wrong in range(fields):
+    # a list has the jobs of all tests before, and so thousands of fields
+    for wrong in sorted(random.Random(fields).sample(range(fields), min(fields, 60))):
         seen = 0
         result = CliRunner().invoke(main, words)
         assert result.exception is None or isinstance(result.exception, SystemExit), (wrong, result.exc_info)
