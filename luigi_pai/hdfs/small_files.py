@@ -77,7 +77,7 @@ def _limit(reply: requests.Response, most: int) -> int:
 
 
 def start_of(reply: requests.Response, most: int) -> bytes:
-    """Return the first bytes of the content of a file, at most so many, whatever its length is said to be."""
+    """Return the first bytes of a file, at most ``most``; its announced length does not count."""
     data = bytearray()
     for part in reply.iter_content(min(most, _PART)):
         data += part

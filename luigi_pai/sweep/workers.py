@@ -50,7 +50,7 @@ class Start(Generic[T]):
         except StopIteration as end:
             self.result = end.value
             future.set_result(0.0)
-        except BaseException as error:  # noqa: BLE001  handed on to whoever asks for the result
+        except BaseException as error:  # noqa: BLE001  raised again by future.result()
             future.set_exception(error)
 
 

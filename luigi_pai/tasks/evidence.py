@@ -67,7 +67,7 @@ class Evidence:
         self._book = book
         self._jobs = jobs
         self._other_claims = claims
-        self._mine: Claim | None = None  # the claim of this run, whoever has got it
+        self._mine: Claim | None = None  # of the submission that this run makes or takes over
         self._known = book.remembered(("evidence", definition.name, definition.folder), _Known)
         if book.api.clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 
@@ -32,13 +32,13 @@ def test_used_free_and_waiting(small, as_settings, settings, pai_command, tmp_pa
         job = {"jobName": f"{name}-{index}", "image": "x", "virtualCluster": "small", "taskRoles": [role]}
         path.write_text(json.dumps(job))
         pai_command("submit", str(path))
-    found = {}
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def one_runs_and_one_waits():
         found = {each["name"]: each for each in json.loads(pai_command("clusters", "--json").stdout)}
-        if found["small"]["gpus"]["used"] == 1 and found["small"]["jobs_waiting"] == 1:
-            break
-    of = found["small"]
+        of = found["small"]
+        return of if of["gpus"]["used"] == 1 and of["jobs_waiting"] == 1 else None
+
+    of = wait_until(one_runs_and_one_waits)
     assert (of["gpus"]["used"], of["cpus"]["used"], of["jobs_waiting"]) == (1, 1, 1)
     shown = pai_command("clusters").stdout.splitlines()
     (row,) = (line.split() for line in shown if line.startswith("small "))

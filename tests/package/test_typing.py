@@ -35,9 +35,8 @@ disallow_untyped_calls = False
 disallow_untyped_decorators = False
 disallow_any_generics = False
 """
-LUIGIS_INPUT = re.compile(
-    r".*self\.input\(\)( / |\.rows\(\)).*"
-)  # may be a list, pyright finds: Luigi says no type
+# may be a list, pyright finds: Luigi says no type
+LUIGIS_INPUT = re.compile(r".*self\.input\(\)( / |\.rows\(\)).*")
 HEADER = """\
 import luigi
 from luigi.contrib.s3 import S3Target

@@ -117,7 +117,7 @@ def raise_error(
         credentials: the keys of [OpenPai] that were used for the request.
         redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: it is a test's: any 404 to a GET is about a job that is not there, but for ``NoApiError``.
+        mocked: it is a test's: any 404 to a GET is about a missing job, except ``NoApiError``.
 
     Raises:
         InvalidReply: it is not a reply of an OpenPAI.

@@ -185,9 +185,8 @@ def one_at_a_time(place: str) -> Iterator[None]:
     Tasks that begin at once upload the same code: the first sends it, the others then find nothing to send.
     Where no lock can be had, and for other machines, uploads go on side by side, and are right all the same.
     """
-    number = hashlib.sha256(place.encode()).hexdigest()[
-        :2
-    ]  # two places may share a file: they take turns, too
+    # two places may share a file: they take turns, too
+    number = hashlib.sha256(place.encode()).hexdigest()[:2]
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))

@@ -89,7 +89,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force; the first one that strikes decides, but for delays, which add up."""
+    """The rules in force; the first match decides, except that delays add up."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed

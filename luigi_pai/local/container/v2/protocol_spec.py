@@ -120,7 +120,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
 
 
 def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plugin with the parameters that it gets, but for secrets, which wait for the task's start."""
+    """Return a plugin with its parameters filled in; secrets follow when the task starts."""
     try:
         return {**plugin, "parameters": read_parameters(plugin["parameters"], view)}
     except ValueError as error:
