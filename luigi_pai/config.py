@@ -22,7 +22,7 @@ from luigi_pai.config_file import (
     misspelled_sections,
     raw_settings,
     unknown_keys,
-    unset_address,
+    unreadable_files,
     unset_variables,
 )
 from luigi_pai.errors import ConfigError
@@ -330,10 +330,8 @@ class OpenPai(PickledSettings, luigi.Config):
             ConfigError: values are wrong; names each key and what to write.
         """
         self._warn_of_unknown_keys()
-        unread = unset_address(self.section)
-        wrong = [unread] if "may not be read" in unread else []
-        wrong += [*self._missing(), *misspelled_sections(), *map(self._sourced, problems(self))]
-        if wrong:
+        wrong = [*unreadable_files(self.section), *self._missing(), *misspelled_sections()]
+        if wrong := [*wrong, *map(self._sourced, problems(self))]:
             raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(wrong))
 
     def _missing(self) -> Iterator[str]:

@@ -33,6 +33,7 @@ __all__ = [
     "misspelled_sections",
     "raw_settings",
     "unknown_keys",
+    "unreadable_files",
     "unset_address",
     "unset_variables",
     "with_address",
@@ -78,13 +79,22 @@ def files_read() -> list[str]:
     return [str(path) for path in paths if Path(path).is_file()]
 
 
+def unreadable_files(section: str) -> list[str]:
+    """Return a problem for each file in which ``pai_url`` of a section may be, and which may not be read."""
+    files = [] if has_key(section, "pai_url") else files_read()
+    return [
+        f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
+        for file in files
+        if not os.access(file, os.R_OK)
+    ]
+
+
 def unset_address(section: str) -> str:
     """Return why it is not known where the cluster of a section is; empty if ``pai_url`` is set."""
     if has_key(section, "pai_url"):
         return ""
-    if unreadable := [file for file in files_read() if not os.access(file, os.R_OK)]:
-        return f"pai_url is not set: {unreadable[0]} may not be read by you; change its mode with chmod u+r"
-    return "pai_url is not set" if files_read() else f"pai_url is not set: {NO_FILE}"
+    why = "" if files_read() else f": {NO_FILE}"
+    return next(iter(unreadable_files(section)), f"pai_url is not set{why}")
 
 
 @contextlib.contextmanager
@@ -93,8 +103,10 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
     try:
         yield
     except PaiApiError as error:
+        from luigi_pai.errors import ClusterUnreachable  # noqa: PLC0415  loaded, or it raised nothing
+
         unset = unset_address(chosen_section(cluster))
-        if not unset or error.mocked or type(error).__name__ != "ClusterUnreachable" or unset in str(error):
+        if not unset or error.mocked or not isinstance(error, ClusterUnreachable) or unset in str(error):
             raise
         raise error.extended(unset) from None
 

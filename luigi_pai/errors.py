@@ -115,7 +115,14 @@ class PaiError(Exception):
     """Base of every error that this package raises.
 
     Its text may quote servers, and is shown without what acts on a terminal.
+
+    Attributes:
+        mocked: no connection was made: a test has replaced requests. It is never retried.
+        transient: of HDFS: the same request may succeed soon.
     """
+
+    mocked = False
+    transient = False
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -191,13 +198,7 @@ class SpecError(PaiError, ValueError):
 
 
 class PaiApiError(PaiError):
-    """A request to the cluster failed.
-
-    Attributes:
-        mocked: no connection was made: a test has replaced requests. It is never retried.
-    """
-
-    mocked = False
+    """A request to the cluster failed."""
 
     def reworded(self, message: str) -> Self:
         """Return the same error with another text."""

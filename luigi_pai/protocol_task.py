@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 
-_HASH = 10  # characters
 _RELATIVE = "a path is absolute, or relative to the folder of the module of the class"
 
 
@@ -65,10 +63,7 @@ class PaiProtocolTask(JobTask):
         parameters, a hash of them and of the task's class is added, so that each set of
         values is a job of its own. If other parameters change the job, override it.
         """
-        name = self._read_protocol.name
-        if not any(parameter.significant for _, parameter in self.get_params()):
-            return name
-        return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
+        return self._with_hash(self._read_protocol.name)
 
     @attribute
     def parameters(self) -> Mapping[str, Any]:

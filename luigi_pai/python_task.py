@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import base64
 import contextlib
-import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -69,9 +68,7 @@ class PaiPythonTask(PaiTask):
     @attribute
     def name(self) -> str:
         """Name of the job: the task's family, and a hash of its significant parameters if it has any."""
-        has_parameters = any(parameter.significant for _, parameter in self.get_params())
-        digest = f"_{hashlib.sha256(self.task_id.encode()).hexdigest()[:10]}" if has_parameters else ""
-        return f"{self.get_task_family()}{digest}"  # type: ignore[no-untyped-call]
+        return self._with_hash(str(self.get_task_family()))  # type: ignore[no-untyped-call]
 
     @attribute
     def instances(self) -> int:

@@ -100,7 +100,7 @@ class Retry:
         Raises:
             PaiError: the error itself, when the deadline is reached, or if a test mocks it.
         """
-        if getattr(error, "mocked", False):
+        if error.mocked:
             raise error
         if isinstance(error, RateLimited):
             return self._wait_after_limit(error)
@@ -159,7 +159,7 @@ class Retry:
                 self.succeeded()
                 raise
             except PaiError as error:
-                if not getattr(error, "transient", False):
+                if not error.transient:
                     raise
                 yield self.wait_after(error)
             else:

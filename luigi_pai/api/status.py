@@ -210,12 +210,17 @@ class JobStatus:
     def _repr_html_(self) -> str:
         return JobList([self])._repr_html_()
 
+    @property
+    def took(self) -> str:
+        """How long it ran, or has run so far, for people; empty where that is not known."""
+        if not self.launched_ms:
+            return ""
+        return duration((self.completed_ms or time.time() * 1000) / 1000 - self.launched_ms / 1000)
+
     def _cells(self, page: str) -> list[str]:
-        ended = time.time() if self.completed_ms is None else self.completed_ms / 1000
-        took = "" if self.launched_ms is None else duration(ended - self.launched_ms / 1000)
         exit_code = "" if self.exit_code is None else str(self.exit_code)
         place = self.virtual_cluster or ""
-        return [Link(self.name, page), self.state.value, exit_code, moment(self.created_ms), took, place]
+        return [Link(self.name, page), self.state.value, exit_code, moment(self.created_ms), self.took, place]
 
 
 class JobList(list[JobStatus]):

@@ -88,15 +88,13 @@ def facts(job: JobStatus) -> dict[str, Any]:
 
 
 def _row(job: JobStatus, *, with_user: bool) -> list[str]:
-    now = time.time()
     created = (job.created_ms or 0) / 1000
-    end = job.completed_ms / 1000 if job.completed_ms else now
     return [
         job.name,
         job.state.value,
         *([job.username or ""] if with_user else []),
         "" if job.gpus is None else str(job.gpus),
-        f"{duration(now - created)} ago" if job.created_ms else "",
-        duration(end - job.launched_ms / 1000) if job.launched_ms else "",
+        f"{duration(time.time() - created)} ago" if job.created_ms else "",
+        job.took,
         job.virtual_cluster or "",
     ]

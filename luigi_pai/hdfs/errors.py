@@ -93,7 +93,6 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
     """
 
     unsent = False
-    transient = False
     retry_after: float | None = None
 
     def __init__(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+import hashlib
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -32,9 +34,14 @@ logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", "quiet") == "quiet":
     install()
 
+_HASH = 10  # characters
 _PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Parameter]]]] = (
     WeakKeyDictionary()
 )
+
+
+_OF_RUNS = ("tasks.job_watch", "tasks.options", "tasks.uploads", "spec.validate", "spec.comparison")
+_OF_V2_RUNS = ("spec.convert", "spec.submission", "spec.validate_protocol")
 
 
 class JobTask(Task):
@@ -149,6 +156,12 @@ class JobTask(Task):
             known = _PARAMETERS[cls] = sizes, super().get_params()  # type: ignore[no-untyped-call]
         return list(known[1])
 
+    def _with_hash(self, name: str) -> str:
+        """Return a name, with a hash of class and parameters where some are significant."""
+        if not any(parameter.significant for _, parameter in self.get_params()):
+            return name
+        return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
+
     @abc.abstractmethod
     def job(self) -> PaiJob | JobProtocol:
         """Return the job that ``run()`` submits."""
@@ -206,7 +219,7 @@ class JobTask(Task):
             task_run = self._task_run()
             if task_run.is_complete():
                 return True
-            task_run.load_modules()
+            _load_modules(task_run.book.api.dialect.version)
             return False
 
     def result(self) -> Mapping[str, Any]:
@@ -264,3 +277,13 @@ class JobTask(Task):
     @abc.abstractmethod
     def _definition(self) -> Definition:
         """Return what a run needs of this task."""
+
+
+def _load_modules(version: str) -> None:
+    """Load what a run needs into the process that schedules: with several workers it forks for each.
+
+    Args:
+        version: of the cluster's API.
+    """
+    for name in _OF_RUNS if version == "v1" else (*_OF_RUNS, *_OF_V2_RUNS):
+        import_module(f"luigi_pai.{name}")

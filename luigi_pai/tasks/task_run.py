@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
@@ -47,8 +46,6 @@ __all__ = ["RECENT", "TaskRun"]
 logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
-_OF_RUNS = ("tasks.job_watch", "tasks.options", "tasks.uploads", "spec.validate", "spec.comparison")
-_OF_V2_RUNS = ("spec.convert", "spec.submission", "spec.validate_protocol")
 RECENT = 30.0
 """Seconds for which a run uses what ``complete()`` has found; a 409 or a claim corrects it."""
 
@@ -123,11 +120,6 @@ class TaskRun:
         if entry.status.finished:
             self._record(entry, watched=False)
         return entry.succeeded
-
-    def load_modules(self) -> None:
-        """Load what a run needs into the process that schedules: with several workers it forks for each."""
-        for name in _OF_RUNS if self.book.api.dialect.version == "v1" else (*_OF_RUNS, *_OF_V2_RUNS):
-            import_module(f"luigi_pai.{name}")
 
     def forecast(self) -> Forecast:
         """Return what a run would do now; nothing is submitted and nothing written.
