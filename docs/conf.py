@@ -36,7 +36,7 @@ nitpick_ignore = [
         "hdfs.writer.HdfsWriter",
         "sweep.grids.T",
         "sweep.results.Summary",
-        "spec.dialects.yaml_text.Document",
+        "jobspec.dialects.yaml_text.Document",
     )
 ]
 

@@ -1,7 +1,7 @@
 """OpenPAI jobs as Luigi tasks.
 
 Everything of ``luigi.contrib.pai`` is here under the same name. Names are
-loaded when they are first used, so that ``luigi_pai.spec`` and ``luigi_pai.api``
+loaded when they are first used, so that ``luigi_pai.jobspec`` and ``luigi_pai.api``
 can be imported without Luigi.
 """
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
         SpecError,
     )
     from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
+    from luigi_pai.jobspec.job import PaiJob, Port, TaskRole, slot_to_dict
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.protocol_task import PaiJobTarget, PaiProtocolTask
     from luigi_pai.python_task import PaiPythonTask
-    from luigi_pai.spec.job import PaiJob, Port, TaskRole, slot_to_dict
-    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.sweep.grids import grid, sample, zipped
     from luigi_pai.sweep.sweep import PaiSweep
     from luigi_pai.task import PaiTask
@@ -125,8 +125,8 @@ _HOMES = {
     ),
     "luigi_pai.protocol_task": ("PaiJobTarget", "PaiProtocolTask"),
     "luigi_pai.python_task": ("PaiPythonTask",),
-    "luigi_pai.spec.protocol": ("JobProtocol",),
-    "luigi_pai.spec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
+    "luigi_pai.jobspec.protocol": ("JobProtocol",),
+    "luigi_pai.jobspec.job": ("PaiJob", "Port", "TaskRole", "slot_to_dict"),
     "luigi_pai.sweep.grids": ("grid", "sample", "zipped"),
     "luigi_pai.sweep.sweep": ("PaiSweep",),
     "luigi_pai.task": ("PaiTask",),

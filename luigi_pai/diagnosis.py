@@ -238,7 +238,7 @@ def _jobs(cluster: Cluster) -> Iterator[Check]:
 
 
 def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
-    from luigi_pai.spec.demand import free_in  # noqa: PLC0415  costs what only this needs
+    from luigi_pai.jobspec.demand import free_in  # noqa: PLC0415  costs what only this needs
 
     try:
         clusters = cluster.virtual_clusters()

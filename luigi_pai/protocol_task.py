@@ -14,13 +14,13 @@ import luigi.task
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
+from luigi_pai.jobspec.hints import nearest
+from luigi_pai.jobspec.names import room_for_attempts
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.templates.references import references
+from luigi_pai.jobspec.templates.secrets import secret_values
+from luigi_pai.jobspec.validate_protocol import check_protocol
 from luigi_pai.redaction import logged_forms
-from luigi_pai.spec.hints import nearest
-from luigi_pai.spec.names import room_for_attempts
-from luigi_pai.spec.protocol import JobProtocol
-from luigi_pai.spec.templates.references import references
-from luigi_pai.spec.templates.secrets import secret_values
-from luigi_pai.spec.validate_protocol import check_protocol
 from luigi_pai.tasks.attributes import attribute, base_folder, check_class
 from luigi_pai.tasks.definition import Definition, not_returned
 from luigi_pai.tasks.job_task import JobTask
@@ -29,7 +29,7 @@ from luigi_pai.tasks.outputs import overridden_targets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.spec.job import PaiJob
+    from luigi_pai.jobspec.job import PaiJob
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
 

@@ -17,9 +17,9 @@ from luigi_pai.api.logs.failed_task import log_end
 from luigi_pai.api.retries import run_steps
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.job import FS_URI, PaiJob, TaskRole, default_output
+from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.payload.container import RESULT, SECRETS, VALUES
-from luigi_pai.spec.job import FS_URI, PaiJob, TaskRole, default_output
-from luigi_pai.spec.schema_problems import LARGEST_BODY
 from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.payload.file import Payload
-    from luigi_pai.spec.protocol import JobProtocol
     from luigi_pai.tasks.definition import Definition
 
 __all__ = ["PaiPythonTask"]
@@ -242,7 +242,7 @@ class PaiPythonTask(PaiTask):
 
     def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:
         """Return a job as a protocol with its secrets."""
-        from luigi_pai.spec.convert import convert  # noqa: PLC0415  few tasks have secrets
+        from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  few tasks have secrets
 
         settings = OpenPai.current(self.cluster)
         protocol = convert(job, fs_uri=settings.fs_uri, section=settings.section).protocol

@@ -11,8 +11,8 @@ import luigi.worker
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
-from luigi_pai.spec.job import PaiJob, default_output
-from luigi_pai.spec.names import room_for_attempts
+from luigi_pai.jobspec.job import PaiJob, default_output
+from luigi_pai.jobspec.names import room_for_attempts
 from luigi_pai.tasks.attributes import attribute, check_class
 from luigi_pai.tasks.definition import Definition, not_returned
 from luigi_pai.tasks.job_task import JobTask
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.job import TaskRole
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.job import TaskRole
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["PaiTask"]
 
@@ -155,7 +155,7 @@ class PaiTask(JobTask):
         )
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
-        from luigi_pai.spec.validate import check_job  # noqa: PLC0415  only runs need it
+        from luigi_pai.jobspec.validate import check_job  # noqa: PLC0415  only runs need it
 
         if not isinstance(job, PaiJob):
             raise not_returned(self.name, job, "a PaiJob")

@@ -25,7 +25,7 @@ import luigi
 from sent_along import with_program
 
 from luigi_pai import JobProtocol, PaiProtocolTask
-from luigi_pai.spec.protocol import DockerImage, Extras, Resources, Role, Storage
+from luigi_pai.jobspec.protocol import DockerImage, Extras, Resources, Role, Storage
 
 
 class Trial(PaiProtocolTask):

@@ -18,13 +18,13 @@ from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Account, Session
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import NameConflict, PaiApiError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.dialects.dialect import Dialect
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["Cluster"]
 
@@ -137,7 +137,7 @@ class Cluster(JobRequests):
             ClusterUnreachable, ServerFault: no success for too long; the text says how often it was tried,
                 and whether the job may have been submitted.
         """
-        from luigi_pai.spec.submission import check  # noqa: PLC0415  costs what only submitting needs
+        from luigi_pai.jobspec.submission import check  # noqa: PLC0415  costs what only submitting needs
 
         (name, warnings), book = check(job), self.book
         for warning in warnings:

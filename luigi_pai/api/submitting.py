@@ -25,13 +25,13 @@ from luigi_pai.errors import (
     PaiNameTaken,
     ServerFault,
 )
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.retries import Steps
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["Posting"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
+from luigi_pai.jobspec.demand import Demand, shortage
 from luigi_pai.redaction import printable
-from luigi_pai.spec.demand import Demand, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.job import PaiJob
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.job import PaiJob
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["WaitingReasons"]
 

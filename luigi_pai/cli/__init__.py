@@ -58,7 +58,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and hand ``--cluster`` on to it."""
         if args[0] not in _COMMANDS:
-            from luigi_pai.spec.hints import closest  # noqa: PLC0415  only a mistake needs it
+            from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
             near = closest(args[0], _COMMANDS)
             ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))

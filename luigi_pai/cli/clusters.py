@@ -12,7 +12,7 @@ import click
 from luigi_pai.cli.failures import plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.tables import table
-from luigi_pai.spec.demand import Resources, VirtualCluster
+from luigi_pai.jobspec.demand import Resources, VirtualCluster
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster

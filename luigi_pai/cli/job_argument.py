@@ -14,7 +14,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError
-from luigi_pai.spec.names import base_name, latest_attempts, v2_name
+from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -193,7 +193,7 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
             raise error from None
     if entry is not None and number in (1, entry.number):
         return entry
-    from luigi_pai.spec.hints import closest  # noqa: PLC0415  only a mistake needs it
+    from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
     near = closest(name, (each.name for each in cluster.list()))
     hint = f"did you mean {near}? " if near else ""

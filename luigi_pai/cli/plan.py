@@ -166,7 +166,7 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
 
 
 def _gpus(task: Any) -> int:
-    from luigi_pai.spec.demand import Demand  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.demand import Demand  # noqa: PLC0415  as above
 
     return int(Demand.of_config(task.job().to_dict()).whole.gpus or 0)
 

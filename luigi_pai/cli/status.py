@@ -151,7 +151,7 @@ def _task(task: TaskStatus) -> str:
 
 def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the states of the submissions of the same piece of work before this one."""
-    from luigi_pai.spec.names import attempt_name, base_name  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.names import attempt_name, base_name  # noqa: PLC0415  as above
 
     base = base_name(text if entry.index is not None else entry.job)
     lines = []

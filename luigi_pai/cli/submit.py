@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.job import PaiJob
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.job import PaiJob
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["submit"]
 
@@ -105,7 +105,7 @@ def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
     """Return the document of a file, or of standard input, and what errors call it."""
     from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
-    from luigi_pai.spec.job_file import read_job_file  # noqa: PLC0415
+    from luigi_pai.jobspec.job_file import read_job_file  # noqa: PLC0415
 
     path, content = Path(file), None
     if file == "-":
@@ -127,7 +127,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
     """Return the document of an earlier job, under a name that is not taken."""
-    from luigi_pai.spec.names import base_name  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.names import base_name  # noqa: PLC0415  as above
 
     name = asked_for(cluster, text).job
     document = cluster.config(name)
@@ -172,8 +172,8 @@ def _job(
     document: dict[str, Any], changes: Sequence[tuple[list[str], Any]], name: str | None, source: str
 ) -> PaiJob | JobProtocol:
     """Return the job of a document with the changes that were asked for."""
-    from luigi_pai.spec.job import PaiJob  # noqa: PLC0415  as above
-    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+    from luigi_pai.jobspec.job import PaiJob  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415
 
     is_protocol = "protocolVersion" in document
     for path, value in changes:
@@ -213,8 +213,8 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
     A key that is neither ends the command: the job would run without what was meant.
     """
-    from luigi_pai.spec.hints import closest  # noqa: PLC0415  as above
-    from luigi_pai.spec.protocol import JobProtocol  # noqa: PLC0415
+    from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415
 
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
@@ -229,8 +229,8 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
     """Refuse a place that a v1 job config does not have: PaiJob would leave it out."""
-    from luigi_pai.spec.paths import path_text  # noqa: PLC0415  as above
-    from luigi_pai.spec.validate import validate_job  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.paths import path_text  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.validate import validate_job  # noqa: PLC0415  as above
 
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
@@ -256,7 +256,7 @@ def _item(at: Any, step: str, path: str, source: str) -> Any:
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     from luigi_pai.errors import ClusterUnreachable, InvalidReply, PaiApiError  # noqa: PLC0415
-    from luigi_pai.spec.demand import oversize_warning  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.demand import oversize_warning  # noqa: PLC0415  as above
 
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)

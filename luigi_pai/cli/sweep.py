@@ -20,8 +20,8 @@ from luigi_pai.cli.tables import coloured, table, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
+from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
-from luigi_pai.spec.names import base_name, may_hold, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-from luigi_pai.spec.dialects.javascript_text import javascript_number
+from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
 __all__ = [
     "ApiError",

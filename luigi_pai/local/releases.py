@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.spec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
+from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -322,7 +322,7 @@ class V2Release(Release):
     Attributes:
         version: the version in ``GET /api/v2/info``.
         reader: of the YAML of job protocols.
-        spec_release: the release whose rules ``luigi_pai.spec`` checks a protocol by.
+        spec_release: the release whose rules ``luigi_pai.jobspec`` checks a protocol by.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
             missing fails where it is used.
         failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that

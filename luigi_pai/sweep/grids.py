@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import luigi
 
-from luigi_pai.spec.hints import nearest
+from luigi_pai.jobspec.hints import nearest
 
 __all__ = ["grid", "sample", "zipped"]
 

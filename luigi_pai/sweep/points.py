@@ -19,11 +19,11 @@ from luigi.parameter import ParameterVisibility
 from luigi_pai.config import OpenPai
 from luigi_pai.console import user_error
 from luigi_pai.errors import ConfigError, Problem, SpecError
-from luigi_pai.spec.arrays.jobs import check_alike
-from luigi_pai.spec.containers import for_containers
-from luigi_pai.spec.convert import Conversion, convert
-from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import v2_name
+from luigi_pai.jobspec.arrays.jobs import check_alike
+from luigi_pai.jobspec.containers import for_containers
+from luigi_pai.jobspec.convert import Conversion, convert
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.names import v2_name
 from luigi_pai.sweep.jobs import Point
 from luigi_pai.sweep.limits import LIMITS
 from luigi_pai.sweep.progress import Best
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
-from luigi_pai.spec.hints import nearest
+from luigi_pai.jobspec.hints import nearest
 from luigi_pai.sweep.results import FIXED
 
 if TYPE_CHECKING:

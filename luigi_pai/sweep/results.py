@@ -35,8 +35,8 @@ import luigi.format
 
 from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.errors import SpecError
+from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
-from luigi_pai.spec.dialects.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,8 +19,8 @@ from luigi_pai.api.retries import Retry
 from luigi_pai.api.submitting import Posting
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
-from luigi_pai.spec.arrays.jobs import array_of
-from luigi_pai.spec.names import array_name
+from luigi_pai.jobspec.arrays.jobs import array_of
+from luigi_pai.jobspec.names import array_name
 from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
 from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.tasks.events import add_tags
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.jobs import Member
     from luigi_pai.sweep.limits import SweepLimits
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 import luigi
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.hints import METHOD, closest
+from luigi_pai.jobspec.hints import METHOD, closest
 
 __all__ = ["Task", "attribute", "base_folder", "check_class", "misspelt", "users_classes"]
 

@@ -42,7 +42,7 @@ class Claim:
         cluster: URL of the rest-server.
         user: who submitted it.
         claimed_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
-        digest: of the job, see ``spec.comparison.job_digest``.
+        digest: of the job, see ``jobspec.comparison.job_digest``.
         token: tells claims apart that are alike in all else.
         runs_since: after how many retries by the cluster it was first seen running, and when, in milliseconds
             since 1970 UTC; None if it was not, or if the server says when it began to run.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.console import is_users
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
@@ -113,7 +113,7 @@ class TaskJob:
 
     def named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job as it is posted under a name on this cluster."""
-        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  costs what only running needs
+        from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 
         job = for_containers(self.job, name, with_runtime=self._task.runtime)
         notify = self._options().notify
@@ -121,7 +121,7 @@ class TaskJob:
             text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
             logger.warning(text, name)
         elif notify and isinstance(job, PaiJob):
-            from luigi_pai.spec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
+            from luigi_pai.jobspec.protocol_extras import NOTIFICATION  # noqa: PLC0415  only few want any
 
             job.extras = {**(job.extras or {}), NOTIFICATION: dict.fromkeys(notify, True)}
         elif notify and not isinstance(job, PaiJob):
@@ -148,7 +148,7 @@ class TaskJob:
         if known is not None and known.failed:  # the next submission may be another job
             self._book.remember(key, self._task)
             return
-        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
+        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
 
         if job_digest(other.job()) != job_digest(self.job):
             raise SpecError(

@@ -344,7 +344,7 @@ class Evidence:
     # the definition
 
     def _digest(self) -> str:
-        from luigi_pai.spec.comparison import job_digest  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only HDFS needs
 
         return job_digest(self._jobs.job)
 
@@ -375,7 +375,7 @@ class Evidence:
             return None
         if entry.index is not None:  # the stored job is that of all members
             return [] if claim is not None else None
-        from luigi_pai.spec.comparison import differing_fields  # noqa: PLC0415  as above
+        from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
 
         api = self._book.api
         try:

@@ -15,15 +15,15 @@ from luigi.task import MixinNaiveBulkComplete
 from luigi_pai.api.retries import run_steps
 from luigi_pai.config_file import with_address
 from luigi_pai.console import install
+from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
-from luigi_pai.spec.job import PaiJob
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.definition import Definition, Forecast
     from luigi_pai.tasks.task_run import TaskRun
 
@@ -40,8 +40,8 @@ _PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Para
 )
 
 
-_OF_RUNS = ("tasks.job_watch", "tasks.options", "tasks.uploads", "spec.validate", "spec.comparison")
-_OF_V2_RUNS = ("spec.convert", "spec.submission", "spec.validate_protocol")
+_OF_RUNS = ("tasks.job_watch", "tasks.options", "tasks.uploads", "jobspec.validate", "jobspec.comparison")
+_OF_V2_RUNS = ("jobspec.convert", "jobspec.submission", "jobspec.validate_protocol")
 
 
 class JobTask(Task):
@@ -175,8 +175,8 @@ class JobTask(Task):
         Raises:
             SpecError: the job is not valid.
         """
-        from luigi_pai.spec.containers import for_containers  # noqa: PLC0415  only needed here
-        from luigi_pai.spec.submission import rendered  # noqa: PLC0415  as above
+        from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  only needed here
+        from luigi_pai.jobspec.submission import rendered  # noqa: PLC0415  as above
 
         job = self.job()
         name = job.jobName if isinstance(job, PaiJob) else job.name

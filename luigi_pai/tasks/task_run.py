@@ -21,8 +21,8 @@ from luigi_pai.errors import (
     PaiJobError,
     PaiJobFailed,
 )
-from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import check_name
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.names import check_name
 from luigi_pai.tasks.definition import Forecast, TaskJob
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.evidence import Evidence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_watch import JobWatch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config_file import chosen_section
 from luigi_pai.errors import ConfigError, Problem, SpecError
-from luigi_pai.spec.containers import RUNTIME_FILE, RUNTIME_NAME
+from luigi_pai.jobspec.containers import RUNTIME_FILE, RUNTIME_NAME
 from luigi_pai.tasks.attributes import base_folder
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from luigi_pai.errors import (
     ServerFault,
     SpecError,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 HOUR, DAY = 3600.0, 86400.0
 

@@ -6,8 +6,8 @@ import pytest
 import responses
 
 from luigi_pai.api.cluster import Cluster
-from luigi_pai.spec.demand import Demand, free_in, oversize_warning, shortage
-from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.demand import Demand, free_in, oversize_warning, shortage
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 TOTAL = {"GPUs": 8, "vCores": 64, "memory": 1000}
 

@@ -20,7 +20,7 @@ from luigi_pai.errors import (
     PaiJobTimeout,
     ServerFault,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 if TYPE_CHECKING:
     from luigi_pai import Cluster

@@ -23,7 +23,7 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
-from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.jobspec.protocol import JobProtocol
 
 OBSERVED = DATA / "observed_ltp-v1.5.json"
 JOB = "GET /api/v2/jobs/admin~train"

@@ -17,9 +17,9 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
-from luigi_pai.spec.names import attempt_name, v2_name
-from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.names import attempt_name, v2_name
+from luigi_pai.jobspec.protocol import JobProtocol
 
 HANG = pytest.param("hang", marks=pytest.mark.slow)
 RELEASES = ("0.7.1", "0.15.0", "1.0.1", "1.8.0")

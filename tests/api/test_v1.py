@@ -17,8 +17,8 @@ from luigi_pai.errors import (
     PaiHttpError,
     SpecError,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
-from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.protocol import JobProtocol
 
 JOBS = f"{URL}/api/v1/jobs"
 TOKEN = f"{URL}/api/v1/token"

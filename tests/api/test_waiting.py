@@ -12,7 +12,7 @@ from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Watcher
-from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 CONFIG = {
     "jobName": "a",

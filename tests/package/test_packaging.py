@@ -47,7 +47,7 @@ def test_types_schemas_and_the_parts_of_pages_are_installed():
     """Type checkers find py.typed, the validation its schema, the local server its script and style."""
     package = resources.files("luigi_pai")
     assert (package / "py.typed").is_file()
-    assert (package / "spec" / "schemas" / "job.v1.json").is_file()
+    assert (package / "jobspec" / "schemas" / "job.v1.json").is_file()
     assert (package / "local" / "pages" / "assets" / "page.js").is_file()
     assert (package / "local" / "pages" / "assets" / "page.css").is_file()
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from luigi_pai.jobspec.templates import secrets
 from luigi_pai.redaction import MASK, logged_forms, redact, redact_urllib3_logs, redact_values
-from luigi_pai.spec.templates import secrets
 
 
 @pytest.mark.parametrize("key", ["delegation", "token", "sig"])

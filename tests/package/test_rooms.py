@@ -84,9 +84,9 @@ def test_the_book_alone_looks_up_and_shares_what_is_known():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", ["luigi_pai.spec", "luigi_pai.api"])
+@pytest.mark.parametrize("room", ["luigi_pai.jobspec", "luigi_pai.api"])
 def test_every_module_of_the_inner_rooms_imports_without_luigi(room, tmp_path):
-    """spec and api are of use where Luigi is not installed."""
+    """jobspec and api are of use where Luigi is not installed."""
     code = BLOCKING_LUIGI + (
         "import importlib, pkgutil\n"
         f"room = importlib.import_module({room!r})\n"

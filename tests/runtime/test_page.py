@@ -11,8 +11,8 @@ import pytest
 from container_environments import Role, v1, v2
 from places import ROOT
 
+from luigi_pai.jobspec.containers import RUNTIME_FILE
 from luigi_pai.runtime import VARIABLES
-from luigi_pai.spec.containers import RUNTIME_FILE
 
 PAGE = (ROOT / "docs" / "container.md").read_text()
 ROLES = [

@@ -24,7 +24,7 @@ PUBLIC_MODULES = (
     "luigi_pai.local",
     "luigi_pai.optuna",
     "luigi_pai.runtime",
-    "luigi_pai.spec.protocol",
+    "luigi_pai.jobspec.protocol",
     "luigi_pai.testing",
 )
 

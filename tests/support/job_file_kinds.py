@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from luigi_pai.spec.protocol_extras import (
+from luigi_pai.jobspec.protocol_extras import (
     Extras,
     HivedRole,
     HivedScheduler,
@@ -17,7 +17,7 @@ from luigi_pai.spec.protocol_extras import (
     StatusNotification,
     Storage,
 )
-from luigi_pai.spec.schema_problems import schema_with_ltp
+from luigi_pai.jobspec.schema_problems import schema_with_ltp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

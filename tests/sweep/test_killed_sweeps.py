@@ -15,7 +15,7 @@ from faulty_pai import PASSWORD
 from places import ROOT
 from waiting import wait_until
 
-from luigi_pai.spec.names import base_name
+from luigi_pai.jobspec.names import base_name
 from luigi_pai.sweep.results import SweepResults
 
 pytestmark = [pytest.mark.usefixtures("real_time"), pytest.mark.slow]

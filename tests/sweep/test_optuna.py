@@ -13,8 +13,8 @@ import pytest
 from pipelines import new_process
 
 from luigi_pai import PaiSweepFailed, PaiTask, SpecError, TaskRole
+from luigi_pai.jobspec.names import base_name
 from luigi_pai.optuna import OptunaSweep
-from luigi_pai.spec.names import base_name
 from luigi_pai.sweep.engine import Engine
 
 

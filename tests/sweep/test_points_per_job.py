@@ -28,8 +28,8 @@ from luigi_pai.api.book.book import Book
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.rest_api import RestApi
-from luigi_pai.spec.arrays.jobs import jobs_in
-from luigi_pai.spec.names import base_name, is_array_name, may_hold
+from luigi_pai.jobspec.arrays.jobs import jobs_in
+from luigi_pai.jobspec.names import base_name, is_array_name, may_hold
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.sweep_run import SweepRun

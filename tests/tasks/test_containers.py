@@ -15,7 +15,7 @@ from local_client import LocalClient, unique
 from protocol_client import ProtocolClient
 
 from luigi_pai import PaiJobFailed, PaiProtocolTask, PaiTask, SpecError, TaskRole
-from luigi_pai.spec.containers import RUNTIME_FILE
+from luigi_pai.jobspec.containers import RUNTIME_FILE
 
 TELL = 'python -c \'import sys; sys.path.insert(0, "code"); import pai_runtime as r; t = r.current(); '
 TELL += "print(t.name, t.attempt, t.checkpoint_dir)'"

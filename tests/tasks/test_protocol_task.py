@@ -12,7 +12,7 @@ import pytest
 from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
-from luigi_pai.spec.submission import submission_text
+from luigi_pai.jobspec.submission import submission_text
 
 TEXT = """\
 # a comment that is kept

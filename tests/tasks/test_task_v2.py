@@ -9,7 +9,7 @@ import pytest
 
 from luigi_pai import PaiTask, TaskRole, reset_clusters
 from luigi_pai.errors import PaiHttpError, PaiJobFailed, RateLimited, SpecError
-from luigi_pai.spec.names import v2_name
+from luigi_pai.jobspec.names import v2_name
 
 V2 = ["0.17.0", "1.8.0"]
 

@@ -47,7 +47,7 @@ from luigi_pai import (
     zipped,
 )
 from luigi_pai.config import HdfsAccount
-from luigi_pai.spec.protocol import (
+from luigi_pai.jobspec.protocol import (
     DockerImage,
     Extras,
     Prerequisite,

@@ -20,8 +20,8 @@ from places import ROOT
 from protocol_client import ProtocolClient
 
 from luigi_pai import PaiJobFailed, SpecError
-from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.validate_protocol import validate_protocol
+from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.validate_protocol import validate_protocol
 
 EXAMPLES = ROOT / "examples" / "protocols"
 BIN = Path(sys.executable).parent

@@ -13,7 +13,7 @@ from luigi_pai.api.book.lists import Lists
 from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
-from luigi_pai.spec.names import attempt_name, base_name, is_array_name, may_hold
+from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -145,7 +145,7 @@ class Jobs:
         """
         members = self._members.get(array)
         if members is None:
-            from luigi_pai.spec.arrays.jobs import jobs_in  # noqa: PLC0415  costs what only arrays need
+            from luigi_pai.jobspec.arrays.jobs import jobs_in  # noqa: PLC0415  costs what only arrays need
 
             members = jobs_in(self.api.config(array)) or []
             self._members.put(array, members)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import ClusterUnreachable, PaiApiError
-from luigi_pai.spec.names import is_array_name, latest_attempts
+from luigi_pai.jobspec.names import is_array_name, latest_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import instance_status
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken
-from luigi_pai.spec.names import attempt_name, may_hold
+from luigi_pai.jobspec.names import attempt_name, may_hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable

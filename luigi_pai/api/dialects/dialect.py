@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.job import PaiJob
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.job import PaiJob
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["Capabilities", "Dialect", "LogFile"]
 

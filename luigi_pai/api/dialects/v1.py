@@ -12,7 +12,7 @@ from luigi_pai.api.dialects.ssh import SshAccess, container_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
-from luigi_pai.spec.job import PaiJob
+from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
     import builtins
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["V1Dialect"]
 

@@ -22,8 +22,8 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
-from luigi_pai.spec.job import PaiJob
-from luigi_pai.spec.names import base_name, v2_name
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.names import base_name, v2_name
 
 if TYPE_CHECKING:
     import builtins
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.spec.protocol import JobProtocol
+    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["V2Dialect"]
 
@@ -81,7 +81,7 @@ class V2Dialect:
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return the job protocol that is posted, secrets as ``******``."""
-        from luigi_pai.spec.templates.secrets import masked  # noqa: PLC0415  costs what no v1 cluster needs
+        from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  costs what no v1 cluster needs
 
         return masked(self._protocol(job).to_dict())
 
@@ -92,7 +92,7 @@ class V2Dialect:
             SpecError: it cannot be converted.
             PaiHttpError: it was refused; the text lists the problems.
         """
-        from luigi_pai.spec.submission import submission_text  # noqa: PLC0415  as above
+        from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
         text = submission_text(self._protocol(job, log_losses=True))
         try:
@@ -108,8 +108,8 @@ class V2Dialect:
         """
         if not isinstance(job, PaiJob):
             return job
-        from luigi_pai.spec.convert import convert  # noqa: PLC0415  as above
-        from luigi_pai.spec.validate_protocol import check_protocol  # noqa: PLC0415  as above
+        from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
+        from luigi_pai.jobspec.validate_protocol import check_protocol  # noqa: PLC0415  as above
 
         conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:

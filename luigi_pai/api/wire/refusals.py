@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiApiError
-from luigi_pai.spec.rules.refusals import HINTS, schema_errors
+from luigi_pai.jobspec.rules.refusals import HINTS, schema_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.jobspec.templates.secrets import mask
 from luigi_pai.local.container import processes
-from luigi_pai.spec.templates.secrets import mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level
+from luigi_pai.jobspec.schema_problems import schema
+from luigi_pai.jobspec.validate import validate_job, with_numbers
 from luigi_pai.local.hdfs.cluster import HdfsRefused
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, route
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import WAITING, NewJob
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
-from luigi_pai.spec.schema_problems import schema
-from luigi_pai.spec.validate import validate_job, with_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

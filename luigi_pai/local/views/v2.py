@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
 from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid
-from luigi_pai.spec.dialects.yaml_text import write_yaml
 
 if TYPE_CHECKING:
     import sqlite3

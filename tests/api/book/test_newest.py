@@ -10,8 +10,8 @@ from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
-from luigi_pai.spec.job import PaiJob, TaskRole
-from luigi_pai.spec.names import attempt_name
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.names import attempt_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 

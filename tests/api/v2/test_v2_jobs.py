@@ -19,8 +19,8 @@ from luigi_pai.errors import (
     PermissionRefused,
     ServerFault,
 )
-from luigi_pai.spec.job import PaiJob, TaskRole
-from luigi_pai.spec.protocol import JobProtocol
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.protocol import JobProtocol
 
 JOBS = f"{URL}/api/v2/jobs"
 OBSERVED = DATA / "observed_v1.8.0.json"

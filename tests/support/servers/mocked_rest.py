@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from luigi_pai.spec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 __all__ = ["GET", "JOB", "POST", "URL", "reply", "rest_server"]
 

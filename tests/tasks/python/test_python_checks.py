@@ -19,12 +19,12 @@ from luigi.parameter import ParameterVisibility
 from python_tasks import Rich, Square
 
 from luigi_pai import PaiPythonTask, SpecError, runtime
+from luigi_pai.jobspec.arrays.jobs import array_of
+from luigi_pai.jobspec.containers import for_containers
+from luigi_pai.jobspec.convert import convert
+from luigi_pai.jobspec.schema_problems import LARGEST_BODY
+from luigi_pai.jobspec.submission import submission_text
 from luigi_pai.runtime import report
-from luigi_pai.spec.arrays.jobs import array_of
-from luigi_pai.spec.containers import for_containers
-from luigi_pai.spec.convert import convert
-from luigi_pai.spec.schema_problems import LARGEST_BODY
-from luigi_pai.spec.submission import submission_text
 
 LOCK = threading.Lock()
 BIG = list(range(400_000))

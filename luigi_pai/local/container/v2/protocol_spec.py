@@ -13,10 +13,10 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.spec.dialects import mustache
-from luigi_pai.spec.templates.callbacks import PLUGIN
-from luigi_pai.spec.templates.commands import Views, entrypoints
-from luigi_pai.spec.templates.secrets import replaced
+from luigi_pai.jobspec.dialects import mustache
+from luigi_pai.jobspec.templates.callbacks import PLUGIN
+from luigi_pai.jobspec.templates.commands import Views, entrypoints
+from luigi_pai.jobspec.templates.secrets import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

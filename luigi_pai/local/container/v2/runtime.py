@@ -11,6 +11,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.jobspec.templates.secrets import fill_secrets
 from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import log_lines
@@ -18,7 +19,6 @@ from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, serv
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 from luigi_pai.local.store.records import framework_name, object_uid
 from luigi_pai.runtime import variables
-from luigi_pai.spec.templates.secrets import fill_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence

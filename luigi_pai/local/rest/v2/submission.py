@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.paths import mapping_of
+from luigi_pai.jobspec.releases import release_number
+from luigi_pai.jobspec.schema_problems import schema_findings
+from luigi_pai.jobspec.templates.callbacks import PLUGIN
+from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.templates.secrets import MASK, masked
+from luigi_pai.jobspec.validate_protocol import validate_protocol
 from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import MAX_JOB_PORTS, MAX_TASKS, is_too_large
-from luigi_pai.spec.dialects.yaml_text import read_yaml
-from luigi_pai.spec.paths import mapping_of
-from luigi_pai.spec.releases import release_number
-from luigi_pai.spec.schema_problems import schema_findings
-from luigi_pai.spec.templates.callbacks import PLUGIN
-from luigi_pai.spec.templates.commands import entrypoints
-from luigi_pai.spec.templates.secrets import MASK, masked
-from luigi_pai.spec.validate_protocol import validate_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,281 @@
+"""Arrays: one job whose instances do the work of several jobs of one container each.
+
+The commands of an array are a packed table of those of its jobs. An instance takes its line by its index, and
+sees the variables of its job, as it would alone: the job's name, index 0 of one instance, its own ports. The
+longest line of the commands that all jobs have, such as the file of a PaiPythonTask, is there once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import gzip
+import json
+import re
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.comparison import differing_fields
+from luigi_pai.jobspec.names import folded
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.submission import submission_text
+from luigi_pai.jobspec.templates.commands import entrypoints, role_commands
+from luigi_pai.jobspec.templates.prerequisites import resolve
+from luigi_pai.runtime import VARIABLES, variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["array_of", "check_alike", "jobs_in"]
+
+_FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers to, and the role's fields
+_SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
+_SHOWN = 5  # fields that differ
+_TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
+_LONG = 1000  # characters of a line that is worth a place beside the table
+_MARK = "@luigi_pai@"  # stands for it in the table
+_NO_COMMAND = "luigi_pai: no command for this instance; the image needs base64, gzip and sed"
+
+_INDEX, _HOST, _HTTP = (VARIABLES[key].v2[0] for key in ("index", "host", "http"))
+_JOB = VARIABLES["job"].v2[0]
+
+
+def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
+    """Return one job whose instances do the work of several jobs.
+
+    No failed instance ends it, and each instance starts when there is room for it. An instance is started
+    again as often as its job would be.
+
+    Args:
+        name: of the array.
+        jobs: jobs of one task role with one instance each, which differ in their names, commands, parameters,
+            and the URIs of scripts, data and outputs only.
+
+    Raises:
+        SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
+    """
+    documents = [resolve(job.to_dict()) for job in jobs]
+    array = _alike(documents)
+    array["name"] = name
+    parameters = _common_parameters(array, documents)
+    if parameters:
+        array["parameters"] = parameters
+    (role,) = array["taskRoles"].values()
+    extras = array.setdefault("extras", {})
+    retries = array.pop("jobRetryCount", 0) + 1
+    if extras.get("gangAllocation") is False:
+        retries *= role.get("taskRetryCount", 0) + 1
+    extras["gangAllocation"] = False
+    role |= {
+        "instances": len(jobs),
+        "taskRetryCount": retries - 1,
+        "completion": {"minFailedInstances": -1, "minSucceededInstances": -1},
+        "commands": _array_commands(documents),
+    }
+    protocol = JobProtocol.from_dict(array)
+    try:
+        submission_text(protocol)
+    except SpecError as error:
+        wrong = f"{error.problems[0].message}: choose fewer points for a job (points_per_job)"
+        raise SpecError(name, [Problem("", wrong)]) from None
+    return protocol
+
+
+def check_alike(jobs: Iterable[JobProtocol]) -> None:
+    """Check that any of these jobs can share an array, as ``array_of`` does.
+
+    Raises:
+        SpecError: one cannot.
+    """
+    _alike(resolve(job.to_dict()) for job in jobs)
+
+
+def _shared(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what all jobs of an array have in common: all but names, commands and what those refer to."""
+    name = str(document["name"])
+    roles = document.get("taskRoles") or {}
+    if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
+        wrong = "must be one role with one instance for points_per_job; leave points_per_job out, or 1"
+        raise SpecError(name, [Problem("taskRoles", wrong)])
+    kept = copy.deepcopy(document)
+    for key in ("name", "parameters", "deployments", "description", "contributor", "version"):
+        kept.pop(key, None)
+    if isinstance(kept.get("defaults"), dict):
+        kept["defaults"].pop("deployment", None)
+    (role,) = kept["taskRoles"].values()
+    role.pop("commands", None)
+    for field in _FILLED_IN:
+        role.pop(field, None)
+    listed = set(role.get("prerequisites") or ())
+    kept["prerequisites"] = [
+        each
+        for each in kept.get("prerequisites") or ()
+        if each.get("type") not in _FILLED_IN or each.get("name") in listed or each.get("callbacks")
+    ]
+    return kept
+
+
+def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return what all jobs of an array have in common; secrets are compared, and never shown."""
+    first: dict[str, Any] | None = None
+    first_name = ""
+    for document in documents:
+        name, own = str(document["name"]), _shared(document)
+        if any(_SECRET.search(str(command)) for command in _commands(document)):
+            wrong = (
+                "refer to secrets, which the commands of points in one job cannot; leave points_per_job out"
+            )
+            raise SpecError(name, [Problem("commands", wrong)])
+        if first is None:
+            first, first_name = own, name
+        elif own != first:
+            _check_equal(first, own, name, first_name)
+    if first is None:
+        raise ValueError("an array has at least one job")
+    return copy.deepcopy(first)
+
+
+def _commands(document: Mapping[str, Any]) -> Iterator[Any]:
+    for commands in role_commands(document).values():
+        yield from (command for _, command in commands)
+
+
+def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:
+    fields = differing_fields(first, other)
+    if first.get("secrets") != other.get("secrets"):
+        fields.append("secrets")
+    if _auth(first) != _auth(other):
+        fields.append("prerequisites.auth")
+    if fields:
+        more = ", ..." if len(fields) > _SHOWN else ""
+        verb = "differs" if len(fields) == 1 else "differ"
+        wrong = (
+            f"{verb} from that of {first_name!r}: points in one job have the same image, resources and "
+            "settings; make them equal, or leave points_per_job out"
+        )
+        raise SpecError(name, [Problem(f"{', '.join(fields[:_SHOWN])}{more}", wrong)])
+
+
+def _auth(document: Mapping[str, Any]) -> list[Any]:
+    return [each.get("auth") for each in document.get("prerequisites") or ()]
+
+
+def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the parameters that are equal in all jobs: those of the commands are filled in already."""
+    given = [document.get("parameters") or {} for document in documents]
+    common = {
+        key: value
+        for key, value in given[0].items()
+        if all(key in other and other[key] == value for other in given)
+    }
+    rest = json.dumps([array.get("prerequisites"), array.get("extras")])
+    different = sorted({key for own in given for key in own} - set(common))
+    for key in different:
+        if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
+            wrong = "differs between the points, and prerequisites or extras refer to it; only commands can"
+            raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", wrong)])
+    return common
+
+
+# commands
+
+
+def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the commands of an array.
+
+    Args:
+        documents: its jobs, resolved, each with one task role.
+    """
+    ((label, role),) = documents[0]["taskRoles"].items()
+    lines = [_line(document) for document in documents]
+    command = '"$luigi_pai_line"'
+    if shared := _shared_part(lines):
+        lines = [line.replace(shared, _MARK, 1) for line in lines]
+        unpacked = f"$(echo {_packed(shared)} | base64 -d | gzip -d)"
+        command = f'"${{luigi_pai_line%%{_MARK}*}}{unpacked}${{luigi_pai_line#*{_MARK}}}"'
+    return [
+        _own_line(lines),
+        *_as_alone(label, role.get("completion") or {}),
+        "luigi_pai_line=${luigi_pai_line#*:}",
+        f'eval "$(printf %b {command})"',
+    ]
+
+
+def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the jobs of an array by index, from the job as a server stores it.
+
+    None if it is no array.
+    """
+    roles = array.get("taskRoles")
+    for role in roles.values() if isinstance(roles, dict) else ():
+        commands = role.get("commands") if isinstance(role, dict) else None
+        found = _TABLE.search(str(commands[0])) if isinstance(commands, list) and commands else None
+        if found:
+            try:
+                table = gzip.decompress(base64.b64decode(found[1])).decode("utf-8", "surrogateescape")
+            except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError):
+                return None
+            return [line.partition(":")[0] for line in table.splitlines()]
+    return None
+
+
+def _line(document: dict[str, Any]) -> str:
+    """Return the line of a job in the table: its name and its command, in the escapes of ``printf %b``."""
+    name = str(document["name"])
+    (text,) = entrypoints(document).values()
+    text = f"set -o errexit\n{text}"  # the server of 0.15 and 0.16 joins commands by && in place of it
+    return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _shared_part(lines: Sequence[str]) -> str:
+    """Return the longest line of the commands that all jobs have; an empty text if none is long."""
+    first, *others = lines
+    if any(_MARK in line for line in lines):
+        return ""
+    parts = [part for part in first.split("\\n") if len(part) >= _LONG]
+    return max((part for part in parts if all(part in line for line in others)), key=len, default="")
+
+
+def _packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0)).decode("ascii")
+
+
+def _own_line(lines: Sequence[str]) -> str:
+    """Return the command that takes the instance's own line from the table."""
+    packed = _packed("".join(f"{line}\n" for line in lines))
+    number = f"$(({_INDEX} + 1))"
+    found = f'luigi_pai_line="$(echo {packed} | base64 -d | gzip -d | sed -n "{number}p")"'
+    return f'{found} && [ -n "$luigi_pai_line" ] || {{ echo "{_NO_COMMAND}" >&2; exit 1; }}'
+
+
+def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
+    """Yield commands that set the variables that tell an array from a job of one instance."""
+    role = folded(label)
+    place = {"role": role, "index": 0}
+    own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'
+    values: dict[str, str] = {}
+    for named in (
+        variables("v2", "job", own_name),
+        variables("v2", "index", 0),
+        variables("v2", "tasks", 1),
+        variables("v2", "count", 1, role=label),
+        variables("v2", "instances", f"{role}:0"),
+        variables("v2", "min_failed", completion.get("minFailedInstances") or 1, role=label),
+        variables("v2", "min_succeeded", completion.get("minSucceededInstances") or 1, role=label),
+        variables("v2", "hosts", f'"${_HOST}:${_HTTP}"', role=role),
+        variables("v2", "task_host", f'"${_HOST}"', **place),
+    ):
+        values |= named
+    # of all instances, PAI_PORT_LIST_main_3_http and the like: those of this one become those of 0
+    before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
+    pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
+    names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"
+    yield (
+        f"luigi_pai_own=; for luigi_pai_name in $({pairs}); do "
+        "luigi_pai_old=${luigi_pai_name%%:*}${" + _INDEX + "}${luigi_pai_name#*:}; "
+        'luigi_pai_own="$luigi_pai_own ${luigi_pai_name%%:*}0${luigi_pai_name#*:}=${!luigi_pai_old:-}"; done'
+    )
+    yield f"unset luigi_pai_name luigi_pai_old $({names})"
+    yield "export $luigi_pai_own " + " ".join(f"{name}={value}" for name, value in values.items())

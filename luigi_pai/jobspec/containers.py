@@ -1,0 +1,95 @@
+"""What a task's job gives its containers beside what OpenPAI does: two variables, and ``pai_runtime.py``."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai import runtime
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.runtime import VARIABLES, attempt_of
+
+if TYPE_CHECKING:
+    from luigi_pai.jobspec.protocol import JobProtocol, Role
+
+__all__ = ["RUNTIME_FILE", "RUNTIME_NAME", "for_containers"]
+
+RUNTIME_FILE = Path(runtime.__file__)
+"""The file that runs in containers."""
+
+RUNTIME_NAME = "pai_runtime.py"
+"""Its name there."""
+
+_ATTEMPT = VARIABLES["attempt"].v1[0]
+_CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
+_OUTPUT = VARIABLES["output_dir"].v1[0]
+
+
+def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
+    """Return the job as it is submitted under a name, with what its containers need of this package.
+
+    A command that names LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR begins with their export, and
+    every command does ``with_runtime``. The commands of a protocol also begin with one that writes
+    ``pai_runtime.py`` into the working folder then; to v1 jobs it comes with their uploads.
+
+    Args:
+        job: the job; it is left as it is.
+        name: of the submission.
+        with_runtime: ``pai_runtime.py`` is wanted.
+    """
+    if isinstance(job, PaiJob):
+        plain = copy.copy(job)
+        plain.jobName = name
+        plain.taskRoles = [_v1_role(role, name, with_runtime=with_runtime) for role in job.taskRoles]
+        return plain
+    protocol = job.renamed(name)
+    for protocol_role in protocol.taskRoles.values():
+        _prepare(protocol_role, name, with_runtime=with_runtime)
+    return protocol
+
+
+def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
+    """Return a role, a TaskRole or a mapping of its fields, with the export in its command."""
+    is_mapping = isinstance(role, Mapping)
+    command = role.get("command") if is_mapping else role.command
+    if not with_runtime and not _names_variables(command):
+        return role
+    command = f"{_export(name)}; {command}"
+    if is_mapping:
+        return {**role, "command": command}
+    role = copy.copy(role)
+    role.command = command
+    return role
+
+
+def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
+    first = [_unpacking()] if with_runtime else []
+    if with_runtime or any(map(_names_variables, role.commands)):
+        role.commands = [_export(name), *first, *role.commands]
+
+
+def _names_variables(command: object) -> bool:
+    return isinstance(command, str) and (_ATTEMPT in command or _CHECKPOINTS in command)
+
+
+def _export(name: str) -> str:
+    """Return the command that exports the two variables; without an output folder the second is empty."""
+    folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
+    return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
+
+
+def _unpacking() -> str:
+    """Return the command that writes ``pai_runtime.py``, and lets Python find it from any folder.
+
+    Where the working folder is read-only, as with images of another user than root, it is in a temporary one.
+    """
+    packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
+    return (
+        f'_pai=$PWD; (: >"$_pai/{RUNTIME_NAME}") 2>/dev/null || _pai=$(mktemp -d); '
+        f'echo {packed} | base64 -d | gzip -d >"$_pai/{RUNTIME_NAME}" && '
+        'export PYTHONPATH="$_pai${PYTHONPATH:+:$PYTHONPATH}"'
+    )

@@ -1,0 +1,91 @@
+"""Problems of a YAML text, in sentences that do not quote the text: it may hold a secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.paths import path_text
+
+if TYPE_CHECKING:
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["MAX_DEPTH", "YamlError", "from_pyyaml", "too_deep", "yaml_problem"]
+
+MAX_DEPTH = 100
+"""Levels that a document may have."""
+
+_OPEN_QUOTE = "the quote that begins here is never closed"
+_BLOCK_HEADER = "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow"
+_UNKNOWN_TAG = "this tag is not declared; leave it out, or put a text that begins with '!' into quotes"
+_KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
+_SECOND_COLON = (
+    "a second ': ' is in this line, its indentation is wrong, or its key has more than 1,024 characters; "
+    "put a text with ': ' into quotes"
+)
+_ANCHOR = (
+    "'&' and '*' begin a name of letters, digits, '-' and '_'; put a text that begins with one of them into "
+    "quotes"
+)
+_COMMA = "nothing stands before this comma; remove it, or put a text that begins with a comma into quotes"
+_AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
+"""What PyYAML notices further on than where it is wrong."""
+
+_MESSAGES = (
+    ("mapping values are not allowed", _SECOND_COLON),
+    ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
+    ("could not find expected ':'", _KEY_WITHOUT_COLON),
+    ("but found '<block mapping start>'", "the indentation of this fits no line above it"),
+    (
+        "expected <block end>",
+        "this does not fit the lines above; look at its indentation, and at quotes and brackets before it",
+    ),
+    ("expected ',' or", "',' or the closing bracket is missing before this"),
+    ("expected the node content, but found ','", _COMMA),
+    ("found unexpected end of stream", _OPEN_QUOTE),
+    ("found unexpected document separator", _OPEN_QUOTE),
+    ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
+    ("expected escape sequence", "this escape needs more hexadecimal digits"),
+    ("indentation indicator", _BLOCK_HEADER),
+    ("expected a comment or a line break", _BLOCK_HEADER),
+    ("expected '<document start>'", "the document has ended before this; look at the indentation"),
+    ("expected alphabetic or numeric character", _ANCHOR),
+    ("undefined tag handle", _UNKNOWN_TAG),
+    ("cannot start any token", "a value cannot begin with this character; put it into quotes"),
+    ("incompatible document", "only YAML 1.1 and 1.2 are read"),
+)
+"""Part of a message of PyYAML's, and the message in its place."""
+
+
+class YamlError(Exception):
+    """The problem that ends the reading of a text."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def yaml_problem(
+    message: str, line: int, column: int = 0, path: Path = (), level: Level = Level.REFUSED
+) -> Problem:
+    """Return a problem at a line and column, both from 1; column 0 where only the line is known."""
+    where = f"column {column}: " if column else ""
+    return Problem(path_text(path), f"{where}{message}", level, line)
+
+
+def too_deep(line: int, column: int) -> YamlError:
+    """Return the error for a part that is more than ``MAX_DEPTH`` levels deep."""
+    message = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; it is not read further"
+    return YamlError(yaml_problem(message, line, column))
+
+
+def from_pyyaml(error: Any) -> YamlError:
+    """Return the error that stands for one of PyYAML's."""
+    found = error.problem or ""
+    mark = error.problem_mark or error.context_mark
+    message = next((message for part, message in _MESSAGES if part in found), None)
+    if message in _AT_CONTEXT:
+        mark = error.context_mark or mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    message = message or "this cannot stand here, in YAML; put a text into quotes"
+    return YamlError(yaml_problem(message, line, column))

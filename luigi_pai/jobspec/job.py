@@ -1,0 +1,358 @@
+"""The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
+
+The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
+job"); names, order and defaults of the arguments are those of
+``luigi.contrib.pai``, with new ones after them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from luigi_pai.jobspec.hints import METHOD, is_method, nearest
+from luigi_pai.jobspec.paths import Path, path_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "FS_URI",
+    "UNSET",
+    "PaiJob",
+    "Port",
+    "TaskRole",
+    "Unset",
+    "default_output",
+    "methods_in",
+    "slot_to_dict",
+]
+
+
+class Unset(Enum):
+    """The type of ``UNSET``."""
+
+    UNSET = "UNSET"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""Not given: the field is left out, and the server's default applies."""
+
+FS_URI: Final = "$PAI_DEFAULT_FS_URI"
+"""Stands for the cluster's HDFS in the folders of a v1 job."""
+
+
+def default_output(name: str) -> str:
+    """Return the output folder of a job whose task sets none."""
+    return f"{FS_URI}/{name}/output"
+
+
+_NO_PORTS: list[Port] = []
+
+_NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
+"""Fields in which ``null`` has a meaning to the server: never."""
+
+_DEEPEST = 100
+
+T = TypeVar("T")
+
+
+def slot_to_dict(o: Any) -> dict[str, Any]:
+    """Return the fields of a slotted object that have a value, for JSON.
+
+    A field that was never set, or is None, is left out; None stays, as null, in
+    ``minFailedTaskCount`` and ``minSucceededTaskCount``, where it means "never".
+    Made for ``json.dumps(job, default=slot_to_dict)``.
+
+    Args:
+        o: an object whose class, or a base of it, has ``__slots__``.
+
+    Returns:
+        field name -> value, in the order of the slots.
+
+    Raises:
+        TypeError: the object has no ``__slots__``.
+    """
+    if not hasattr(type(o), "__slots__"):
+        raise TypeError(f"{type(o).__name__} is neither JSON nor a part of a job")
+    values = ((key, getattr(o, key, UNSET)) for key in _slots(type(o)))
+    return {
+        key: value
+        for key, value in values
+        if value is not UNSET and (value is not None or key in _NULL_IS_A_VALUE)
+    }
+
+
+def _slots(cls: type) -> Iterator[str]:
+    """Yield the slots of a class, those of its bases first."""
+    for base in reversed(cls.__mro__):
+        slots = vars(base).get("__slots__", ())
+        yield from (key for key in ([slots] if isinstance(slots, str) else slots) if not key.startswith("__"))
+
+
+class _Fields:
+    """Base of PaiJob, TaskRole and Port: repr and equality by fields, and errors that name an argument."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_args: Any, **given: Any) -> Self:
+        """Refuse an argument that does not exist, and name the most similar one."""
+        of = getattr(cls.__init__, "__code__", None)
+        if given and of is not None and not of.co_flags & inspect.CO_VARKEYWORDS:
+            known = of.co_varnames[1 : of.co_argcount + of.co_kwonlyargcount]
+            unknown = next((name for name in given if name not in known), None)
+            if unknown is not None:
+                raise TypeError(f"{cls.__name__} has no argument {unknown!r}{nearest(unknown, known)}")
+        return super().__new__(cls)
+
+    def __repr__(self) -> str:
+        shown = slot_to_dict(self)
+        if isinstance(shown.get("jobEnvs"), Mapping):  # their values may be secrets
+            shown["jobEnvs"] = dict.fromkeys(shown["jobEnvs"], "...")
+        fields = ", ".join(f"{key}={value!r}" for key, value in shown.items())
+        return f"{type(self).__name__}({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        return slot_to_dict(self) == slot_to_dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _as_list(given: Sequence[T]) -> list[T]:
+    """Return a list as it is, so that its owner may add to it.
+
+    Raises:
+        TypeError: it is no sequence.
+    """
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise TypeError(f"{given!r} is not a list; write [{given!r}]")
+    return given if isinstance(given, list) else list(given)
+
+
+class Port(_Fields):
+    """Ports that OpenPAI reserves for each task of a role.
+
+    Args:
+        label: name of these ports, letters, digits, ``.``, ``_`` and ``~``.
+        begin_at: first port number; 0 lets the cluster choose.
+        port_number: how many ports, at least 1.
+    """
+
+    __slots__ = ("label", "beginAt", "portNumber")  # noqa: RUF023  the order of the JSON
+
+    def __init__(self, label: str, begin_at: int = 0, port_number: int = 1) -> None:
+        self.label = label
+        self.beginAt = begin_at
+        self.portNumber = port_number
+
+
+class TaskRole(_Fields):
+    """A group of tasks that run one command with the same resources.
+
+    Args:
+        name: name of the role; letters, digits, ``.``, ``_`` and ``~``.
+        command: shell command of each task; not empty.
+        taskNumber: how many tasks, at least 1.
+        cpuNumber: CPUs of one task, at least 1.
+        memoryMB: memory of one task in MB, at least 100.
+        shmMB: shared memory of one task in MB, at most ``memoryMB``.
+        gpuNumber: GPUs of one task, 0 or more.
+        portList: ports of each task; ``ssh`` and ``http`` are always there. None leaves the field out.
+        minFailedTaskCount: number of failed tasks that fails the job; None for never. Left out, the
+            server's default is 1.
+        minSucceededTaskCount: number of succeeded tasks that completes the job at once; None, the
+            server's default, for never.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of the JSON
+        "name",
+        "taskNumber",
+        "cpuNumber",
+        "memoryMB",
+        "shmMB",
+        "gpuNumber",
+        "portList",
+        "command",
+        "minFailedTaskCount",
+        "minSucceededTaskCount",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        command: str,
+        taskNumber: int = 1,
+        cpuNumber: int = 1,
+        memoryMB: int = 2048,
+        shmMB: int = 64,
+        gpuNumber: int = 0,
+        portList: Sequence[Port] | None = _NO_PORTS,
+        minFailedTaskCount: int | Unset | None = UNSET,
+        minSucceededTaskCount: int | Unset | None = UNSET,
+    ) -> None:
+        self.name = name
+        self.command = command
+        self.taskNumber = taskNumber
+        self.cpuNumber = cpuNumber
+        self.memoryMB = memoryMB
+        self.shmMB = shmMB
+        self.gpuNumber = gpuNumber
+        self.portList: Any = portList
+        if portList is not None:
+            self.portList = [] if portList is _NO_PORTS else _as_list(portList)
+        self.minFailedTaskCount = minFailedTaskCount
+        self.minSucceededTaskCount = minSucceededTaskCount
+
+
+class PaiJob(_Fields):
+    """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
+
+    Args:
+        jobName: name, unique on the cluster; names are never free again.
+        image: Docker image of all tasks.
+        tasks: the task roles, at least one.
+        authFile: registry credentials, a file on HDFS.
+        dataDir: data folder on HDFS.
+        outputDir: output folder on HDFS.
+        codeDir: code folder on HDFS, copied into each task's working folder.
+        virtualCluster: where to run; ``default`` on the server.
+        gpuType: type of GPU to ask for.
+        retryCount: how often a failed job is started again by the cluster; -1
+            without a limit, -2 also after a success.
+        killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
+            ``minSucceededTaskCount`` of a role.
+        jobEnvs: environment variables of all tasks (0.9 and later; refused before).
+        extras: anything further (0.12 and later; refused before).
+
+    Raises:
+        TypeError: ``tasks`` is not a sequence of at least one task role.
+    """
+
+    __slots__ = (  # noqa: RUF023  the order of the JSON
+        "jobName",
+        "image",
+        "authFile",
+        "dataDir",
+        "outputDir",
+        "codeDir",
+        "virtualCluster",
+        "taskRoles",
+        "gpuType",
+        "retryCount",
+        "killAllOnCompletedTaskNumber",
+        "jobEnvs",
+        "extras",
+    )
+
+    def __init__(
+        self,
+        jobName: str,
+        image: str,
+        tasks: Sequence[TaskRole],
+        authFile: str | None = None,
+        dataDir: str | None = None,
+        outputDir: str | None = None,
+        codeDir: str | None = None,
+        virtualCluster: str | None = None,
+        gpuType: str | None = None,
+        retryCount: int | None = None,
+        killAllOnCompletedTaskNumber: int | None = None,
+        jobEnvs: Mapping[str, str] | None = None,
+        extras: Mapping[str, Any] | None = None,
+    ) -> None:
+        if is_method(tasks):
+            raise TypeError(f"job {jobName!r}: tasks {METHOD}")
+        if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
+            raise TypeError(
+                f"job {jobName!r}: tasks is {tasks!r}; it must be a list with at least one TaskRole"
+            )
+        self.jobName = jobName
+        self.image = image
+        self.taskRoles = _as_list(tasks)
+        self.authFile = authFile
+        self.dataDir = dataDir
+        self.outputDir = outputDir
+        self.codeDir = codeDir
+        self.virtualCluster = virtualCluster
+        self.gpuType = gpuType
+        self.retryCount = retryCount
+        self.killAllOnCompletedTaskNumber = killAllOnCompletedTaskNumber
+        self.jobEnvs = jobEnvs
+        self.extras = extras
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
+        """Read a job config, as ``to_dict`` writes it; what is not there has the server's default.
+
+        Fields that no release knows are left out: see ``luigi_pai.jobspec.validate``.
+
+        Raises:
+            TypeError: ``taskRoles`` is no list of task roles, or one has no name or command.
+        """
+        roles = document.get("taskRoles")
+        tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
+        for role in tasks:
+            ports = role.portList
+            role.portList = [_read(Port, port) for port in (ports if isinstance(ports, list) else ())]
+        return _read(cls, {**document, "tasks": tasks})
+
+    def to_json(self) -> str:
+        """Return the job as the JSON text that is posted.
+
+        Raises:
+            TypeError: a field's value cannot be written as JSON.
+            ValueError: a field holds NaN or an infinity.
+        """
+        try:
+            return json.dumps(self, default=_to_json_value, allow_nan=False)
+        except TypeError:
+            methods = ", ".join(methods_in(self))
+            if not methods:
+                raise
+        raise TypeError(f"{methods} {METHOD}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job as plain dicts and lists, with the content of ``to_json``."""
+        document: dict[str, Any] = json.loads(self.to_json())
+        return document
+
+
+def _read(cls: type[T], document: Any) -> T:
+    """Return an object of a class from the fields of a document that its constructor takes."""
+    if not isinstance(document, Mapping):
+        raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
+    taken = inspect.signature(cls).parameters
+    given = {key: value for key, value in document.items() if key in taken}
+    return cls(**{key: value for key, value in given.items() if value is not None or key in _NULL_IS_A_VALUE})
+
+
+def methods_in(job: PaiJob) -> list[str]:
+    """Return the paths of the fields that hold a method or a function in place of a value."""
+    return [path_text(path) for path in _methods(job, ())]
+
+
+def _methods(value: Any, path: Path) -> Iterator[Path]:
+    if is_method(value):
+        yield path
+        return
+    if isinstance(value, _Fields):
+        value = slot_to_dict(value)
+    if len(path) > _DEEPEST or isinstance(value, str) or not isinstance(value, Mapping | Sequence):
+        return
+    for key, item in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from _methods(item, (*path, key if isinstance(key, int) else str(key)))
+
+
+def _to_json_value(o: Any) -> Any:
+    """Serialize parts of a job, and Luigi's frozen parameters."""
+    if isinstance(o, Mapping):
+        return dict(o)
+    return slot_to_dict(o)

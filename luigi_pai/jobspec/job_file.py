@@ -1,0 +1,127 @@
+"""A job in a file: a v1 job config in JSON, or a v2 job protocol in YAML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.json_text import json_lines, read_json
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.releases import reader_of, release_number, release_title
+from luigi_pai.jobspec.validate import validate_job
+from luigi_pai.jobspec.validate_protocol import validate_protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["JobFile", "read_job_file"]
+
+_FIRST_V2, _FIRST_WITHOUT_V1 = (0, 15), (1, 1)
+_WANTED = "give a job config (JSON) or a job protocol (YAML)"
+_SECTION = re.compile(r"\[[A-Za-z][^][{}\"']*\]")
+_SETTING = re.compile(r"[\w.-]+\s*[=:]")
+_V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job that was read from a file.
+
+    Attributes:
+        path: the file.
+        api_version: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
+        document: dicts, lists and plain values.
+        text: of the file.
+        lines: path of each value -> its line in the file.
+        warnings: scalars that a server reads in a surprising way, or that servers read differently; some
+            are stricter than a warning (v2 only).
+    """
+
+    path: Path
+    api_version: Literal["v1", "v2"]
+    document: Any = field(repr=False)
+    text: str = field(repr=False)
+    lines: Mapping[tuple[str | int, ...], int] = field(repr=False, default_factory=dict)
+    warnings: tuple[Problem, ...] = field(repr=False, default=())
+
+    def problems(self, release: str | None = None) -> list[Problem]:
+        """Return every problem of the job.
+
+        Args:
+            release: the server's release, ``0.7.1`` or ``ltp-1.5``; if not given, any release of the API
+                version may accept the job.
+        """
+        number = (0,) if release is None else release_number(release)
+        if self.api_version == "v2" and release is not None and number < _FIRST_V2:
+            return [Problem("", f"is a job protocol; {release_title(release)} runs v1 job configs only")]
+        if isinstance(self.document, str):
+            return [Problem("", f"is a text, not a job; {_WANTED}")]
+        if self.api_version == "v1" and release is not None and number >= _FIRST_WITHOUT_V1:
+            title = release_title(release)
+            return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
+        if self.api_version == "v2":
+            return self._problems_of_protocol(release)
+        if not isinstance(self.document, dict):
+            kind = type(self.document).__name__
+            return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]
+        return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
+
+    def _problems_of_protocol(self, release: str | None) -> list[Problem]:
+        if release is None:
+            return [*self.warnings, *validate_protocol(self.document, lines=self.lines, text=self.text)]
+        try:
+            read = read_yaml(self.text, lenient=True, reader=reader_of(release_number(release)))
+        except SpecError as error:
+            return list(error.problems)
+        found = validate_protocol(read.value, lines=read.lines, text=self.text, release=release)
+        return [*read.warnings, *read.problems, *found]
+
+
+def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
+    """Read a job from a file.
+
+    Args:
+        path: of the file.
+        content: of the file, where it has been read already.
+
+    Raises:
+        SpecError: it is neither JSON nor YAML; it names the line.
+        OSError: it cannot be read.
+    """
+    content = path.read_bytes() if content is None else content
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
+    if wrong := _no_job(text):
+        raise SpecError(str(path), [Problem("", wrong)])
+    if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
+        try:
+            document = read_json(text, str(path))
+        except SpecError:
+            if path.suffix.lower() == ".json":
+                raise
+        else:
+            if not (isinstance(document, dict) and "protocolVersion" in document):
+                return JobFile(path, "v1", document, text, json_lines(text))
+    read = read_yaml(text, str(path), lenient=True)
+    value = read.value
+    is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
+    warnings = (*read.warnings, *read.problems)
+    return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, warnings)
+
+
+def _no_job(text: str) -> str | None:
+    """Return why a text is obviously not a job, or None."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("#", ";"))]
+    if not said:
+        return f"is empty; {_WANTED}"
+    follows = said[1] if len(said) > 1 else ""
+    if _SECTION.fullmatch(said[0]) and (_SETTING.match(follows) or _SECTION.fullmatch(follows)):
+        return f"is a configuration file like luigi.cfg, not a job; {_WANTED}"
+    return None

@@ -1,0 +1,165 @@
+"""Names of jobs, their submissions and task roles.
+
+Servers never free a name. So a job that failed is submitted again as ``NAME__attempt2``, then
+``NAME__attempt3``. Only ``luigi_pai.runtime`` knows this suffix, too: it reads it in containers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "array_name",
+    "attempt_name",
+    "base_name",
+    "check_name",
+    "folded",
+    "is_array_name",
+    "latest_attempts",
+    "may_hold",
+    "room_for_attempts",
+    "v2_name",
+]
+
+_NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
+_LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
+_LONGEST = 255 - len(f"{_SUFFIX}999")
+_ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
+_ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
+_NO_PREFIX = "points"  # of arrays whose members' names begin differently
+_SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
+_HASH = 6  # characters that tell two names apart whose replaced characters made them the same
+
+
+def v2_name(name: str) -> str:
+    """Return the name that a v1 job has on v2 servers.
+
+    They take letters, digits, ``_`` and ``-``. Any other character becomes ``-``,
+    and a few characters of a hash are added, so that ``a.b`` and ``a-b`` stay two
+    jobs.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", name)
+    if plain == name:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
+    return f"{plain[: _LONGEST - _HASH - 1]}-{digest}"
+
+
+def attempt_name(name: str, number: int) -> str:
+    """Return the name under which a job is submitted for the NUMBERth time, counted from 1.
+
+    ``NAME``, then ``NAME__attempt2``, ``NAME__attempt3``, ...
+    """
+    return name if number == 1 else f"{name}{_SUFFIX}{number}"
+
+
+def base_name(name: str) -> str:
+    """Return the name of a piece of work by the name of one of its submissions."""
+    found = _NUMBERED.fullmatch(name)
+    return found["base"] if found and int(found["number"]) > 1 else name
+
+
+def array_name(submissions: Iterable[str]) -> str:
+    """Return the name of the job that has these submissions as its instances, in any order.
+
+    It begins as their names do, so that ``may_hold`` need not look at arrays of other work.
+    """
+    names = sorted(submissions)
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
+    pairs = zip(names[0], names[-1], strict=False)
+    prefix = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    prefix = prefix[:_LONGEST_PREFIX].rstrip("-_")
+    return f"{prefix if len(prefix) >= _SHORTEST_PREFIX else _NO_PREFIX}{_ARRAY}{digest}"
+
+
+def is_array_name(name: str) -> bool:
+    """Return whether a name is that of a job with many submissions."""
+    return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
+
+
+def may_hold(array: str, name: str) -> bool:
+    """Return whether an array may have a submission of a piece of work, by their names."""
+    found = _ARRAY_NAME.fullmatch(array)
+    return found is not None and (found["prefix"] == _NO_PREFIX or name.startswith(found["prefix"]))
+
+
+def latest_attempts(names: Iterable[str]) -> dict[str, int]:
+    """Return the latest submission of each job that was submitted more than once.
+
+    Args:
+        names: names of jobs, as a server lists them.
+
+    Returns:
+        the job's own name -> the highest number in its ``NAME__attempt2``, ``NAME__attempt3``, ... that is
+        among the names: 2 or more. A job with none of these is not in it.
+    """
+    latest: dict[str, int] = {}
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if found and int(found["number"]) > 1:
+            latest[found["base"]] = max(int(found["number"]), latest.get(found["base"], 0))
+    return latest
+
+
+def check_name(name: Any) -> None:
+    """Check that a name can stand in a URL: a text that is not empty, ``.`` or ``..``.
+
+    Raises:
+        SpecError: it cannot.
+    """
+    if is_method(name):
+        raise SpecError("", [Problem("jobName", METHOD)])
+    if not isinstance(name, str) or name in ("", ".", ".."):
+        from luigi_pai.jobspec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it
+
+        what = schema("job.v1")["properties"]["jobName"]["description"]
+        quoted = "" if isinstance(name, str) else "; write it as text, in quotes"
+        raise SpecError(str(name), [Problem("jobName", f"{name!r} is not {what}{quoted}")])
+
+
+def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
+    """Return the problems that would prevent further submissions of a task's job.
+
+    Args:
+        name: the name that the task gives its job.
+        path: of the name, in the job's format.
+
+    Returns:
+        a problem if the name is too long for a suffix, and one if it ends in such a suffix already.
+    """
+    if not isinstance(name, str):
+        return []
+    problems = []
+    if len(name) > _LONGEST:
+        problems.append(
+            Problem(
+                path,
+                f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
+                "of later submissions are short enough too",
+            )
+        )
+    numbered = _LIKE_NUMBERED.fullmatch(name)
+    if numbered:
+        problems.append(
+            Problem(
+                path,
+                f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
+                f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number",
+            )
+        )
+    return problems
+
+
+def folded(role: str) -> str:
+    """Return a task role's name as v2 servers show it: ``My_Role`` -> ``myrole``."""
+    return re.sub(r"[^a-z0-9]", "", role.lower())

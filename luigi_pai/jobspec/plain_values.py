@@ -1,0 +1,91 @@
+"""Conversion of Python values, and of Luigi's parameters, to JSON values."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.jobspec.paths import path_text
+
+if TYPE_CHECKING:
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["plain"]
+
+
+def plain(given: Any, path: Path = ()) -> Any:
+    """Return a copy of a value in the types of JSON.
+
+    Mappings become dicts; lists and tuples lists; dates and times texts (ISO 8601);
+    paths texts; a member of an enum its value if it is a text or a number itself,
+    else its name, as Luigi writes it on a command line.
+
+    Args:
+        given: the value.
+        path: where it is, for errors.
+
+    Raises:
+        SpecError: it has another type; the error names the type, never the value.
+    """
+    if given is None or isinstance(given, bool):
+        return given
+    for kinds, converted in _CONVERSIONS:
+        if isinstance(given, kinds):
+            return converted(given, path)
+    if is_method(given):
+        raise _refused(path, METHOD)
+    like_a_number = hasattr(given, "__index__") or hasattr(given, "__float__")
+    hint = (
+        "; write int(...) or float(...) of it"
+        if like_a_number
+        else "; write it as a text, a number or a list"
+    )
+    raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have{hint}")
+
+
+def _of_enum(given: Enum, path: Path) -> Any:
+    return plain(given.value if isinstance(given, (str, int, float)) else given.name, path)
+
+
+def _of_float(given: float, path: Path) -> float:
+    if not math.isfinite(given):
+        raise _refused(path, "is infinite or not a number, which JSON does not have")
+    return float(given)
+
+
+def _of_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
+    for key in given:
+        if not isinstance(key, str):
+            raise _refused(path, f"has a key of type {type(key).__name__}; keys are texts")
+    return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
+
+
+def _of_sequence(given: Sequence[Any], path: Path) -> list[Any]:
+    return [plain(item, (*path, index)) for index, item in enumerate(given)]
+
+
+def _of_bytes(given: Any, path: Path) -> Any:
+    raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have; decode it")
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (
+    (Enum, _of_enum),  # first, since a member may be a text or a number too
+    (str, lambda given, _: str(given)),
+    (int, lambda given, _: int(given)),
+    (float, _of_float),
+    (date, lambda given, _: given.isoformat()),  # a datetime is one
+    (os.PathLike, lambda given, path: plain(os.fspath(given), path)),
+    ((bytes, bytearray, memoryview), _of_bytes),
+    (Mapping, _of_mapping),
+    (Sequence, _of_sequence),
+)
+
+
+def _refused(path: Path, message: str) -> SpecError:
+    return SpecError("", [Problem(path_text(path), message)])

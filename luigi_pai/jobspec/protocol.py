@@ -1,0 +1,303 @@
+"""The v2 job protocol as Python classes, read from and written to YAML.
+
+The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
+"How to use advanced job settings"), and ``validate_protocol`` checks them. A field that is
+``UNSET`` is left out, and so is an empty list or mapping unless the document had it; None is
+``null``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml, write_yaml
+from luigi_pai.jobspec.job import UNSET, Unset
+from luigi_pai.jobspec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
+from luigi_pai.jobspec.plain_values import plain
+from luigi_pai.jobspec.protocol_extras import (
+    Extras,
+    HivedRole,
+    HivedScheduler,
+    LocalStorage,
+    RuntimePlugin,
+    StatusNotification,
+    Storage,
+)
+from luigi_pai.jobspec.protocol_prerequisites import Callback, DockerImage, Prerequisite, RegistryAuth
+
+if TYPE_CHECKING:
+    import os
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = [
+    "Callback",
+    "Completion",
+    "ContainerOptions",
+    "Defaults",
+    "Deployment",
+    "DockerImage",
+    "Extras",
+    "HivedRole",
+    "HivedScheduler",
+    "JobProtocol",
+    "LocalStorage",
+    "Prerequisite",
+    "RegistryAuth",
+    "Resources",
+    "Role",
+    "RoleCommands",
+    "RuntimePlugin",
+    "StatusNotification",
+    "Storage",
+]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Resources(Part):
+    """Resources of each instance of a role.
+
+    Args:
+        cpu: CPUs.
+        memoryMB: memory in MB.
+        gpu: GPUs.
+        ports: label -> number of ports; ``ssh`` and ``http`` are always there.
+    """
+
+    cpu: int
+    memoryMB: int
+    gpu: int = 0
+    ports: dict[str, int] = field(default_factory=dict, metadata=mapping_metadata())
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Completion(Part):
+    """Numbers of ended instances of a role that end the job; -1 and None: never.
+
+    Args:
+        minFailedInstances: failed instances that fail the job; the server's default is 1.
+        minSucceededInstances: succeeded instances that complete it; the server's default is all.
+    """
+
+    minFailedInstances: int | Unset | None = UNSET
+    minSucceededInstances: int | Unset | None = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ContainerOptions(Part):
+    """Further options of a role's containers.
+
+    Args:
+        shmMB: shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
+        infiniband: the container gets the host's InfiniBand devices.
+    """
+
+    shmMB: int | Unset = UNSET
+    infiniband: bool | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Role(Part):
+    """A group of instances that run the same commands with the same resources.
+
+    Args:
+        dockerImage: name of a prerequisite of type dockerimage.
+        commands: shell commands, at least one.
+        resourcePerInstance: what each instance gets.
+        instances: number of instances; always sent, because release 1.8 answers 500 to a role without it.
+        completion: numbers of ended instances that end the job.
+        taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
+        prerequisites: names of prerequisites whose callbacks run here, in this order (1.6 and later).
+        data: name of a prerequisite of that type, for ``<% $data... %>``.
+        output: the same.
+        script: the same.
+        extraContainerOptions: shared memory, InfiniBand.
+    """
+
+    dockerImage: str = field(kw_only=False)
+    commands: list[str] = field(metadata=list_metadata())
+    resourcePerInstance: Resources = field(metadata=object_metadata(Resources))
+    instances: int | Unset = 1
+    completion: Completion = field(default_factory=Completion, metadata=object_metadata(Completion))
+    taskRetryCount: int | Unset = UNSET
+    prerequisites: list[str] = field(default_factory=list, metadata=list_metadata())
+    data: str | Unset = UNSET
+    output: str | Unset = UNSET
+    script: str | Unset = UNSET
+    extraContainerOptions: ContainerOptions = field(
+        default_factory=ContainerOptions, metadata=object_metadata(ContainerOptions)
+    )
+    protocolVersion: int | str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RoleCommands(Part):
+    """Commands that a deployment runs before and after those of a role."""
+
+    preCommands: list[str] = field(default_factory=list, metadata=list_metadata())
+    postCommands: list[str] = field(default_factory=list, metadata=list_metadata())
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Deployment(Part):
+    """Commands before and after those of the roles, selected by ``defaults.deployment``.
+
+    Args:
+        name: name of the deployment.
+        taskRoles: role -> its additional commands.
+    """
+
+    name: str = field(kw_only=False)
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapping_metadata(RoleCommands))
+    protocolVersion: int | str | Unset = UNSET
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Defaults(Part):
+    """Virtual cluster and deployment of the job."""
+
+    virtualCluster: str | Unset = UNSET
+    deployment: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class JobProtocol(Part):
+    """A job of the v2 API: OpenPAI 0.15 to 1.8, and LTP.
+
+    Args:
+        name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
+        taskRoles: name -> task role, at least one.
+        prerequisites: images, scripts, data and outputs that roles refer to.
+        parameters: for ``<% $parameters.key %>`` in commands.
+        secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
+        jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
+            ``inference`` needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
+        jobRetryCount: how often a failed job is started again by the cluster.
+        deployments: additional commands of the roles.
+        defaults: virtual cluster and deployment.
+        extras: plugins, storages and the like.
+        version: the author's version of the job.
+        contributor: its author.
+        description: what it is for.
+        protocolVersion: 2.
+        type: ``job``.
+    """
+
+    protocolVersion: int | str = 2
+    name: str = field(kw_only=False)
+    type: str = "job"
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+    jobType: str | Unset = UNSET
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata())
+    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata(hidden=True))
+    jobRetryCount: int | Unset = UNSET
+    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=list_metadata(Prerequisite))
+    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapping_metadata(Role))
+    deployments: list[Deployment] = field(default_factory=list, metadata=list_metadata(Deployment))
+    defaults: Defaults = field(default_factory=Defaults, metadata=object_metadata(Defaults))
+    extras: Extras = field(default_factory=Extras, metadata=object_metadata(Extras))
+    _text: Document | None = field(default=None, init=False)
+
+    @classmethod
+    def from_yaml(cls, text: str, source: str = "") -> JobProtocol:
+        """Read a protocol from YAML as OpenPAI does.
+
+        Args:
+            text: one YAML document.
+            source: a file's name, for errors.
+
+        Raises:
+            SpecError: it is not YAML, a value has the wrong shape, or OpenPAI and LTP read a value
+                otherwise (``012``, ``1:30``).
+        """
+        document = read_yaml(text, source)
+        found = part_from(cls, document.value, document.lines)
+        found._text = document  # noqa: SLF001  its own
+        return found
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> JobProtocol:
+        """Read a protocol from a file.
+
+        Raises:
+            OSError: the file cannot be read.
+            SpecError: as ``from_yaml``; or the file is not UTF-8.
+        """
+        data = FilePath(path).read_bytes()
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
+        return cls.from_yaml(text, str(path))
+
+    def to_yaml(self) -> str:
+        """Return the protocol as YAML: the text that was read if nothing was changed, else a new one.
+
+        Raises:
+            SpecError: a value cannot be written as JSON.
+        """
+        document = self.to_dict()
+        if self._text is not None and _same(document, self._text.value):
+            return self._text.text
+        return write_yaml(document)
+
+    @property
+    def lines(self) -> Mapping[Path, int]:
+        """Path of each value -> its line in the text, from 1; empty if it was not read from a text."""
+        return {} if self._text is None else self._text.lines
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Scalars of the text with a surprising value."""
+        return () if self._text is None else self._text.warnings
+
+    def renamed(self, name: str) -> JobProtocol:
+        """Return a copy under another name."""
+        other = copy.deepcopy(self)
+        other.name = name
+        return other
+
+    def filled(
+        self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
+    ) -> JobProtocol:
+        """Return a copy with parameters and secrets merged into its own.
+
+        Args:
+            parameters: name -> value; values of Luigi parameters become plain ones.
+            secrets: the same.
+
+        Raises:
+            SpecError: a value cannot be converted to a JSON value.
+        """
+        for path, given in (("parameters", parameters), ("secrets", secrets)):
+            if not isinstance(given or {}, Mapping):
+                kind = type(given).__name__
+                raise SpecError(self.name, [Problem(path, f"are a {kind}, not a dict of names and values")])
+        other = copy.deepcopy(self)
+        other.parameters = {**other.parameters, **plain(parameters or {}, ("parameters",))}
+        other.secrets = {**other.secrets, **plain(secrets or {}, ("secrets",))}
+        return other
+
+
+def _same(one_document: Any, other: Any) -> bool:
+    """Return whether two documents are equal to a server: True is not 1, and keys have no order."""
+    if isinstance(one_document, dict) and isinstance(other, dict):
+        return one_document.keys() == other.keys() and all(
+            _same(item, other[key]) for key, item in one_document.items()
+        )
+    if isinstance(one_document, list) and isinstance(other, list):
+        return len(one_document) == len(other) and all(map(_same, one_document, other))
+    if isinstance(one_document, bool) or isinstance(other, bool):
+        return one_document is other
+    return bool(one_document == other)

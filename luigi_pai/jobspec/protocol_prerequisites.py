@@ -1,0 +1,119 @@
+"""Classes for the ``prerequisites`` of a job protocol: images, scripts, data, outputs, callbacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.jobspec.job import UNSET, Unset
+from luigi_pai.jobspec.parts import Part, list_metadata, object_metadata
+from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
+
+PartClass = type[Part]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Callback(Part):
+    """Commands that a plugin runs on an event.
+
+    Args:
+        event: ``taskStarts`` or ``taskSucceeds``.
+        commands: shell commands.
+    """
+
+    event: str = field(kw_only=False)
+    commands: list[str] = field(kw_only=False, metadata=list_metadata(hidden=True))
+
+
+def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
+    """Return the callbacks that run these commands.
+
+    Raises:
+        TypeError: a text was given in place of a list.
+    """
+    events = {"taskStarts": on_start, "taskSucceeds": on_success}
+    for event, commands in events.items():
+        if isinstance(commands, str):
+            raise TypeError(f"{event}: is a text; it must be a list of commands")
+    return [Callback(event, list(commands)) for event, commands in events.items() if commands]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Prerequisite(Part):
+    """A script, data or an output that roles use.
+
+    Args:
+        name: unique among the prerequisites of its type.
+        type: ``script``, ``data`` or ``output``; ``dockerimage`` is a DockerImage.
+        uri: where it is: a text; for data a list of texts.
+        plugin: what handles it: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
+        require: names of prerequisites that come before it.
+        failurePolicy: ``fail`` (the default) or ``ignore``.
+        callbacks: commands at the start and after the success of a task (1.6 and later).
+        more: any further key; commands refer to it by ``<% this.parameters.key %>``.
+    """
+
+    name: str = field(kw_only=False)
+    type: str = "script"
+    uri: str | list[str] | Unset = UNSET
+    plugin: str | Unset = UNSET
+    require: list[str] = field(default_factory=list, metadata=list_metadata())
+    failurePolicy: str | Unset = UNSET
+    callbacks: list[Callback] = field(default_factory=list, metadata=list_metadata(Callback))
+    protocolVersion: int | str | Unset = UNSET
+    version: str | float | Unset = UNSET
+    contributor: str | Unset = UNSET
+    description: str | Unset = UNSET
+
+    @classmethod
+    def _class_for(cls, document: Mapping[str, Any]) -> PartClass:
+        return DockerImage if document.get("type") == "dockerimage" else cls
+
+    @classmethod
+    def cmd(
+        cls,
+        name: str,
+        *,
+        on_start: Sequence[str] = (),
+        on_success: Sequence[str] = (),
+        **fields: Any,
+    ) -> Prerequisite:
+        """Return a prerequisite that runs commands in each task of its roles.
+
+        Args:
+            name: name of the prerequisite.
+            on_start: commands before the role's own, in this order.
+            on_success: commands after the role's own have succeeded.
+            fields: any other field of Prerequisite.
+        """
+        callbacks = callbacks_of(on_start, on_success)
+        return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RegistryAuth(Part):
+    """An account of a Docker registry; write the password as ``<% $secrets.name %>``."""
+
+    username: str | Unset = UNSET
+    password: str | Unset = field(default=UNSET, metadata={"hidden": True})
+    registryuri: str | Unset = UNSET
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DockerImage(Prerequisite):
+    """A Docker image that roles run in.
+
+    Args:
+        name: the name by which roles refer to it.
+        uri: the image, as in ``docker pull``.
+        auth: account of its registry.
+    """
+
+    uri: str = field(kw_only=False)
+    type: str = "dockerimage"
+    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=object_metadata(RegistryAuth))

@@ -1,0 +1,47 @@
+"""Releases of OpenPAI (``1.8.0``) and of its successor LTP (``ltp-1.5``), and their order."""
+
+from __future__ import annotations
+
+import re
+
+from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
+
+__all__ = ["is_ltp", "reader_of", "release_number", "release_title"]
+
+_RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
+_BEGUN_FROM = (1, 8, 1)
+"""The OpenPAI that LTP continues: its releases come after that one, and before any further one."""
+_FIRST_WITH_JS_YAML_4 = (*_BEGUN_FROM, 1, 1)
+
+
+def release_number(release: str) -> tuple[int, ...]:
+    """Return a release as numbers that compare in the order of the releases.
+
+    ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``, ``"ltp-1.5"`` -> ``(1, 8, 1, 1, 5)``.
+
+    Raises:
+        ValueError: it is no such release.
+    """
+    found = _RELEASE.match(release)
+    if found is None:
+        raise ValueError(
+            f"{release!r} is not a release of OpenPAI, such as 1.8.0, or of LTP, such as ltp-1.5"
+        )
+    number = tuple(int(part) for part in found["number"].split("."))
+    return (*_BEGUN_FROM, *number) if found["ltp"] else number
+
+
+def release_title(release: str) -> str:
+    """Return a release as documentation writes it: ``OpenPAI 1.8.0``, ``LTP 1.5``."""
+    is_of_ltp = is_ltp(release_number(release))
+    return f"LTP {release.removeprefix('ltp-')}" if is_of_ltp else f"OpenPAI {release}"
+
+
+def is_ltp(number: tuple[int, ...]) -> bool:
+    """Return whether a result of ``release_number`` is a release of LTP."""
+    return len(number) > len(_BEGUN_FROM) and number[: len(_BEGUN_FROM)] == _BEGUN_FROM
+
+
+def reader_of(number: tuple[int, ...] | None) -> YamlReader:
+    """Return the YAML reader of a release; OpenPAI's if no release is given."""
+    return JS_YAML_4 if number is not None and number >= _FIRST_WITH_JS_YAML_4 else JS_YAML_3

@@ -1,0 +1,337 @@
+"""Rules about several fields of a job protocol, which a schema cannot express."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from luigi_pai.errors import Level
+from luigi_pai.jobspec.dialects.mustache import TemplateError
+from luigi_pai.jobspec.hints import nearest
+from luigi_pai.jobspec.names import folded
+from luigi_pai.jobspec.paths import list_of, mapping_of
+from luigi_pai.jobspec.rules.texts import command_findings, image_findings
+from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.templates.callbacks import PLUGIN
+from luigi_pai.jobspec.templates.commands import Views, entrypoint, role_commands
+from luigi_pai.jobspec.templates.references import references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["rule_findings"]
+
+_HTML = re.compile("[&<>\"']")
+_TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
+_LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
+_FREE_FIELDS = (1, 6)
+"""The first release that accepts further fields, and a missing uri, in script, data and output."""
+
+
+def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    """Yield the violations, in no order.
+
+    Args:
+        document: the protocol; parts that the schema refuses are ignored.
+        release: the release that it is for; None for any.
+    """
+    yield from _same_names(document)
+    yield from _images(document)
+    if release is not None and release < _FREE_FIELDS:
+        yield from _before_free_fields(document)
+    yield from _secret_values(document)
+    yield from _roles(document)
+    yield from _deployments(document)
+    yield from _extras(document)
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
+    for field in ("prerequisites", "deployments"):
+        seen: dict[Any, int] = {}
+        for index, item in enumerate(list_of(document, field)):
+            name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
+            if not isinstance(name, str):
+                continue
+            key = (name, kind if field == "prerequisites" and isinstance(kind, str) else None)
+            if key in seen:
+                of_type = f", which is a {kind} too" if field == "prerequisites" else " too"
+                yield Finding(
+                    (field, index, "name"), f"{name!r} is the name of {field}[{seen[key]}]{of_type}"
+                )
+            seen.setdefault(key, index)
+
+
+def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the names of images that are none, and the values under ``auth`` in which the server fails."""
+    for index, item in enumerate(list_of(document, "prerequisites")):
+        if mapping_of(item).get("type") == "dockerimage":
+            yield from image_findings(("prerequisites", index, "uri"), mapping_of(item).get("uri"))
+        for key, value in mapping_of(item, "auth").items():
+            if (
+                key not in ("username", "password", "registryuri")
+                and not isinstance(value, str)
+                and value not in (None, False, 0)
+            ):
+                yield Finding(
+                    ("prerequisites", index, "auth", key), "is not a string; the server answers 500"
+                )
+
+
+def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
+    known = ("name", "type", "uri", "protocolVersion", "version", "contributor", "description")
+    later = ("plugin", "require", "failurePolicy", "callbacks")  # the schema has them
+    for index, item in enumerate(list_of(document, "prerequisites")):
+        about = mapping_of(item)
+        if about.get("type") not in ("script", "output", "data"):
+            continue
+        if "uri" not in about:
+            yield Finding(
+                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 require it"
+            )
+        for key in about:
+            if key not in known and key not in later:
+                yield Finding(
+                    ("prerequisites", index, key),
+                    "is not a known field; servers before release 1.6 refuse unknown fields",
+                )
+
+
+def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
+    in_commands = {
+        reference.steps[1]
+        for reference in references(document)
+        if reference.role is not None
+        and not reference.plugin
+        and reference.steps[0] == "$secrets"
+        and len(reference.steps) > 1
+    }
+    for key, value in mapping_of(document, "secrets").items():
+        for path, leaf in _leaves(value, ("secrets", key)):
+            if isinstance(leaf, str) and _HTML.search(leaf) and key in in_commands:
+                yield Finding(
+                    path,
+                    "has one of the characters & < > \" ' and is used in a command: the runtime of releases "
+                    "0.17 to 1.8 escapes them there as HTML (&amp; for &); encode the secret, with base64 "
+                    "for instance, and decode it in the command",
+                    Level.WARNING,
+                )
+            elif leaf is None or isinstance(leaf, bool | float):
+                yield Finding(
+                    path,
+                    f"is a value of type {type(leaf).__name__}, not a string; servers accept it, and it "
+                    "arrives as Python writes it (True, None); put it in quotes",
+                    Level.STRICTER,
+                )
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _leaves(item, (*path, index))
+    else:
+        yield path, value
+
+
+# ---------------------------------------------------------------- task roles
+
+
+def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
+    gang = mapping_of(document, "extras").get("gangAllocation") is not False
+    seen: dict[str, str] = {}
+    known, views, commands = _names_by_type(document), Views(document), role_commands(document)
+    for name, value in mapping_of(document, "taskRoles").items():
+        role, path = mapping_of(value), ("taskRoles", name)
+        yield from _role_name(path, name, seen)
+        seen.setdefault(folded(name), name)
+        yield from _used_prerequisites(path, role, known)
+        yield from _counts(path, role)
+        if "instances" not in role and role:
+            yield Finding(
+                (*path, "instances"),
+                "is missing; the schema of servers accepts that, and release 1.8 then answers 500; write "
+                "instances: 1",
+                Level.STRICTER,
+            )
+        if gang and role.get("taskRetryCount"):
+            yield Finding(
+                (*path, "taskRetryCount"),
+                "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
+                Level.WARNING,
+            )
+        yield from _blank(path, role, commands[name], views.of(name))
+        yield from command_findings(commands[name], references=True)
+
+
+def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Finding]:
+    short = folded(name)
+    if short in seen:
+        yield Finding(
+            path,
+            f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
+            "accept both and run neither rightly; give one of them another name",
+            Level.STRICTER,
+        )
+    elif not 1 <= len(short) <= _LONGEST_ROLE:
+        yield Finding(
+            path,
+            f"has {len(short)} letters and digits; servers accept any number, and the job starts only with "
+            f"1 to {_LONGEST_ROLE}",
+            Level.STRICTER,
+        )
+    elif short != name:
+        yield Finding(
+            path,
+            f"{name!r} has capitals or '_'; servers accept it and fold it to {short!r}, and the runtime then "
+            "finds no such role: every task fails when it starts",
+            Level.STRICTER,
+        )
+
+
+def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
+    """Return type -> the names of the prerequisites of that type, for each type that roles may name."""
+    by_type: dict[str, dict[str, None]] = {kind: {} for kind in _TYPES.values()}
+    for item in list_of(document, "prerequisites"):
+        name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
+        if isinstance(name, str) and isinstance(kind, str) and kind in by_type:
+            by_type[kind][name] = None
+    return by_type
+
+
+def _used_prerequisites(
+    path: Path, role: Mapping[str, Any], known: Mapping[str, Mapping[str, None]]
+) -> Iterator[Finding]:
+    for field, kind in _TYPES.items():
+        name = role.get(field)
+        if isinstance(name, str) and name not in known[kind]:
+            what = f"prerequisite {name!r} of type {kind}"
+            yield Finding((*path, field), _no_such(what, name, known[kind]))
+    for index, name in enumerate(list_of(role, "prerequisites")):
+        if isinstance(name, str) and not any(name in names for names in known.values()):
+            every = [other for names in known.values() for other in names]
+            what = _no_such(f"prerequisite {name!r}", name, every)
+            yield Finding((*path, "prerequisites", index), what)
+
+
+def _no_such(what: str, name: str, known: Iterable[str]) -> str:
+    return f"there is no {what}{nearest(name, dict.fromkeys(known))}"
+
+
+def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
+    instances = role.get("instances", 1)
+    for field in ("minFailedInstances", "minSucceededInstances"):
+        count = mapping_of(role, "completion").get(field)
+        if _is_int(count) and _is_int(instances) and count > instances >= 1:
+            yield Finding(
+                (*path, "completion", field),
+                f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
+                "write -1 for never",
+                Level.STRICTER,
+            )
+    memory, shm = (
+        mapping_of(role, "resourcePerInstance").get("memoryMB"),
+        mapping_of(role, "extraContainerOptions").get("shmMB"),
+    )
+    if _is_int(memory) and _is_int(shm) and shm > memory >= 1:
+        yield Finding(
+            (*path, "extraContainerOptions", "shmMB"),
+            f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
+            "much is killed",
+            Level.WARNING,
+        )
+
+
+def _blank(
+    path: Path, role: Mapping[str, Any], around: list[tuple[Path, str]], view: Mapping[str, Any]
+) -> Iterator[Finding]:
+    commands = role.get("commands")
+    if not isinstance(commands, list) or not commands or not all(isinstance(item, str) for item in commands):
+        return
+    try:
+        command = entrypoint(around, view)
+    except TemplateError:
+        return  # reference_findings says so
+    if not command:
+        yield Finding(
+            (*path, "commands"), "are blank; servers accept them, and every task ends at once", Level.STRICTER
+        )
+
+
+# ---------------------------------------------------------------- deployments and extras
+
+
+def _deployments(document: Mapping[str, Any]) -> Iterator[Finding]:
+    deployments = list_of(document, "deployments")
+    names = [mapping_of(item).get("name") for item in deployments]
+    chosen = mapping_of(document, "defaults").get("deployment")
+    if isinstance(chosen, str) and chosen not in names:
+        known = [name for name in names if isinstance(name, str)]
+        yield Finding(("defaults", "deployment"), _no_such(f"deployment {chosen!r}", chosen, known))
+    for index, item in enumerate(deployments):
+        for role in mapping_of(item, "taskRoles"):
+            yield from _unknown_role(
+                ("deployments", index, "taskRoles", role), role, document, "its commands never run"
+            )
+
+
+def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str) -> Iterator[Finding]:
+    known = list(mapping_of(document, "taskRoles"))
+    if isinstance(role, str) and known and role not in known:
+        yield Finding(
+            path,
+            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, and {then}",
+            Level.STRICTER,
+        )
+
+
+def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
+    extras = mapping_of(document, "extras")
+    for index, plugin in enumerate(list_of(extras, PLUGIN)):
+        path: Path = ("extras", PLUGIN, index)
+        for position, role in enumerate(list_of(plugin, "taskroles")):
+            yield from _unknown_role(
+                (*path, "taskroles", position), role, document, "the plugin does not run for it"
+            )
+        jobssh = mapping_of(plugin, "parameters").get("jobssh")
+        if (
+            mapping_of(plugin).get("plugin") == "ssh"
+            and jobssh in (True, "true")
+            and extras.get("gangAllocation") is False
+        ):
+            yield Finding(
+                (*path, "parameters", "jobssh"),
+                "has no effect while extras.gangAllocation is false",
+                Level.WARNING,
+            )
+    for role in mapping_of(mapping_of(extras, "hivedScheduler"), "taskRoles"):
+        yield from _unknown_role(
+            ("extras", "hivedScheduler", "taskRoles", role), role, document, "those with HiveD refuse it"
+        )
+    yield from _mounts(extras)
+
+
+def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
+    names: dict[str, int] = {}
+    mounts: dict[str, int] = {}
+    for index, item in enumerate(list_of(extras, "storages")):
+        name = mapping_of(item).get("name")
+        mount = mapping_of(item).get("mountPath") or f"/mnt/{name}"
+        if not isinstance(name, str) or not isinstance(mount, str):
+            continue
+        for field, value, seen in (("name", name, names), ("mountPath", mount, mounts)):
+            if value in seen:
+                yield Finding(
+                    ("extras", "storages", index, field),
+                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers accept it, and "
+                    "Kubernetes makes no container of it",
+                    Level.STRICTER,
+                )
+            seen.setdefault(value, index)

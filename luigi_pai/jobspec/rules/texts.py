@@ -1,0 +1,118 @@
+"""Texts that servers accept and that make a job fail, or succeed without its result.
+
+Commands with variables that no OpenPAI has, or with braces that nothing fills in; images and folders that
+cannot be found. Both formats of jobs have these rules.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from luigi_pai.errors import Level
+from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.runtime import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["command_findings", "folder_findings", "image_findings"]
+
+_VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
+_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # PAI_X=..., read PAI_X
+_NOT_FILLED = (
+    (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
+    (
+        re.compile(r"(?<![\w$\\])\{self\.\w[^{}]*\}"),
+        "Python fills in only with an f before the text's quotes",
+    ),
+)
+_REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
+_LEFT_BEHIND = re.compile(r"(?:^|[^&|<>\\])&\s*\Z")
+_DASH = re.compile(r"(?:^|\s)[\u2013\u2014]+([a-z][\w-]*)")
+_IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
+
+
+def command_findings(
+    commands: Sequence[tuple[Path, str]], environment: Iterable[object] = (), *, references: bool = False
+) -> Iterator[Finding]:
+    """Yield warnings about the commands of a role.
+
+    Args:
+        commands: each with its path, in the order in which they run.
+        environment: further variables that the containers have.
+        references: the job's format has ``<% $parameters.KEY %>``.
+    """
+    own = {*environment, *(name for _, text in commands for name in _SET.findall(text))}
+    for path, text in commands:
+        for name in dict.fromkeys(_VARIABLE.findall(text)):
+            if name not in own and not _variables().fullmatch(name):
+                near = closest(name, _names(), likeness=0.8)
+                hint = f"did you mean ${near}?" if near else "the commands do not set it either"
+                yield _warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
+        for pattern, why in _NOT_FILLED:
+            if found := pattern.search(text):
+                instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
+                yield _warning(
+                    path, f"has {found[0]}, which {why}; the command gets it as it is: use {instead}"
+                )
+        if not references and (found := _REFERENCE.search(text)):
+            yield _warning(
+                path, f"has {found[0]}, which only job protocols fill in; use an f-string of Python"
+            )
+        if found := _DASH.search(text):
+            yield _warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
+    if commands and _LEFT_BEHIND.search(commands[-1][1]):
+        text = "ends with &, so that the task does not wait for what it starts; take & away"
+        yield _warning(commands[-1][0], text)
+
+
+def image_findings(path: Path, image: object) -> Iterator[Finding]:
+    """Yield why no Docker can pull an image."""
+    if not isinstance(image, str) or not image.strip():
+        return
+    if scheme := _IMAGE_SCHEME.match(image.strip()):
+        name = image.strip()[scheme.end() :]
+        why = f"begins with {scheme[0]}, and is no name of a Docker image; write {name!r}"
+    elif any(character.isspace() for character in image):
+        why = f"{image!r} has a blank, and is no name of a Docker image; write it without"
+    else:
+        repository = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+        if repository != repository.lower():
+            small = repository.lower()
+            yield _warning(path, f"{image!r} has capitals in {repository!r}; Docker knows {small!r} only")
+        return
+    yield Finding(path, f"{why}. Servers accept it, and the job fails when it starts", Level.STRICTER)
+
+
+def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
+    """Yield a warning about a folder or file that is on no HDFS.
+
+    Args:
+        path: of the field.
+        folder: its value.
+        what: the field is: ``code folder``.
+    """
+    if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
+        text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
+        yield _warning(path, f"{text}, and send what is on this machine there with uploads or luigi-pai put")
+
+
+def _warning(path: Path, text: str) -> Finding:
+    return Finding(path, text, Level.WARNING)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """Return the names of all variables, as formats."""
+    return tuple(dict.fromkeys(name for row in VARIABLES.values() for name in (*row.v1, *row.v2)))
+
+
+@cache
+def _variables() -> re.Pattern[str]:
+    return re.compile("|".join(re.sub(r"\{\w+\}", r"\\w+", name) for name in _names()))

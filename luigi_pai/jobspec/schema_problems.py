@@ -1,0 +1,284 @@
+"""Problems of a document by a JSON Schema: path, message, level.
+
+The messages are the schemas' own descriptions (``schemas/``). The schemas have five keywords
+beside those of JSON Schema:
+
+- ``stricter``: a schema that servers do not check; a job that violates it is accepted and fails.
+- ``warning``: the same, but the job runs.
+- ``since``: the release that added a field; older ones refuse it. If that is a release of LTP and
+  no release is given, a warning names it.
+- ``tightened``: a schema that servers check from the release in its ``since`` on.
+- ``near``: servers accept any field here; a field similar to a known one causes a warning, because
+  servers ignore it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any, cast
+
+from luigi_pai.errors import Level
+from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_4
+from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.releases import is_ltp, reader_of, release_number, release_title
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = [
+    "LARGEST_BODY",
+    "LONGEST_SHOWN",
+    "Finding",
+    "in_one_line",
+    "named_nearest",
+    "schema",
+    "schema_findings",
+    "schema_with_ltp",
+    "without_echoes",
+]
+
+_LINE_BREAKS = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
+_NUMBERS = frozenset({"integer", "number", "null"})
+_LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+
+LARGEST_BODY = 100 * 1024
+"""Bytes that a rest-server's body parser accepts."""
+LONGEST_SHOWN = 80
+"""Characters of a wrong value that a message shows."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A problem with its path as keys and indexes.
+
+    Attributes:
+        path: the keys and indexes.
+        message: what is wrong, and what to write instead.
+        level: the consequence for the job.
+    """
+
+    path: Path
+    message: str
+    level: Level = Level.REFUSED
+
+
+@lru_cache
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema of this name: ``job.v1``, or ``protocol.v2``, which is OpenPAI's."""
+    text = resources.files("luigi_pai.jobspec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def schema_findings(
+    document: Any,
+    name: str,
+    shown: Callable[[Any, Path], str],
+    release: tuple[int, ...] | None = None,
+) -> Iterator[Finding]:
+    """Yield the violations of a schema, in no order.
+
+    Args:
+        document: what to check.
+        name: the schema: ``job.v1`` or ``protocol.v2``.
+        shown: formats the value under a path for a message, without secrets.
+        release: the release that the document is for; None for any.
+    """
+    for error in _validator(name, release).iter_errors(document):
+        yield from _findings(error, shown, release)
+
+
+def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield each finding once, and no milder ones about a field that is refused."""
+    found = list(dict.fromkeys(findings))
+    hard = {finding.path for finding in found if finding.level is Level.REFUSED}
+    for finding in found:
+        if finding.level is Level.REFUSED or finding.path not in hard:
+            yield finding
+
+
+def in_one_line(message: str) -> str:
+    """Return a message with its line breaks as blanks: it may quote some."""
+    return _LINE_BREAKS.sub(" ", message)
+
+
+def named_nearest(name: str, known: Iterable[str]) -> str:
+    """Return a suggestion for an unknown name: ``did you mean commands?``, or the known names."""
+    names = list(known)
+    near = closest(name, names)
+    return f"did you mean {near}?" if near is not None else f"there are {', '.join(names)}"
+
+
+def _merged(value: Any, patch: Any) -> Any:
+    """Return a value with a merge patch (RFC 7386) applied; ours takes nothing away."""
+    if not isinstance(value, dict) or not isinstance(patch, dict):
+        return patch
+    return {**value, **{key: _merged(value.get(key), item) for key, item in patch.items()}}
+
+
+@lru_cache
+def schema_with_ltp(name: str) -> dict[str, Any]:
+    """Return a schema with the fields that LTP added; ``since`` names the release."""
+    merged: dict[str, Any] = schema(name)
+    if name == "protocol.v2":
+        merged = _merged(merged, schema("protocol.ltp"))
+    return merged
+
+
+@lru_cache
+def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
+    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
+
+    keywords: dict[str, Any] = {
+        "stricter": _descend,
+        "warning": _descend,
+        "since": partial(_since, release),
+        "tightened": partial(_tightened, release),
+        "near": _near,
+    }
+    types = Draft202012Validator.TYPE_CHECKER
+    if reader_of(release) == JS_YAML_4:  # and Ajv 8 with it, which takes no infinity
+        types = types.redefine_many({"integer": _is_finite_integer, "number": _is_finite_number})
+    else:
+        types = types.redefine("integer", _is_integer)
+    made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
+    return cast("Validator", made(schema_with_ltp(name)))
+
+
+def _is_integer(_: Any, value: Any) -> bool:
+    """Return whether a value is an integer to Ajv 6, the validator of OpenPAI, which infinity is too."""
+    if isinstance(value, float):
+        return value.is_integer() or math.isinf(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite_integer(_: Any, value: Any) -> bool:
+    return _is_finite_number(_, value) and value == int(value)
+
+
+def _is_finite_number(_: Any, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    yield from validator.descend(instance, wanted)
+
+
+def _since(
+    release: tuple[int, ...] | None, _: Any, first: str, __: Any, ___: Any
+) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    number = release_number(first)
+    if is_ltp(number) if release is None else release < number:
+        yield ValidationError(f"since {first}")
+
+
+def _tightened(
+    release: tuple[int, ...] | None, validator: Any, wanted: Mapping[str, Any], instance: Any, _: Any
+) -> Iterator[ValidationError]:
+    if release is not None and release >= release_number(wanted["since"]):
+        rule = {key: value for key, value in wanted.items() if key != "since"}
+        yield from validator.descend(instance, rule)
+
+
+def _near(_: Any, __: Any, instance: Any, about: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+
+    if isinstance(instance, dict) and any(_nearest_unknown(instance, about)):
+        yield ValidationError("a field like a known one")
+
+
+def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are not known but look like a known one that is not there, with that one."""
+    known = list(about.get("properties", {}))
+    absent = [name for name in known if name not in instance]
+    folded = {name.lower().replace("_", ""): name for name in absent}
+    for name in instance:
+        if name in known or not isinstance(name, str):
+            continue
+        same = folded.get(name.lower().replace("_", "").replace("-", ""))
+        near = same or closest(name, absent, likeness=0.8)
+        if near:
+            yield name, near
+
+
+def _findings(
+    error: ValidationError, shown: Callable[[Any, Path], str], release: tuple[int, ...] | None
+) -> Iterator[Finding]:
+    path = tuple(error.absolute_path)
+    about = cast("Mapping[str, Any]", error.schema)
+    level = _level(error)
+    known = list(about.get("properties", {}))
+    instance: Any = error.instance
+    if error.validator == "required":
+        for missing in [name for name in about["required"] if name not in instance]:
+            what = about["properties"][missing]["description"]
+            yield Finding((*path, missing), f"is missing; it must be {what}", level)
+    elif error.validator == "additionalProperties":
+        for unknown in [name for name in instance if name not in known]:
+            hint = named_nearest(str(unknown), known)
+            yield Finding((*path, unknown), f"is not a field here; {hint}", level)
+    elif error.validator == "near":
+        for unknown, near in _nearest_unknown(instance, about):
+            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
+            yield Finding((*path, unknown), what, Level.WARNING)
+    elif error.validator == "since":
+        first = str(error.validator_value)
+        if release is None:
+            yield Finding(path, _taken_by(first, level), Level.WARNING)
+        else:
+            yield Finding(path, _came_with(first, level), level)
+    elif "propertyNames" in error.absolute_schema_path:
+        yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
+    else:
+        yield Finding(path, _unfit(error, path, shown(instance, path)), level)
+
+
+def _unfit(error: ValidationError, path: Path, shown: str) -> str:
+    """Return why a value does not fit, with advice on frequent mistakes in Python, YAML and JSON."""
+    instance: Any = error.instance
+    description = str(cast("Mapping[str, Any]", error.schema).get("description", "valid"))
+    if error.validator != "type":
+        return f"{shown} is not {description}"
+    wanted: Any = error.validator_value
+    kinds = {wanted} if isinstance(wanted, str) else set(wanted)
+    if isinstance(instance, str) and kinds <= _NUMBERS:
+        number = instance if _LIKE_A_NUMBER.fullmatch(instance) else "a number,"
+        return f"{shown} is not {description}; write {number} without quotes"
+    if isinstance(instance, dict) and kinds == {"string"} and path and isinstance(path[-1], int):
+        what = description.partition(":")[0]
+        return f"{shown} is not {what}; the ': ' in it made a mapping of a text: put the text into quotes"
+    if isinstance(instance, list) and kinds == {"string"} and [type(each) for each in instance] == [str]:
+        return f"{shown} is not {description}; a comma behind the value, or brackets, make it a list"
+    return f"{shown} is not {description}"
+
+
+def _came_with(release: str, level: Level) -> str:
+    title = release_title(release) if is_ltp(release_number(release)) else f"release {release}"
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
+    return f"came with {title}; servers before it {end}"
+
+
+def _taken_by(release: str, level: Level) -> str:
+    """Return how releases treat a field of LTP."""
+    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
+    verb = "accepted" if level is Level.REFUSED else "used"
+    return f"{verb} by {release_title(release)} and later; OpenPAI 0.15 to 1.8 {end}"
+
+
+def _level(error: ValidationError) -> Level:
+    keywords = error.absolute_schema_path
+    if "warning" in keywords:
+        return Level.WARNING
+    return Level.STRICTER if "stricter" in keywords else Level.REFUSED

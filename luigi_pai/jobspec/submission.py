@@ -1,0 +1,95 @@
+"""Texts of a job: the YAML that is posted, and the redacted text that is shown."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import write_yaml
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.schema_problems import LARGEST_BODY
+from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.templates.prerequisites import resolve
+from luigi_pai.jobspec.templates.secrets import fill_secrets, masked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check", "filled_commands", "rendered", "submission_text"]
+
+
+def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
+    """Check a job of either kind; return its name, and warnings.
+
+    Raises:
+        SpecError: it is not valid.
+    """
+    if isinstance(job, PaiJob):
+        from luigi_pai.jobspec.validate import check_job  # noqa: PLC0415  one of the two is needed
+
+        return job.jobName, check_job(job)
+    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415  as above
+    from luigi_pai.jobspec.validate_protocol import check_protocol  # noqa: PLC0415
+
+    if not isinstance(job, JobProtocol):
+        what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
+        raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
+    return str(job.name), check_protocol(job)
+
+
+def submission_text(protocol: JobProtocol) -> str:
+    """Return the YAML that is posted: the user's text, unless it was changed or needs resolving.
+
+    Raises:
+        SpecError: prerequisites require each other in a circle or do not exist; the text is larger than
+            servers accept.
+    """
+    document = protocol.to_dict()
+    resolved = resolve(document)
+    text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > LARGEST_BODY:
+        wrong = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"
+        raise SpecError(str(protocol.name), [Problem("", wrong)])
+    return text
+
+
+def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
+    """Return a job as it is sent, as JSON or YAML, with secrets redacted as ``******``.
+
+    Args:
+        job: a job; a mapping is a v1 job config.
+        filled: return the rendered command of each role instead.
+
+    Raises:
+        SpecError: as ``submission_text``.
+    """
+    if isinstance(job, JobProtocol):
+        if not filled:
+            return _masked_text(job)
+        commands = filled_commands(job)
+    else:
+        document = job.to_dict() if isinstance(job, PaiJob) else job
+        if not filled:
+            return json.dumps(document, indent=2) + "\n"
+        commands = {role["name"]: role["command"] for role in document["taskRoles"]}
+    return "".join(f"# taskRoles.{role}\n{command}\n" for role, command in commands.items())
+
+
+def filled_commands(protocol: JobProtocol) -> dict[str, str]:
+    """Return the command of each role as the server renders it, with secrets redacted.
+
+    Raises:
+        SpecError: as ``submission_text``.
+    """
+    document = resolve(protocol.to_dict())
+    hidden = masked(document).get("secrets")
+    return {role: fill_secrets(command, hidden) for role, command in entrypoints(document).items()}
+
+
+def _masked_text(protocol: JobProtocol) -> str:
+    resolved = resolve(protocol.to_dict())
+    shown = masked(resolved)
+    return submission_text(protocol) if shown == resolved else write_yaml(shown)

@@ -1,0 +1,148 @@
+"""Rendering of a job protocol's commands, as the rest-server does it.
+
+It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the
+commands of each role, and leaves ``$secrets`` for the runtime (0.17 and later;
+to 0.16 it fills those too).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects import mustache
+from luigi_pai.jobspec.dialects.javascript_text import javascript_text
+from luigi_pai.jobspec.paths import Path, item_of, list_of, path_text
+from luigi_pai.jobspec.releases import release_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Views", "entrypoint", "entrypoints", "joined", "role_commands"]
+
+_NEWLINE_RELEASE = (0, 17)
+"""The first release that joins commands by newline, and leaves secrets and what is unknown as written."""
+_FIELDS: Final = ("script", "output", "data")
+
+
+def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str, str]:
+    """Return the command of each role as a release's rest-server renders it.
+
+    Args:
+        document: a valid job protocol.
+        release: the rest-server's release. To 0.16 commands are joined by ``&&`` and hold the secrets.
+
+    Returns:
+        role -> command, in the order of the document.
+
+    Raises:
+        SpecError: a tag is not closed: the server fails on it.
+    """
+    newer = release_number(release) >= _NEWLINE_RELEASE
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    views = Views(document)
+    for role, commands in role_commands(document).items():
+        try:
+            found[role] = entrypoint(commands, views.of(role), newer=newer)
+        except mustache.TemplateError as error:
+            path = path_text(("taskRoles", role, "commands"))
+            problems.append(Problem(path, f"{error}; the server answers 500"))
+    if problems:
+        raise SpecError(str(document.get("name")), problems)
+    return found
+
+
+def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any], *, newer: bool = True) -> str:
+    """Return the one command that the rest-server renders from those of a role.
+
+    Args:
+        commands: those of ``role_commands``.
+        view: what ``Views`` returns for the role.
+        newer: as 0.17 and later do it; earlier releases fill in the secrets too.
+
+    Raises:
+        TemplateError: a tag is not closed.
+    """
+    if newer:
+        view = {key: value for key, value in view.items() if key != "$secrets"}
+    return _filled(joined(commands, "\n" if newer else " && "), view, keep=newer)
+
+
+def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
+    """Return role -> its commands with their paths: those of the default deployment around its own."""
+    around = _default_deployment(document)
+    found: dict[str, list[tuple[Path, str]]] = {}
+    roles = document.get("taskRoles")
+    for name, role in roles.items() if isinstance(roles, dict) else ():
+        lists: list[tuple[Path, Any]] = [(("taskRoles", name, "commands"), item_of(role, "commands"))]
+        if around is not None:
+            index, deployment = around
+            path: Path = ("deployments", index, "taskRoles", name)
+            more = item_of(item_of(deployment, "taskRoles"), name)
+            lists.insert(0, ((*path, "preCommands"), item_of(more, "preCommands")))
+            lists.append(((*path, "postCommands"), item_of(more, "postCommands")))
+        found[name] = [
+            ((*path, index), command)
+            for path, commands in lists
+            if isinstance(commands, list)
+            for index, command in enumerate(commands)
+            if isinstance(command, str)
+        ]
+    return found
+
+
+def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
+    name = item_of(document.get("defaults"), "deployment")
+    for index, deployment in enumerate(list_of(document, "deployments")):
+        if name is not None and item_of(deployment, "name") == name:
+            return index, deployment
+    return None
+
+
+def joined(commands: list[tuple[Path, str]], by: str) -> str:
+    """Return commands as one text, each without the blanks around it."""
+    return by.join(command.strip(mustache.SPACES) for _, command in commands)
+
+
+class Views:
+    """Values that references in the commands of each role can refer to."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._made: dict[str, dict[str, Any]] = {}
+        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> the first of these
+        for item in list_of(document, "prerequisites"):
+            kind, name = item_of(item, "type"), item_of(item, "name")
+            if isinstance(kind, str) and isinstance(name, str):
+                self._named.setdefault((kind, name), item)
+
+    def of(self, role: str) -> dict[str, Any]:
+        """Return what ``$parameters``, ``$secrets``, ``$script``, ``$output`` and ``$data`` stand for."""
+        if role not in self._made:
+            self._made[role] = self._view(item_of(self._document.get("taskRoles"), role))
+        return self._made[role]
+
+    def _view(self, role: Any) -> dict[str, Any]:
+        view = {f"${key}": self._document.get(key, mustache.ABSENT) for key in ("parameters", "secrets")}
+        for field in _FIELDS:
+            name = item_of(role, field)
+            found = self._named.get((field, name)) if isinstance(name, str) else None
+            view[f"${field}"] = mustache.ABSENT if found is None else found
+        return view
+
+
+def _filled(template: str, view: Mapping[str, Any], *, keep: bool) -> str:
+    """Fill in a template as the rest-server does; ``keep`` leaves what is unknown as a reference."""
+    parts = []
+    for piece in mustache.parse(template):
+        if isinstance(piece, mustache.Text):
+            parts.append(piece.value)
+        elif piece.kind == "name":
+            path = mustache.steps(piece.value)
+            value = mustache.look_up(view, path) if path != ["."] else dict(view)
+            if value is not mustache.ABSENT and value is not None:
+                parts.append(javascript_text(value))
+            elif keep:
+                parts.append(f"<% {'.'.join(path)} %>")
+    return "".join(parts).strip(mustache.SPACES)

@@ -1,0 +1,122 @@
+"""References of a prerequisite to its own keys: ``<% this.parameters.key %>`` in ``callbacks`` and ``uri``.
+
+OpenPAI's issue 5145 proposed them, and no release fills them in: the text would reach the
+shell unchanged. So they are filled in before the job is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.hints import nearest
+from luigi_pai.jobspec.paths import path_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["filled", "reference_to_self_problems"]
+
+_PLACES = ("uri", "callbacks")
+_NOT_REFERRED_TO = ("callbacks", "require", "plugin", "failurePolicy")
+_REFERENCE = re.compile(r"<%\s*this\.(?P<name>[^%]*?)\s*%>")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+class _Missing:
+    """There is no such key."""
+
+
+_MISSING: Final = _Missing()
+
+
+def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a prerequisite with the references in its callbacks and URI filled in.
+
+    A reference to a missing key stays unchanged.
+    """
+    return {
+        key: _filled(each, prerequisite) if key in _PLACES else each for key, each in prerequisite.items()
+    }
+
+
+def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+    """Yield a problem for each reference to a key that the prerequisite does not have.
+
+    Args:
+        prerequisite: the prerequisite.
+        path: where it is in the protocol.
+    """
+    for place in _PLACES:
+        for at, text in _texts(prerequisite.get(place), (*path, place)):
+            for match in _REFERENCE.finditer(text):
+                message = _wrong(match["name"], prerequisite)
+                if message:
+                    yield Problem(
+                        path_text(at),
+                        f"<% this.{match['name']} %>: {message}; the server would leave it as text",
+                        Level.STRICTER,
+                    )
+
+
+def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
+    if not name.startswith("parameters."):
+        return f"write <% this.parameters.{name} %>"
+    value, unknown, known = _looked_up(name, prerequisite)
+    if isinstance(value, _Missing):
+        own = [key for key in known if key not in _NOT_REFERRED_TO]
+        return f"the prerequisite has no {unknown!r}{nearest(unknown, own)}"
+    if _REFERENCE.search(_shown(value)):
+        return "this key refers to another one itself; write it out"
+    return ""
+
+
+def _filled(given: Any, prerequisite: Mapping[str, Any]) -> Any:
+    if isinstance(given, str):
+        return _REFERENCE.sub(lambda match: _value_of(match, prerequisite), given)
+    if isinstance(given, list):
+        return [_filled(each, prerequisite) for each in given]
+    if isinstance(given, dict):
+        return {key: _filled(each, prerequisite) for key, each in given.items()}
+    return given
+
+
+def _value_of(match: re.Match[str], prerequisite: Mapping[str, Any]) -> str:
+    value = _looked_up(match["name"], prerequisite)[0]
+    return match[0] if isinstance(value, _Missing) else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> tuple[Any, str, list[str]]:
+    """Return the value of ``this.NAME``; or the step that leads nowhere, and the keys that there are."""
+    if not name.startswith("parameters."):
+        return _MISSING, name, []
+    value: Any = prerequisite
+    for key, index in _STEP.findall(name.removeprefix("parameters.")):
+        step = key or index
+        if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            return _MISSING, step, list(value) if isinstance(value, dict) else []
+    return value, "", []
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts in a value, each with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _texts(each, (*path, index))
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _texts(each, (*path, key))

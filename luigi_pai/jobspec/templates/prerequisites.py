@@ -1,0 +1,345 @@
+"""Resolution of ``require`` between prerequisites, before a job is sent.
+
+The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
+``require``; no release does. This module
+
+- adds required names to a role's ``prerequisites``, once each, before those that need them; the
+  order stays otherwise;
+- replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
+  ``taskSucceeds``, those of the releases;
+- replaces ``<% this.parameters.key %>`` by the prerequisite's own key;
+- gives callbacks without a ``plugin`` the proposal's default, the cmd plugin; without it the
+  runtime ignores them.
+
+``require`` itself stays: releases ignore it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.jobspec.hints import nearest
+from luigi_pai.jobspec.paths import path_text
+from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, callback_problems, with_event_of_releases
+from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from luigi_pai.jobspec.paths import Path
+
+__all__ = ["prerequisite_problems", "resolve"]
+
+_DOCKER_IMAGE = "dockerimage"
+_EXPORTED = re.compile(r"(?:^|[;&|]\s*|\s)export\s+([A-Za-z_]\w*)=")
+_SET = re.compile(r"(?:^|[;&|(\s])([A-Za-z_]\w*)=")
+_USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_KINDS = ("script", "data", "output")
+
+
+def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the protocol with ``require`` resolved.
+
+    Args:
+        document: the protocol, in the types of JSON; it is not changed.
+
+    Returns:
+        a new document, equal to the given one if there is nothing to resolve.
+
+    Raises:
+        SpecError: a prerequisite requires itself in a circle, a missing one or a dockerimage, or refers
+            to a key that it does not have.
+    """
+    known = _Prerequisites(document)
+    problems = list(_unresolvable(known))
+    if problems:
+        name = document.get("name")
+        raise SpecError(name if isinstance(name, str) else "", problems)
+    resolved = dict(document)
+    if known.listed:
+        resolved["prerequisites"] = [_sent(each) for each in known.listed]
+    if known.roles:
+        resolved["taskRoles"] = {name: _resolved_role(role, known) for name, role in known.roles.items()}
+    return resolved
+
+
+def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems of ``require`` and of callbacks.
+
+    The server checks neither. Parts that its schema refuses are ignored.
+
+    Args:
+        document: the protocol, in the types of JSON.
+
+    Returns:
+        the problems; those that ``resolve`` would raise come first.
+    """
+    known = _Prerequisites(document)
+    return [
+        *_unresolvable(known),
+        *_namesakes(known),
+        *_unfit_callbacks(known),
+        *_not_run(known),
+        *_lost_variables(known),
+    ]
+
+
+class _Prerequisites:
+    """The prerequisites of a document by name, with their requirements.
+
+    A name is unique within a type only. The runtime looks it up without the type and takes the last
+    one; so does this class.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        listed = document.get("prerequisites")
+        self.listed: list[Any] = listed if isinstance(listed, list) else []
+        roles = document.get("taskRoles")
+        self.roles: dict[str, Any] = roles if isinstance(roles, dict) else {}
+        self.named: dict[str, list[int]] = {}
+        self.typed: dict[tuple[str, str], Mapping[str, Any]] = {}  # (type, name) -> the first of these
+        for index, each in enumerate(self.listed):
+            if isinstance(each, dict) and isinstance(each.get("name"), str):
+                self.named.setdefault(each["name"], []).append(index)
+                if isinstance(each.get("type"), str):
+                    self.typed.setdefault((each["type"], each["name"]), each)
+
+    def by_name(self, name: str) -> Mapping[str, Any]:
+        """Return the prerequisite that the runtime takes for a name; empty if there is none."""
+        found: Mapping[str, Any] = self.listed[self.named[name][-1]] if name in self.named else {}
+        return found
+
+    def required(self, name: str) -> list[str]:
+        """Return the names that a prerequisite requires."""
+        return [other for _, other in _names(self.by_name(name).get("require"))]
+
+    def ordered(self, names: list[str]) -> list[str]:
+        """Return names with all that they require, each after what it requires."""
+        ordered: dict[str, None] = {}
+        begun: set[str] = set()
+        waiting = [(name, False) for name in reversed(names)]  # a chain may be longer than Python's stack
+        while waiting:
+            name, is_ready = waiting.pop()
+            if is_ready:
+                ordered[name] = None
+            elif name not in begun:
+                begun.add(name)
+                waiting.append((name, True))
+                waiting += [(other, False) for other in reversed(self.required(name))]
+        return list(ordered)
+
+    def in_circles(self) -> set[str]:
+        """Return the names that are in a circle of requirements or require one that is."""
+        needs = {name: set(self.required(name)) & self.named.keys() for name in self.named}
+        needed_by: dict[str, list[str]] = {}
+        for name, others in needs.items():
+            for other in others:
+                needed_by.setdefault(other, []).append(name)
+        ended = [name for name, others in needs.items() if not others]
+        for name in ended:  # grows while it is gone through
+            for other in needed_by.get(name, ()):
+                needs[other].discard(name)
+                if not needs[other]:
+                    ended.append(other)
+        return needs.keys() - set(ended)
+
+    def circle(self, start: str) -> list[str]:
+        """Return the shortest circle of requirements from a name: ``a, b, a``; empty if there is none."""
+        came_from: dict[str, str] = {}
+        ahead = [start]
+        for name in ahead:  # grows while it is gone through
+            for other in self.required(name):
+                if other not in came_from:
+                    came_from[other] = name
+                    ahead.append(other)
+        if start not in came_from:
+            return []
+        way = [start, came_from[start]]
+        while way[-1] != start:
+            way.append(came_from[way[-1]])
+        return way[::-1]
+
+    def run(self) -> set[str]:
+        """Return the names whose callbacks run in some role."""
+        return {name for role in self.roles.values() for name in self.ordered(_listed_by(role))}
+
+
+def _names(given: Any) -> list[tuple[int, str]]:
+    """Return the texts of a list with their indexes; of any other value, an empty list."""
+    if not isinstance(given, list):
+        return []
+    return [(index, each) for index, each in enumerate(given) if isinstance(each, str)]
+
+
+def _listed_by(role: Any) -> list[str]:
+    return [name for _, name in _names(role.get("prerequisites"))] if isinstance(role, dict) else []
+
+
+# ---------------------------------------------------------------- resolved
+
+
+def _sent(prerequisite: Any) -> Any:
+    """Return a prerequisite in the form that releases accept."""
+    if not isinstance(prerequisite, dict) or prerequisite.get("type") == _DOCKER_IMAGE:
+        return prerequisite
+    sent = filled(prerequisite)
+    callbacks = sent.get("callbacks")
+    if isinstance(callbacks, list) and callbacks:
+        sent["callbacks"] = [with_event_of_releases(each) for each in callbacks]
+        sent.setdefault("plugin", CMD_PLUGIN)
+    return sent
+
+
+def _resolved_role(role: Any, known: _Prerequisites) -> Any:
+    written = _listed_by(role)
+    ordered = known.ordered(written)
+    needed = set(ordered) - set(written)
+    # A name that was written twice runs twice; only what is required changes the list.
+    if not needed and (ordered == written or not any(map(known.required, written))):
+        return role
+    return {**role, "prerequisites": ordered}
+
+
+# ---------------------------------------------------------------- problems
+
+
+def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield the problems that ``resolve`` raises."""
+    reported: set[frozenset[str]] = set()
+    suspects = known.in_circles()
+    for index, each in enumerate(known.listed):
+        if not isinstance(each, dict):
+            continue
+        path: Path = ("prerequisites", index)
+        for at, other in _names(each.get("require")):
+            yield from _requirement(other, (*path, "require", at), known)
+        name = each.get("name")
+        circle: list[str] = []
+        if isinstance(name, str) and name in suspects and known.by_name(name) is each:
+            circle = known.circle(name)
+        if circle and frozenset(circle) not in reported:
+            reported.add(frozenset(circle))
+            yield Problem(
+                path_text((*path, "require")),
+                f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
+                "'require', and would run them as they are listed; remove one of these requirements",
+                Level.STRICTER,
+            )
+        yield from reference_to_self_problems(each, path)
+
+
+def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
+    if name not in known.named:
+        others = (other for other in known.named if known.by_name(other).get("type") != _DOCKER_IMAGE)
+        yield Problem(
+            path_text(path),
+            f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
+            "would go on without it",
+            Level.STRICTER,
+        )
+    elif known.by_name(name).get("type") == _DOCKER_IMAGE:
+        yield Problem(
+            path_text(path),
+            f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
+            "its dockerImage); the server ignores 'require'",
+            Level.STRICTER,
+        )
+
+
+def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield a problem for each name, used without a type, that several prerequisites have."""
+    uses: list[tuple[Path, str]] = []
+    for index, each in enumerate(known.listed):
+        if isinstance(each, dict):
+            uses += [
+                (("prerequisites", index, "require", at), name) for at, name in _names(each.get("require"))
+            ]
+    for role, of in known.roles.items():
+        if isinstance(of, dict):
+            uses += [
+                (("taskRoles", role, "prerequisites", at), name)
+                for at, name in _names(of.get("prerequisites"))
+            ]
+    for path, name in uses:
+        indexes = known.named.get(name, [])
+        if len(indexes) > 1:
+            kinds = ", ".join(
+                f"prerequisites[{index}] ({known.listed[index].get('type')})" for index in indexes
+            )
+            yield Problem(
+                path_text(path),
+                f"{name!r} names {kinds}; the server accepts that, and runs only the last; "
+                "give them different names",
+                Level.STRICTER,
+            )
+
+
+def _unfit_callbacks(known: _Prerequisites) -> Iterator[Problem]:
+    for index, each in enumerate(known.listed):
+        if isinstance(each, dict) and each.get("type") != _DOCKER_IMAGE and "callbacks" in each:
+            yield from callback_problems(each["callbacks"], ("prerequisites", index, "callbacks"))
+
+
+def _not_run(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield a warning for callbacks that never run, and requirements of what a role only refers to."""
+    run = known.run()
+    for index, each in enumerate(known.listed):
+        if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
+            continue
+        if isinstance(each.get("name"), str) and each["name"] not in run:
+            yield Problem(
+                path_text(("prerequisites", index, "callbacks")),
+                f"these commands never run: no role has {each['name']!r} among its prerequisites"
+                + _referring(each, known),
+                Level.WARNING,
+            )
+    for role, of in known.roles.items():
+        for kind in _KINDS if isinstance(of, dict) else ():
+            name = of.get(kind)
+            used = known.typed.get((kind, name)) if isinstance(name, str) else None
+            if used and _names(used.get("require")) and used["name"] not in known.ordered(_listed_by(of)):
+                yield Problem(
+                    path_text(("taskRoles", role, kind)),
+                    f"what {used['name']!r} requires is not run for this field; add {used['name']!r} to the "
+                    "role's prerequisites",
+                    Level.WARNING,
+                )
+
+
+def _lost_variables(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield a warning for each variable of a callback that the commands of a role use: they do not see it."""
+    for role, of in known.roles.items():
+        commands = [text for _, text in _names(of.get("commands"))] if isinstance(of, dict) else []
+        used = {name for text in commands for name in _USED.findall(text)}
+        used -= {name for text in commands for name in _SET.findall(text)}
+        for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
+            if name in used:
+                yield Problem(
+                    path_text(path),
+                    f"{name} is set for these commands only: they run in a shell of their own, and the "
+                    f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
+                    Level.WARNING,
+                )
+
+
+def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield the variables that callbacks of prerequisites export, with the commands that do."""
+    for name in names:
+        callbacks = known.by_name(name).get("callbacks")
+        for at, callback in enumerate(callbacks if isinstance(callbacks, list) else ()):
+            for number, text in _names(callback.get("commands") if isinstance(callback, dict) else None):
+                path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
+                yield from ((path, variable) for variable in _EXPORTED.findall(text))
+
+
+def _referring(prerequisite: Mapping[str, Any], known: _Prerequisites) -> str:
+    """Return what to add where a role's ``data``, ``script`` or ``output`` is this prerequisite."""
+    kind = prerequisite.get("type")
+    if kind not in _KINDS:
+        return ""
+    for role, of in known.roles.items():
+        if isinstance(of, dict) and of.get(kind) == prerequisite["name"]:
+            return f" ({path_text(('taskRoles', role, str(kind)))} is for <% ${kind} %> in its commands)"
+    return ""

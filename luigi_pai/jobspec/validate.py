@@ -1,0 +1,276 @@
+"""Validation of v1 job configs.
+
+A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``),
+STRICTER if they accept it and the job then fails: roles that fold to one name, memory under 100 MB,
+a blank command.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.jobspec.dialects.javascript_text import javascript_number
+from luigi_pai.jobspec.dialects.mustache import SPACES
+from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.jobspec.job import PaiJob, methods_in
+from luigi_pai.jobspec.names import folded
+from luigi_pai.jobspec.paths import Path, line_of, list_of, mapping_of, path_text
+from luigi_pai.jobspec.releases import release_number
+from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
+from luigi_pai.jobspec.schema_problems import (
+    LARGEST_BODY,
+    LONGEST_SHOWN,
+    Finding,
+    in_one_line,
+    schema,
+    schema_findings,
+    without_echoes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["check_job", "validate_job", "with_numbers"]
+
+_NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
+_PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
+_LARGEST_INTEGER = 2**53 - 1
+_DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
+_LAST_PORT = 65535
+_NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
+_KILL_ALL = "killAllOnCompletedTaskNumber"
+_IGNORES_KILL_ALL = (0, 8)  # the first release that does not refuse it
+
+
+def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
+    """Check a job, and return warnings.
+
+    Args:
+        job: the job.
+        further: problems that were found elsewhere.
+
+    Raises:
+        SpecError: the job has problems; it lists all of them.
+    """
+    found = [*validate_job(job), *further]
+    problems = [problem for problem in found if problem.level is not Level.WARNING]
+    if problems:
+        raise SpecError("" if is_method(job.jobName) else str(job.jobName), problems)
+    return found
+
+
+def validate_job(
+    job: PaiJob | Mapping[str, Any],
+    *,
+    release: str | None = None,
+    lines: Mapping[Path, int] | None = None,
+) -> list[Problem]:
+    """Return every problem of a v1 job.
+
+    Args:
+        job: a PaiJob, or the document as JSON gives it.
+        release: the cluster's release, such as ``0.7.1``; its own verdict. None: any release from 0.7 to
+            0.14 may accept the job.
+        lines: path -> line in the job's file, where there is one.
+
+    Returns:
+        the problems in the order of the job's fields; empty when there is none.
+    """
+    if isinstance(job, PaiJob):
+        try:
+            document = job.to_dict()
+        except (TypeError, ValueError) as error:
+            methods = [Problem(path, METHOD) for path in methods_in(job)]
+            return methods or [Problem("", f"cannot be written as JSON: {error}")]
+    else:
+        document = dict(job)
+    number = release_number(release) if release is not None else None
+    document = with_numbers(document, schema("job.v1"))
+    findings = [
+        *schema_findings(document, "job.v1", _shown, number),
+        *_too_large(document, schema("job.v1"), ()),
+        *_relations(document),
+        *_without_effect(document, number),
+        *_texts(document),
+    ]
+    extras = document.get("extras")
+    if isinstance(extras, dict) and "" in extras:
+        findings.append(Finding(("extras", ""), "is an empty key, which servers refuse; give it a name"))
+    name = document.get("jobName")
+    if number is not None and number >= _NO_TILDE and isinstance(name, str) and "~" in name:
+        findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
+    size = len(json.dumps(document))
+    if size > LARGEST_BODY:
+        findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
+    found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
+    return [
+        Problem(
+            path_text(finding.path),
+            in_one_line(finding.message),
+            finding.level,
+            line_of(finding.path, lines or {}) if finding.path else None,
+        )
+        for finding in found
+    ]
+
+
+def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers accept both."""
+    kind = schema.get("type")
+    if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
+        return _number(value)
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        return {key: with_numbers(item, properties.get(key, {})) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_numbers(item, schema.get("items", {})) for item in value]
+    return value
+
+
+def _number(text: str) -> Any:
+    """Return the number that servers (Joi 13) convert a text to, or the text itself."""
+    if _PREFIXED_TEXT.fullmatch(text):
+        return 0  # JavaScript's parseFloat stops after the first 0
+    number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
+    return text if math.isinf(number) else javascript_number(number)
+
+
+def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Finding]:
+    """Yield the integers that Joi refuses because JavaScript has no exact ones of that size."""
+    kind = schema.get("type")
+    if "integer" in (kind if isinstance(kind, list) else [kind]):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_small = is_number and value < 0 and "minimum" in schema  # which says so already
+        if is_number and not is_small and abs(value) > _LARGEST_INTEGER:
+            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers accept")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _too_large(item, schema.get("properties", {}).get(key, {}), (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _too_large(item, schema.get("items", {}), (*path, index))
+
+
+def _shown(value: Any, path: Path) -> str:
+    """Return a value as errors show it: cut, and without the values of the job's variables."""
+    if "jobEnvs" in path:
+        return f"a value of type {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the problems that concern more than one field."""
+    roles = document.get("taskRoles")
+    if not isinstance(roles, list):
+        return
+    seen: dict[str, tuple[int, str]] = {}
+    for index, role in enumerate(roles):
+        if not isinstance(role, dict):
+            continue
+        path: Path = ("taskRoles", index)
+        name = role.get("name")
+        if isinstance(name, str) and name:
+            yield from _same_name((*path, "name"), name, seen)
+            seen.setdefault(folded(name), (index, name))
+        yield from _role_relations(path, role)
+
+
+def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield what is wrong with the texts of a job that servers do not read."""
+    yield from image_findings(("image",), document.get("image"))
+    for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
+        yield from folder_findings((field,), document.get(field), what)
+    variables = document.get("jobEnvs")
+    for index, role in enumerate(list_of(document, "taskRoles")):
+        command = mapping_of(role).get("command")
+        if isinstance(command, str):
+            path: Path = ("taskRoles", index, "command")
+            yield from command_findings([(path, command)], variables if isinstance(variables, dict) else ())
+
+
+def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
+    """Yield the problem of a field of releases before 0.7."""
+    if document.get(_KILL_ALL) is None:
+        return
+    instead = "set minSucceededTaskCount of the role whose tasks decide"
+    if release is not None and release < _IGNORES_KILL_ALL:
+        yield Finding((_KILL_ALL,), f"is obsolete, and servers before release 0.8 refuse it; {instead}")
+    else:
+        text = f"has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; {instead}"
+        yield Finding((_KILL_ALL,), text, Level.WARNING)
+
+
+def _same_name(path: Path, name: str, seen: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:
+    if folded(name) not in seen:
+        return
+    index, other = seen[folded(name)]
+    if other == name:
+        yield Finding(
+            path,
+            f"{name!r} is the name of taskRoles[{index}] too; servers would drop one of them silently",
+            Level.STRICTER,
+        )
+    else:
+        yield Finding(
+            path,
+            f"{name!r} and {other!r} (taskRoles[{index}]) are the same role to servers that fold names to "
+            f"{folded(name)!r}; give one of them another name",
+            Level.STRICTER,
+        )
+
+
+def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
+    memory = role.get("memoryMB", _DEFAULT_MEMORY_MB)
+    shm = role.get("shmMB")
+    if _is_int(memory) and _is_int(shm) and shm > memory:
+        yield Finding((*path, "shmMB"), f"{shm} is more than memoryMB, {memory}; shared memory is part of it")
+    tasks = role.get("taskNumber", 1)
+    for field in ("minFailedTaskCount", "minSucceededTaskCount"):
+        count = role.get(field)
+        if _is_int(count) and _is_int(tasks) and count > tasks >= 1:
+            yield Finding((*path, field), f"{count} is more than taskNumber, {tasks}")
+    ports = role.get("portList")
+    labels: dict[str, int] = {}
+    for index, port in enumerate(ports if isinstance(ports, list) else []):
+        label = port.get("label") if isinstance(port, dict) else None
+        if not isinstance(label, str):
+            continue
+        if label in labels:
+            yield Finding(
+                (*path, "portList", index, "label"),
+                f"{label!r} is the label of portList[{labels[label]}] too; "
+                "servers would drop one of them silently",
+                Level.STRICTER,
+            )
+        labels.setdefault(label, index)
+        begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
+        if _is_int(begin) and _is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
+            yield Finding(
+                (*path, "portList", index, "portNumber"),
+                f"{count} ports from {begin} go beyond port {_LAST_PORT}",
+                Level.STRICTER,
+            )
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _position(path: Path) -> tuple[Any, ...]:
+    """Return where a path stands in the order of the schema, for sorting."""
+    order: list[tuple[int, int, str]] = []
+    about: Mapping[str, Any] = schema("job.v1")
+    for step in path:
+        if isinstance(step, int):
+            order.append((0, step, ""))
+            about = about.get("items", {})
+        else:
+            names = list(about.get("properties", {}))
+            order.append((1, names.index(step) if step in names else len(names), step))
+            about = about.get("properties", {}).get(step, {})
+    return tuple(order)

@@ -1,0 +1,175 @@
+"""Validation of job protocols.
+
+Problems come from the schema (``schemas/protocol.v2.json``), from rules about several fields
+(``rules``), and from references and prerequisites (``templates``). A problem is REFUSED if the
+rest-server of 1.8 or LTP refuses the document, STRICTER if it accepts the document and the job
+fails later.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.paths import Path, line_of, path_text
+from luigi_pai.jobspec.releases import reader_of, release_number
+from luigi_pai.jobspec.rules.ltp import ltp_findings
+from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
+from luigi_pai.jobspec.rules.protocol import rule_findings
+from luigi_pai.jobspec.schema_problems import (
+    LARGEST_BODY,
+    LONGEST_SHOWN,
+    Finding,
+    in_one_line,
+    schema_findings,
+    without_echoes,
+)
+from luigi_pai.jobspec.templates.prerequisites import prerequisite_problems
+from luigi_pai.jobspec.templates.references import reference_findings
+from luigi_pai.jobspec.templates.secrets import MASK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from luigi_pai.jobspec.dialects.yaml_readers import YamlReader
+    from luigi_pai.jobspec.protocol import JobProtocol
+
+__all__ = ["check_protocol", "refused", "validate_protocol"]
+
+_SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
+
+
+def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
+    """Check that a job protocol can run on some release of OpenPAI or LTP.
+
+    Args:
+        protocol: the protocol, as it will be sent.
+        further: problems that were found elsewhere.
+
+    Returns:
+        the warnings.
+
+    Raises:
+        SpecError: it cannot; it lists every problem that is refused or stricter.
+    """
+    document = protocol.to_dict()
+    found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
+    problems = refused([*found, *further])
+    if problems:
+        raise SpecError(str(document.get("name")), problems)
+    return [*protocol.warnings, *found]
+
+
+def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Problem]:
+    """Return the problems for which a job is not sent.
+
+    Args:
+        problems: what ``validate_protocol`` found.
+        lenient: only those that the server itself refuses.
+    """
+    counting = (Level.REFUSED,) if lenient else (Level.REFUSED, Level.STRICTER)
+    return [problem for problem in problems if problem.level in counting]
+
+
+def validate_protocol(
+    document: Any,
+    *,
+    lines: Mapping[Path, int] | None = None,
+    size: int | None = None,
+    text: str | None = None,
+    release: str | None = None,
+) -> list[Problem]:
+    """Return every problem of a job protocol.
+
+    Args:
+        document: the protocol, in the types of JSON.
+        lines: path -> line, from ``read_yaml``; None where there is no text.
+        size: how many bytes will be sent; None if that is not known, or ``text`` is given.
+        text: the YAML that will be sent, of which ``document`` is the meaning.
+        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``; its own verdict. None: any release
+            may accept the document.
+
+    Returns:
+        the problems in the order of the document; empty when there is none.
+    """
+    number = release_number(release) if release is not None else None
+    findings = list(schema_findings(document, "protocol.v2", _shown, number))
+    problems: list[Problem] = []
+    if isinstance(document, dict):
+        findings += rule_findings(document, number)
+        findings += ltp_findings(document, number)
+        findings += reference_findings(document)
+        findings += plugin_text_findings(document)
+        problems += prerequisite_problems(document)
+        findings += [] if text is None else _bare_secrets(document, text, reader_of(number))
+    if text is not None:
+        size = len(text.encode("utf-8", "surrogatepass"))
+    if size is not None and size > LARGEST_BODY:
+        problems.append(Problem("", f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
+    problems += [
+        Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
+    ]
+    return _in_order(dict.fromkeys(problems), document, lines or {})
+
+
+def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) -> Iterator[Finding]:
+    """Yield a finding if the server would not redact the secrets in a text.
+
+    The server keeps the text for everybody to read. It replaces the lines from one that begins with
+    ``secrets:`` to the next that begins with a letter or digit by ``secrets: "******"``.
+    """
+    if "secrets" not in document:
+        return
+    kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
+    try:
+        is_hidden = read_yaml(kept, lenient=True, reader=reader).value == {**document, "secrets": MASK}
+    except SpecError:
+        is_hidden = False
+    if not is_hidden:
+        yield Finding(
+            ("secrets",),
+            "servers accept them, but would show them to everybody who may read the job, or redact more than "
+            "them; write secrets: without quotes at the start of a line, its keys "
+            "indented below it, and the next field without quotes at the start of a line",
+            Level.STRICTER,
+        )
+
+
+# ---------------------------------------------------------------- how problems are shown
+
+
+def _shown(value: Any, path: Path) -> str:
+    """Return a value as errors show it: cut, and without values that may be secret."""
+    if isinstance(value, dict | list):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind}" if value else f"an empty {kind}"
+    if value is None:
+        return "null"
+    if not path or path[0] == "secrets" or "auth" in path:
+        return f"a value of type {type(value).__name__}"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def _in_order(problems: Iterable[Problem], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
+    """Return the problems in the document's order, each with the line of its field or of what holds it."""
+    places = {path_text(path): (place, path) for place, path in enumerate(_paths(document, ()))}
+
+    def placed(problem: Problem) -> tuple[int, Problem]:
+        text = problem.path
+        while text not in places:
+            text = text[: max(text.rfind("."), text.rfind("["), 0)]
+        place, path = places[text]
+        line = line_of(path, lines) if problem.path else None
+        return place, Problem(problem.path, in_one_line(problem.message), problem.level, line)
+
+    return [problem for _, problem in sorted(map(placed, problems), key=lambda pair: pair[0])]
+
+
+def _paths(value: Any, path: Path) -> Iterator[Path]:
+    yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths(item, (*path, key))

@@ -1,0 +1,500 @@
+"""YAML means here what it means to the rest-server, which reads it with js-yaml 3."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import pickle
+import time
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import DATA
+
+from luigi_pai.errors import Level, SpecError
+from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
+from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml, write_yaml
+from luigi_pai.jobspec.paths import path_text
+
+VERDICTS = json.loads((DATA / "js_yaml_verdicts.json").read_text(encoding="utf-8"))
+SCALARS = [(f"k: {each['text']}", {**each, "value": each.get("value")}) for each in VERDICTS["scalars"]]
+DOCUMENTS = [(each["text"], each) for each in VERDICTS["documents"]]
+
+STRICTER = {"__proto__: 1\n": "loses its value"}
+"""What js-yaml takes, and makes of it what nobody means."""
+
+TAB = "a tab indents this, and servers differ in what belongs to what then; use blanks"
+TAG = "the tag is none of !!str, !!int, !!float, !!bool and !!null; leave the tag out"
+KEY = "a list or a mapping cannot be a key; put a text with brackets into quotes"
+NAME = "'&' and '*' begin a name of letters, digits, '-' and '_'; put a text that begins with one"
+NOT_READ = {
+    "a:\n\tb: 1\n": TAB,
+    "a:\n  b: 1\n  \tc: 2\n": TAB,
+    "a:\n\tx\n": TAB,
+    "a:\n\t|\n  x\n": TAB,
+    "a:\n- x\n\t- y\n": TAB,
+    "\ta: 1\n": TAB,
+    "? a\n\t: b\n": TAB,
+    "a: x\n  \ty\n": TAB,
+    "a: [b,,c]\n": "nothing stands before this comma; remove it, or put a text that begins with a comma",
+    "a: {b: 1,, c: 2}\n": "nothing stands before this comma",
+    "a: [:b]\n": "this cannot stand here, in YAML; put a text into quotes",
+    "a: [-]\n": "'-' alone is not a text; put it into quotes",
+    'a: "x\\U00110000y"\n': "an escape in this text is no character; put another in its place",
+    "a: &x.y v\nb: *x.y\n": NAME,
+    "a: *x.y\n": NAME,
+    "<<: [[x, y]]\n": "'<<' takes a mapping, or a list of them",
+    "a: !!binary aGVsbG8=\n": TAG,
+    "a: !!timestamp 2020-01-01\n": TAG,
+    "a: !!set {x, y}\n": TAG,
+    "a: !!omap [x: 1]\n": TAG,
+    "a: !!seq\n": TAG,
+    "a: !!int 012\n": TAG,
+    'a: !!int "1:30"\n': TAG,
+    "? [a, 1]\n: b\n": KEY,
+    "a: {{ b }}\n": KEY,
+    "a: 9999-12-31T23:59:59-23:59\n": "this is a date beyond the year 9999; put a text into quotes",
+    f"{'a' * 1025}: 1\n": "or its key has more than 1,024 characters",
+    "a: |\t\n  b\n": "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow",
+}
+"""What the servers read, and this package refuses."""
+
+HARD = st.sampled_from(
+    [
+        *[
+            "yes",
+            "N",
+            "1:30",
+            "0o17",
+            "017",
+            "1e3",
+            ".5",
+            "~",
+            "<<",
+            "=",
+            "-",
+            "a:",
+            "#",
+            "2020-01-01",
+            "---",
+            "...",
+            "%a",
+            "*a",
+            "&a",
+            "!a",
+            "@a",
+            "`a`",
+            "{a}",
+            "[a]",
+            "é",
+        ],
+        *("", " ", "- a", "a: b", "a #b", "| x", "? a", "<% $secrets.x %>", "a" * 1500),
+        *("a\nb", "a\nb\n", "a\n\nb\n\n", "\na", " a\nb", "a\n b", "a \nb", "a\tb\nc", "a\n \nb"),
+        *("a\r\nb", "a\n#b\n", "\x00", "\x7f", "\x1b[0m", "\x85", "a\u2028b", "\ufeffa", "\uffff"),
+    ]
+)
+TEXTS = st.one_of(HARD, st.text(max_size=12), st.text("ab :#-\n\t'\"{}[],&*!|>%@`?\\é", max_size=10))
+NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
+KEYS = TEXTS.filter(lambda text: text != "__proto__")
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(KEYS, inner, max_size=4)),
+    max_leaves=12,
+)
+UNHURRIED = settings(deadline=None, database=None)
+
+
+def as_javascript(value):
+    """Return a value with its numbers as JavaScript has them, all alike."""
+    if isinstance(value, dict):
+        return {key: as_javascript(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_javascript(item) for item in value]
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def told(value):
+    """Return a value as text in which True is not 1, and 1 not 1.0."""
+    return json.dumps(value, sort_keys=True)
+
+
+def refusal(text, source=""):
+    with pytest.raises(SpecError) as caught:
+        read_yaml(text, source)
+    (problem,) = caught.value.problems
+    return problem
+
+
+# ---------------------------------------------------------------- as js-yaml reads
+
+
+@pytest.mark.parametrize(("text", "verdict"), SCALARS, ids=[text for text, _ in SCALARS])
+def test_a_scalar_means_what_it_means_to_the_server(text, verdict):
+    if verdict.get("refused"):
+        assert refusal(text).line == 1
+    else:
+        assert told(read_yaml(text, reader=JS_YAML_3).value) == told(verdict["value"])
+
+
+@pytest.mark.parametrize(("text", "verdict"), DOCUMENTS, ids=[repr(text) for text, _ in DOCUMENTS])
+def test_a_document_means_what_it_means_to_the_server(text, verdict):
+    if verdict.get("refused"):
+        with pytest.raises(SpecError) as caught:
+            read_yaml(text, reader=JS_YAML_3)
+        (problem,) = caught.value.problems
+        assert problem.level is Level.REFUSED
+    elif text in STRICTER:
+        problem = refusal(text)
+        assert STRICTER[text] in problem.message
+        assert problem.level is Level.STRICTER
+    else:
+        assert told(read_yaml(text, reader=JS_YAML_3).value) == told(verdict["value"])
+
+
+@pytest.mark.parametrize("reader", [JS_YAML_3, JS_YAML_4], ids=["js-yaml 3", "js-yaml 4"])
+@pytest.mark.parametrize(("text", "message"), NOT_READ.items(), ids=[repr(text)[:40] for text in NOT_READ])
+def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message, reader):
+    """The servers read these texts, and no job file at hand has any of them.
+
+    To read them as js-yaml does took most of PyYAML's scanner to be overridden. Most are mistakes
+    (a tab that indents, ``{{ name }}``), or the two js-yaml differ in them. So each is refused, with what
+    to write in its place, and none is read as another value.
+    """
+    with pytest.raises(SpecError) as caught:
+        read_yaml(text, lenient=True, reader=reader)
+    (problem,) = caught.value.problems
+    assert message in problem.message
+    assert problem.level is Level.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a:\tb\t# c\n", {"a": "b"}),
+        ("-\tb\n", ["b"]),
+        ("a: x\ty \t z\n", {"a": "x\ty \t z"}),
+        ("- pip install x\t&& python y\n", ["pip install x\t&& python y"]),
+        ("a: x\t\n  y\n", {"a": "x y"}),
+        ("a:\n  - x\t\n\t\n  - y\n\t# c\n", {"a": ["x", "y"]}),
+        ("{\n\t'a': [\n\t\t1,\n\t\t2\t]\t}\n", {"a": [1, 2]}),
+        ("a: |\n  if x:\n  \ty\n\nb: '\tz'\n", {"a": "if x:\n\ty\n", "b": "\tz"}),
+    ],
+)
+def test_tabs_that_indent_nothing_are_read(text, value):
+    assert read_yaml(text).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[http://x/?a=b&c=?d, ls a?b.txt, ?x]\n", ["http://x/?a=b&c=?d", "ls a?b.txt", "?x"]),
+        ("{uri: http://x/?, b: what?}\n", {"uri": "http://x/?", "b": "what?"}),
+        ("{? a : b}\n", {"a": "b"}),
+        ("a: x ? y : z?\n", None),
+        ("a: x ? y :z?\nb: |\n  [ ?x ]\nc: '?'\n", {"a": "x ? y :z?", "b": "[ ?x ]\n", "c": "?"}),
+    ],
+)
+def test_a_question_mark_within_a_text_is_text(text, value):
+    """In brackets it begins a key to PyYAML."""
+    if value is None:
+        assert "a second ': ' is in this line" in refusal(text).message
+    else:
+        assert read_yaml(text).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "message"),
+    [
+        ("a: .inf\nb: -.inf\n", {"a": math.inf, "b": -math.inf}, "makes null of infinity"),
+        ("a: 1\n2020-01-02: 3\n", {
+            "a": 1, "Thu Jan 02 2020 00:00:00 GMT+0000 (Coordinated Universal Time)": 3
+        }, "put the key into quotes"),
+        ("a: {__proto__: 1, b: 2}\n", {"a": {"b": 2}}, "loses its value"),
+    ],
+)  # fmt: skip
+def test_a_lenient_reading_goes_on_where_the_server_does(text, value, message):
+    document = read_yaml(text, lenient=True)
+    assert document.value == value
+    assert all(message in problem.message for problem in document.problems)
+    assert {problem.level for problem in document.problems} == {Level.STRICTER}
+    with pytest.raises(SpecError) as caught:
+        read_yaml(text)
+    assert caught.value.problems == document.problems
+
+
+def test_not_a_number_is_read_leniently_too():
+    assert math.isnan(read_yaml("a: .nan\n", lenient=True).value["a"])
+
+
+def test_ambiguous_values_are_reported_before_the_error_that_ends_the_reading():
+    """Each with its line, up to the one that no server takes."""
+    with pytest.raises(SpecError) as caught:
+        read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n  c: 1\nd: @e\n")
+    assert [(problem.line, problem.level) for problem in caught.value.problems] == [
+        *((1, Level.STRICTER), (2, Level.STRICTER), (5, Level.REFUSED)),
+    ]
+
+
+def test_keys_keep_the_order_of_the_text():
+    assert list(read_yaml("b: 1\na: 2\n<<: {z: 3}\nc: 4\n").value) == ["b", "a", "z", "c"]
+
+
+def test_what_an_alias_refers_to_is_copied():
+    value = read_yaml("a: &x [1]\nb: *x\n").value
+    value["a"].append(2)
+    assert value["b"] == [1]
+
+
+def test_pyyaml_itself_reads_as_before():
+    read_yaml("a: yes\n")
+    assert yaml.safe_load("a: yes\nb: 1:30\nc: 2020-01-01\nd: 0o17\n")["a"] is True
+
+
+def test_the_text_and_its_name_are_kept():
+    document = read_yaml("a: 1 # one\n", "job.yaml")
+    assert (document.text, document.source) == ("a: 1 # one\n", "job.yaml")
+    assert isinstance(pickle.loads(pickle.dumps(document)), Document)
+
+
+# ---------------------------------------------------------------- lines
+
+
+def test_every_part_has_its_line():
+    text = "a: 1\nb:\n  # c\n  c:\n    - x\n    -\n      y: >-\n        z\n"
+    assert read_yaml(text).lines == {
+        (): 1,
+        ("a",): 1,
+        ("b",): 2,
+        ("b", "c"): 4,
+        ("b", "c", 0): 5,
+        ("b", "c", 1): 7,
+        ("b", "c", 1, "y"): 7,
+    }
+
+
+def test_lines_count_as_editors_do():
+    lines = read_yaml("a: 'x\u2028y'\r\nb: 1\rc: 2\n").lines
+    assert [lines[key,] for key in "abc"] == [1, 2, 3]
+
+
+def test_what_was_merged_in_has_the_line_where_it_stands():
+    lines = read_yaml("base: &base\n  x: 1\nrole:\n  <<: *base\n  y: 2\n").lines
+    assert lines["role", "x"] == 2
+    assert lines["role", "y"] == 5
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), ""),
+        (("taskRoles", "worker", "commands", 0), "taskRoles.worker.commands[0]"),
+        (("extras", "com.microsoft.pai.runtimeplugin", 1), 'extras["com.microsoft.pai.runtimeplugin"][1]'),
+        (("a", ""), 'a[""]'),
+        ((0, "a b"), '[0]["a b"]'),
+        (("é",), '["é"]'),
+    ],
+)
+def test_a_path_is_written_as_people_write_it(path, text):
+    assert path_text(path) == text
+
+
+# ---------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("a: 1\nb: c: d\n", 2, 5, "put a text with ': ' into quotes"),
+        ("a: 1\nb c\n", 2, 1, "a key needs ': ' after it"),
+        ("a: 1\n  b: 2\n", 2, 4, "a second ': ' is in this line, its indentation is wrong"),
+        ("a:\n  b: 1\n c: 2\n", 3, 2, "the indentation of this fits no line above it"),
+        ("a:\n- b\n -c\n- d: e\n f\n", 5, 2, "look at its indentation"),
+        ("a: [1, 2\nb: 3\n", 2, 2, "the closing bracket is missing"),
+        ("a: 'b\nc: d\n", 1, 4, "the quote that begins here is never closed"),
+        ('a: "\\w"\n', 1, 6, "there is no such escape"),
+        ("a: @b\n", 1, 4, "a value cannot begin with this character; put it into quotes"),
+        ("a: *b\n", 1, 4, "put a text that begins with '*' into quotes"),
+        ("a: !b c\n", 1, 4, "put a text that begins with '!' into quotes"),
+        ("a: |x\n  b\n", 1, 5, "only +, -, a digit from 1 to 9"),
+        ("a: 1\n---\nb: 2\n", 2, 0, "a second document begins here"),
+        ("a: 1\na: 2\n", 2, 1, "this key is in line 1 already"),
+        ("1: a\n'1': b\n", 2, 1, "this key is in line 1 already"),
+        ("a: x\x01\n", 1, 4, r'write it as \x01 in "..."'),
+        ("a: 1\nb: \0\n", 2, 4, "a NUL character"),
+        ('a: "\\ud800"\n', 1, 4, "half a character"),
+        ("a: \ud800\n", 1, 4, "half a character"),
+        ("a: &x [*x]\n", 1, 8, "that it is in itself"),
+        ("a: .inf\n", 1, 4, "makes null of infinity"),
+        ("2020-01-01: a\n", 1, 1, "put the key into quotes"),
+        ("a: &x\nb: *x\n", 2, 4, "nothing has an anchor of this name"),
+        ("<<: 1\n", 1, 5, "'<<' takes a mapping"),
+        ("- &x a: 1\n", 1, 3, "cannot stand before the first key"),
+    ],
+)
+def test_an_error_says_where_and_what_to_do(text, line, column, message):
+    problem = refusal(text)
+    assert message in problem.message
+    assert problem.line == line
+    assert problem.message.startswith(f"column {column}: ") is bool(column)
+
+
+def test_an_error_names_the_file_and_the_part():
+    with pytest.raises(SpecError) as caught:
+        read_yaml("taskRoles:\n  w: {\n  gpu: 1,\n  gpu: 2}\n", "job.yaml")
+    assert str(caught.value) == (
+        "job 'job.yaml' was not submitted: 1 problem in its description\n"
+        "  taskRoles.w.gpu: column 3: this key is in line 3 already; "
+        "the server refuses a key given twice (line 4)"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "password: *hunter2",
+        "password: !hunter2 x",
+        "password: @hunter2",
+        "password: 'hunter2",
+        'password: "hunter2\\w"',
+        "password: x: hunter2",
+        "password: [hunter2",
+        "password: |hunter2\n  x",
+        "password: &x hunter2\n    y: z",
+        "password: hunter2\x01",
+        "%hunter2",
+        "!hunter2!x y",
+        "? hunter2: [",
+    ],
+)
+def test_an_error_never_shows_the_text(line):
+    problem = refusal(f"secrets:\n  {line}\n")
+    assert "hunter2" not in str(problem)
+
+
+@pytest.mark.parametrize("depth", [150, 3000, 50_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{a: ", "}"), ("- ", ""), ("? ", "")])
+def test_deep_nesting_is_an_error_and_no_crash(depth, opened, closed):
+    problem = refusal(f"{opened * depth}1{closed * depth}")
+    assert "is nested more than 100 levels deep, which no job is; it is not read further" in problem.message
+    assert problem.level is Level.REFUSED
+
+
+def test_nesting_by_aliases_is_an_error_too():
+    chain = "".join(f"- &a{n} [[[[[*a{n - 1}]]]]]\n" for n in range(1, 40))
+    assert "nested more than 100 levels" in refusal(f"- &a0 1\n{chain}").message
+
+
+def test_a_bomb_of_aliases_is_defused():
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)]
+    bomb = "a0: &a0 [x, x]\n" + "".join(lines)
+    assert "more than 100,000 parts" in refusal(bomb).message
+
+
+def test_what_the_server_reads_in_a_surprising_way_is_remarked():
+    document = read_yaml("a: 2020-01-01\nb:\n  - 12345678901234567890\n  - 9007199254740992\n", "job.yaml")
+    assert document.value == {"a": "2020-01-01T00:00:00.000Z", "b": [12345678901234567000, 2**53]}
+    assert [str(each) for each in document.warnings] == [
+        "a: the server takes this for a date, and makes it a time in UTC; put a text into quotes (line 1)",
+        (
+            "b[0]: the server rounds whole numbers beyond 9,007,199,254,740,992; "
+            "put a text into quotes (line 3)"
+        ),
+    ]
+    assert {each.level for each in document.warnings} == {Level.WARNING}
+
+
+# ---------------------------------------------------------------- written
+
+
+def test_what_is_written_is_readable():
+    value = {
+        "name": "job_1",
+        "version": "1.0",
+        "on": "yes",
+        "commands": [
+            "python train.py --lr 0.1",
+            "set -e\necho 'a' # b\n",
+            "two\nlines",
+            "wget <% $data.uri[0] %>",
+        ],
+        "nested": {"empty": {}, "none": [], "list": [["a"], [{"b": 1, "c": [True, None]}]]},
+        "text": "it's: so",
+        "tab": "a\tb",
+    }
+    assert write_yaml(value) == (
+        "name: job_1\n"
+        "version: '1.0'\n"
+        "'on': 'yes'\n"
+        "commands:\n"
+        "  - python train.py --lr 0.1\n"
+        "  - |\n"
+        "    set -e\n"
+        "    echo 'a' # b\n"
+        "  - |-\n"
+        "    two\n"
+        "    lines\n"
+        "  - wget <% $data.uri[0] %>\n"
+        "nested:\n"
+        "  empty: {}\n"
+        "  none: []\n"
+        "  list:\n"
+        "    - - a\n"
+        "    - - b: 1\n"
+        "        c:\n"
+        "          - true\n"
+        "          - null\n"
+        "text: 'it''s: so'\n"
+        'tab: "a\\tb"\n'
+    )
+
+
+@pytest.mark.slow
+@settings(UNHURRIED, max_examples=300)
+@given(VALUES)
+def test_what_is_written_is_read_as_it_was(value):
+    text = write_yaml(value)
+    assert as_javascript(read_yaml(text).value) == as_javascript(value)
+    assert yaml.safe_load(text) == value
+
+
+@pytest.mark.slow
+@settings(UNHURRIED, max_examples=300)
+@given(st.text().filter(lambda text: text != "__proto__"))
+def test_every_text_survives(text):
+    assert read_yaml(write_yaml({text: [text]})).value == {text: [text]}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"a": [float("nan")]}, r"a\[0\]: is infinite or not a number"),
+        ({"a": {1: 2}}, "a: a key is of type int; keys are texts"),
+        ({"a": object()}, "a: is of type object, which JSON does not have"),
+        ({"a": (1,)}, "a: is of type tuple, which JSON does not have"),
+        ({"a": {"__proto__": 1}}, r"a.__proto__: servers lose the value"),
+        ({"a": "\ud800"}, "a: has half a character"),
+        ({"a": 10**5000}, "a: is a number of more digits"),
+    ],
+)
+def test_what_is_no_json_is_not_written(value, message):
+    with pytest.raises(SpecError, match=message):
+        write_yaml(value)
+
+
+def test_a_list_in_itself_is_not_written():
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(SpecError, match="nested more than 100 levels"):
+        write_yaml(endless)
+
+
+@pytest.mark.parametrize("text", ["a: {}", "a:{} 1", "{}: 1", "{}"])
+def test_many_tabs_take_no_longer_than_other_characters(text):
+    """Who reads them for others has these to answer meanwhile."""
+    begun = time.thread_time()
+    with contextlib.suppress(SpecError):
+        read_yaml(text.format("\t" * 20_000))
+    assert time.thread_time() - begun < 2

@@ -1,0 +1,235 @@
+"""Several jobs as one: what they share, what each instance runs and sees, and what cannot share a job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
+from luigi_pai.jobspec.arrays.jobs import array_of, jobs_in
+from luigi_pai.jobspec.convert import convert
+from luigi_pai.jobspec.submission import submission_text
+from luigi_pai.jobspec.validate_protocol import check_protocol
+
+YAML = """
+protocolVersion: 2
+name: NAME
+type: job
+jobRetryCount: 2
+parameters: {rate: RATE, same: 1}
+prerequisites:
+  - {name: image, type: dockerimage, uri: python}
+  - {name: out, type: output, uri: /out/NAME}
+taskRoles:
+  main:
+    dockerImage: image
+    output: out
+    resourcePerInstance: {cpu: 1, memoryMB: 512, gpu: 0, ports: {tensorboard: 1}}
+    commands:
+      - echo rate <% $parameters.rate %> of <% $output.uri %>
+      - COMMAND
+defaults: {virtualCluster: default}
+"""
+
+
+def job(name: str = "a", command: str = "true", **changes: str) -> JobProtocol:
+    text = YAML.replace("NAME", name).replace("COMMAND", command).replace("RATE", "0.1")
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return JobProtocol.from_yaml(text)
+
+
+def run(
+    array: JobProtocol, index: int, by: str = "\n", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run an instance of an array as the runtime of OpenPAI runs its commands."""
+    (role,) = array.taskRoles.values()
+    script = "set -o errexit\nset -o nounset\nset -o pipefail\n" + by.join(role.commands)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "PAI_JOB_NAME": "anna~array",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
+        "PAI_CONTAINER_HOST_IP": "10.0.0.1",
+        "PAI_CONTAINER_HOST_PORT": "3000",
+        **environment,
+    }
+    return subprocess.run(
+        ["bash", "-c", script], env=variables, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def test_an_array_has_an_instance_for_each_job():
+    """None ends it, each starts when it can and as often as its job would; it is valid as it is sent."""
+    array = array_of("array", [job("a"), job("b"), job("c")])
+    (role,) = array.taskRoles.values()
+    assert (array.name, role.instances, role.taskRetryCount) == ("array", 3, 2)
+    assert (role.completion.minFailedInstances, role.completion.minSucceededInstances) == (-1, -1)
+    assert array.to_dict()["extras"] == {"gangAllocation": False}
+    assert "jobRetryCount" not in array.to_dict()
+    assert array.parameters == {"rate": 0.1, "same": 1}
+    assert [each.type for each in array.prerequisites] == ["dockerimage"]
+    assert check_protocol(array) == []
+    assert jobs_in(JobProtocol.from_yaml(submission_text(array)).to_dict()) == ["a", "b", "c"]
+
+
+def test_parameters_that_differ_are_filled_in():
+    """They are not parameters of the array."""
+    array = array_of("array", [job("a"), job("b", **{"rate: 0.1": "rate: 0.2"})])
+    assert array.parameters == {"same": 1}
+    assert run(array, 1).stdout == "rate 0.2 of /out/b\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "exit 3",
+        "false; echo not reached",
+        "set +o errexit; false; echo goes on",
+        "echo $UNSET_VARIABLE",
+        "printf '%s\\n' 'a\\tb\\\\n %d $x `y` \"z\"' \u00fc\u4e2d",
+        "cat <<'END'\nline 1\\\n  line 2\nEND",
+        "f() { return 7; }; f || echo $?",
+        "echo 'unbalanced",
+        "cat",
+        "echo a:b:c \\c end",
+    ],
+)
+def test_an_instance_runs_the_command_as_it_is(command):
+    """Whatever characters it has: the same output and exit code as alone."""
+    alone = JobProtocol.from_dict(job("a").to_dict())
+    other = JobProtocol.from_dict(job("b").to_dict())
+    alone.taskRoles["main"].commands[1] = command
+    array = array_of("array", [other, alone])
+    both = run(array, 1)
+    (role,) = alone.taskRoles.values()
+    script = "\n".join(["set -o errexit -o nounset -o pipefail", "echo rate 0.1 of /out/a", role.commands[1]])
+    expected = subprocess.run(
+        ["bash", "-c", script],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (both.stdout, both.returncode) == (expected.stdout, expected.returncode)
+    older = run(array, 1, by=" && ")  # as 0.15 and 0.16 join commands
+    assert (older.stdout, older.returncode) == (expected.stdout, expected.returncode)
+
+
+def test_an_instance_sees_the_variables_of_a_job_of_one():
+    """Its job's name, index 0 of 1, and its own ports; nothing of the other instances."""
+    array = array_of("array", [job("a", "env"), job("b", "env"), job("c", "env")])
+    ports = {f"PAI_PORT_LIST_main_{index}_tensorboard": f"400{index}" for index in range(3)}
+    ports |= {f"PAI_main_{index}_http_PORT": f"300{index}" for index in range(12)}
+    hosts = {"PAI_HOST_IP_main_0": "10.0.0.8", "PAI_HOST_IP_main_11": "10.0.0.9"}
+    lines = run(array, 1, PAI_TASKS_NUM="3", **ports, **hosts).stdout.splitlines()
+    seen = dict(line.partition("=")[::2] for line in lines if line.startswith("PAI_"))
+    assert seen == {
+        "PAI_JOB_NAME": "anna~b",
+        "PAI_FRAMEWORK_NAME": "anna~b",
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "0",
+        "PAI_TASK_INDEX": "0",
+        "PAI_JOB_TASK_COUNT": "1",
+        "PAI_TASKS_NUM": "1",
+        "PAI_TASK_ROLE_TASK_COUNT_main": "1",
+        "PAI_TASK_ROLE_INSTANCES": "main:0",
+        "PAI_MIN_FAILED_TASK_COUNT_main": "1",
+        "PAI_MIN_SUCCEEDED_TASK_COUNT_main": "1",
+        "PAI_CONTAINER_HOST_IP": "10.0.0.1",
+        "PAI_CONTAINER_HOST_PORT": "3000",
+        "PAI_TASK_ROLE_main_HOST_LIST": "10.0.0.1:3000",
+        "PAI_HOST_IP_main_0": "10.0.0.1",
+        "PAI_PORT_LIST_main_0_tensorboard": "4001",
+        "PAI_main_0_http_PORT": "3001",
+    }
+
+
+@pytest.mark.parametrize("by", ["\n", " && "])
+def test_an_instance_without_a_command_fails(by):
+    """As where an index is wrong, or the image lacks a program."""
+    ended = run(array_of("array", [job("a"), job("b")]), 2, by)
+    assert ended.returncode == 1
+    assert "no command for this instance; the image needs base64, gzip and sed" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"uri: python": "uri: other"}, r"prerequisites\[0\]\.uri"),
+        ({"memoryMB: 512": "memoryMB: 1024"}, r"taskRoles\.main\.resourcePerInstance\.memoryMB"),
+        ({"virtualCluster: default": "virtualCluster: other"}, r"defaults\.virtualCluster"),
+        ({"jobRetryCount: 2": "jobRetryCount: 1"}, "jobRetryCount"),
+        ({"jobRetryCount: 2": "secrets: {password: hush}"}, "jobRetryCount, secrets"),
+    ],
+)
+def test_what_differs_is_named(changes, named):
+    """The first point that differs from the first one, and its fields; no secret is shown."""
+    with pytest.raises(
+        SpecError, match=f"(?s)'b'.*{named}.* differs? from that of 'a'.*points_per_job"
+    ) as caught:
+        array_of("array", [job("a"), job("b", **changes)])
+    assert "hush" not in str(caught.value)
+
+
+def test_a_job_of_many_instances_is_none_of_them():
+    changes = {"dockerImage: image": "dockerImage: image\n    instances: 2"}
+    with pytest.raises(SpecError, match="must be one role with one instance"):
+        array_of("array", [job("a", **changes)])
+
+
+def test_secrets_cannot_be_in_a_command():
+    """The runtime could not fill them in there."""
+    with pytest.raises(SpecError, match="refer to secrets"):
+        array_of("array", [job("a", "login <% $secrets.password %>")])
+
+
+def test_a_parameter_that_differs_is_not_for_prerequisites():
+    changes = {"uri: python": 'uri: "python:<% $parameters.rate %>"'}
+    with pytest.raises(SpecError, match=r"parameters\.rate.*differs between the points"):
+        array_of("array", [job("a", **changes), job("b", **{**changes, "rate: 0.1": "rate: 0.2"})])
+
+
+@pytest.mark.slow
+def test_many_alike_jobs_fit_and_different_ones_are_too_large():
+    """The table is compressed; servers take 100 kB."""
+
+    def point(number: int, command: str) -> JobProtocol:
+        other = base.renamed(f"point_{number}")
+        other.taskRoles["main"].commands = [command]
+        return other
+
+    base = job()
+    jobs = [point(number, f"python train.py --rate {number}") for number in range(400)]
+    assert len(submission_text(array_of("array", jobs))) < 10_000
+    noise = [point(number, f"echo {os.urandom(2000).hex()}") for number in range(60)]
+    with pytest.raises(SpecError, match=r"servers accept at most .*choose fewer points for a job"):
+        array_of("array", noise)
+
+
+def test_other_jobs_are_no_arrays():
+    assert jobs_in(job().to_dict()) is None
+    assert jobs_in({}) is None
+    assert jobs_in({"taskRoles": [{"name": "main", "command": "v1"}]}) is None
+    broken = array_of("array", [job()]).to_dict()
+    role = broken["taskRoles"]["main"]
+    role["commands"][0] = role["commands"][0].replace("H4sI", "AAAA")
+    assert jobs_in(broken) is None
+
+
+def test_a_v1_job_keeps_its_life():
+    """Converted, with its name, folders and the shell of v1."""
+    jobs = [
+        convert(
+            PaiJob(
+                f"my_{n}",
+                "x",
+                [TaskRole("My_Role", "false; echo $PAI_JOB_NAME $PAI_OUTPUT_DIR")],
+                outputDir=f"/o/{n}",
+            )
+        ).protocol
+        for n in range(2)
+    ]
+    ended = run(array_of("array", jobs), 1, PAI_USER_NAME="anna")
+    assert (ended.stdout, ended.returncode) == ("my_1 /o/1\n", 0)

@@ -1,0 +1,240 @@
+"""Whether two jobs do the same: digests, and what differs from what a server has stored."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from luigi_pai.jobspec.comparison import differing_fields, job_digest
+from luigi_pai.jobspec.job import PaiJob, Port, TaskRole
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.templates.prerequisites import resolve
+
+YAML = """\
+protocolVersion: 2
+name: train
+type: job
+prerequisites:
+  - name: image
+    type: dockerimage
+    uri: ubuntu
+    auth: {username: me, password: hunter2, registryuri: r.example}
+parameters: {rate: 0.1, epochs: 3}
+secrets:
+  key: hush-hush
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
+    commands:
+      - train <% $parameters.rate %> <% $secrets.key %>
+"""
+
+
+def job(name="a", **fields):
+    role = TaskRole("w", fields.pop("command", "true"), portList=[Port("web")])
+    return PaiJob(name, "ubuntu", [role], dataDir="$PAI_DEFAULT_FS_URI/data", **fields)
+
+
+def digest(text):
+    return job_digest(JobProtocol.from_yaml(text))
+
+
+# ---------------------------------------------------------------- digests
+
+
+def test_digests_stay_as_they_are():
+    """They are kept for longer than a release of this package is in use."""
+    assert digest(YAML) == "d9a1fedfc68eb40f"
+    assert job_digest(job()) == "cc0cfdaeb95f51dc"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name: train", "name: train__attempt2"),
+        ("name: train", "# a comment\n\nname:   'train'"),
+        ("rate: 0.1, epochs: 3", "epochs: 3.0, rate: 0.10"),
+        ("type: job\n", "type: job\ndescription: better\ncontributor: me\n"),
+        ("hush-hush", "another"),
+        ("hunter2", "another"),
+    ],
+)
+def test_what_a_job_does_not_do_is_not_in_its_digest(old, new):
+    """Name, layout, order of keys, description, and secrets."""
+    assert old in YAML
+    assert digest(YAML.replace(old, new)) == digest(YAML)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *(("- train", "- train -v"), ("rate: 0.1", "rate: 0.2"), ("uri: ubuntu", "uri: debian")),
+        *(("gpu: 0", "gpu: 1"), ("name: image", "name: img"), ("key: hush", "kez: hush"), ("3}", "'3'}")),
+    ],
+)
+def test_what_a_job_does_is_in_its_digest(old, new):
+    assert old in YAML
+    assert digest(YAML.replace(old, new)) != digest(YAML)
+
+
+def test_digests_of_v1_jobs():
+    """As those of protocols."""
+    assert job_digest(job("b__attempt2")) == job_digest(job("b"))
+    assert job_digest(job(command="false")) != job_digest(job())
+    assert job_digest(job(retryCount=1)) != job_digest(job())
+
+
+# ---------------------------------------------------------------- v1 fields
+
+
+def test_a_v1_job_does_not_differ_from_what_the_server_made_of_it():
+    """Defaults filled in, the folder's variable replaced, an output folder made, under a later name."""
+    mine = job().to_dict()
+    stored = {
+        "jobName": "a__attempt2",
+        "image": "ubuntu",
+        "virtualCluster": "default",
+        "gpuType": "",
+        "authFile": "",
+        "dataDir": "hdfs://10.0.0.1:9000/data",
+        "codeDir": "",
+        "retryCount": 0,
+        "outputDir": "hdfs://10.0.0.1:9000/Output/admin/a",
+        "jobEnvs": {},
+        "extras": {},
+        "taskRoles": [
+            {
+                "name": "w",
+                "command": "true",
+                "taskNumber": 1,
+                "cpuNumber": "1",
+                "memoryMB": "2048",
+                "shmMB": 64,
+                "gpuNumber": 0,
+                "minFailedTaskCount": 1,
+                "minSucceededTaskCount": None,
+                "portList": [{"label": "web", "beginAt": 0, "portNumber": 1}],
+            }
+        ],
+    }
+    assert differing_fields(mine, stored) == []
+    assert differing_fields(stored, mine) == []
+    assert differing_fields({**mine, "virtualCluster": ""}, stored) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "differing"),
+    [
+        ({"command": "false"}, ["taskRoles[0].command"]),
+        ({"retryCount": 1, "command": "false"}, ["taskRoles[0].command", "retryCount"]),
+        ({"outputDir": "hdfs://h:1/out"}, ["outputDir"]),
+        ({"outputDir": "$PAI_DEFAULT_FS_URI/Output/me/a"}, []),
+        ({"jobEnvs": {"A": "1"}}, ["jobEnvs.A"]),
+        ({"virtualCluster": "gpu"}, ["virtualCluster"]),
+    ],
+)
+def test_fields_of_v1_jobs_that_differ(fields, differing):
+    assert differing_fields(job(**fields).to_dict(), job().to_dict()) == differing
+    assert sorted(differing_fields(job().to_dict(), job(**fields).to_dict())) == sorted(differing)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [
+        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/a", True),
+        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/b", False),
+        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/x/a", False),
+        ("$PAI_DEFAULT_FS_URI/a.b", "hdfs://h:9000/aXb", False),
+        ("hdfs://g:9000/a", "hdfs://h:9000/a", False),
+        ("", "hdfs://h:9000/Output/me/a", False),
+    ],
+)
+def test_folders_on_the_clusters_own_hdfs(mine, theirs, same):
+    """Only its variable stands for any HDFS; only an output folder is made where none was said."""
+    fields = differing_fields(job(codeDir=mine).to_dict(), job(codeDir=theirs).to_dict())
+    assert fields == ([] if same else ["codeDir"])
+
+
+def test_null_is_not_the_default_of_a_count_that_has_another():
+    """null: no failed task fails the job; absent: the first does."""
+    mine, theirs = job().to_dict(), job().to_dict()
+    mine["taskRoles"][0]["minFailedTaskCount"] = None
+    assert differing_fields(mine, theirs) == ["taskRoles[0].minFailedTaskCount"]
+
+
+# ---------------------------------------------------------------- v2 fields
+
+
+def protocol(text=YAML):
+    return JobProtocol.from_yaml(text).to_dict()
+
+
+def test_a_protocol_does_not_differ_from_what_the_server_shows_of_it():
+    """As 1.8.0 showed one: secrets as one mask, the name of a later attempt; and defaults filled in."""
+    mine, stored = protocol(), protocol()
+    stored.update(name="train__attempt2", secrets="******", jobRetryCount=0, protocolVersion="2", extras={})
+    stored["prerequisites"][0]["auth"]["password"] = "******"
+    stored["defaults"] = {"virtualCluster": "default"}
+    stored["taskRoles"]["worker"]["completion"] = {"minFailedInstances": 1}
+    stored["taskRoles"]["worker"]["extraContainerOptions"] = {"infiniband": False}
+    assert differing_fields(mine, stored) == []
+    assert differing_fields(stored, mine) == []
+    assert differing_fields({key: value for key, value in mine.items() if key != "secrets"}, stored) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differing"),
+    [
+        ("- train", "- train -v", ["taskRoles.worker.commands[0]"]),
+        ("commands:\n", "commands:\n      - true > x\n", ["taskRoles.worker.commands"]),
+        ("rate: 0.1", "rate: 0.2", ["parameters.rate"]),
+        ("epochs: 3", "steps: 3", ["parameters.steps", "parameters.epochs"]),
+        ("worker:", "main:", ["taskRoles.main", "taskRoles.worker"]),
+        ("instances: 1", "instances: 2", ["taskRoles.worker.instances"]),
+        ("registryuri: r.example", "registryuri: s.example", []),
+        ("hush-hush", "another", []),
+        ("epochs: 3", "epochs: true", ["parameters.epochs"]),
+        ("epochs: 3", "epochs: 3.0", []),
+        ("type: job\n", "type: job\ndescription: better\n", []),
+        ("type: job\n", "type: job\ndefaults: {virtualCluster: gpu}\n", ["defaults.virtualCluster"]),
+        ("type: job\n", "type: job\nextras: {gangAllocation: false}\n", ["extras.gangAllocation"]),
+    ],
+)  # fmt: skip
+def test_fields_of_protocols_that_differ(old, new, differing):
+    assert old in YAML
+    assert differing_fields(protocol(YAML.replace(old, new)), protocol()) == differing
+
+
+@pytest.mark.parametrize("shm", [512, 16384])
+def test_shared_memory_that_is_not_said_is_no_number(shm):
+    """It is 512 MB on OpenPAI and 16384 on LTP; that a cluster is the one or the other is not known here."""
+    stored = protocol()
+    stored["taskRoles"]["worker"]["extraContainerOptions"] = {"shmMB": shm}
+    assert differing_fields(protocol(), stored) == ["taskRoles.worker.extraContainerOptions.shmMB"]
+    assert differing_fields(protocol(), protocol()) == []
+
+
+def test_what_is_resolved_before_it_is_sent_does_not_differ():
+    """The server has the prerequisites in the order in which they need each other."""
+    mine, callback = protocol(), {"event": "containerStart", "commands": ["x"]}
+    mine["prerequisites"] += [
+        {"name": "a", "type": "script", "require": ["b"], "callbacks": [callback]},
+        {"name": "b", "type": "script"},
+    ]
+    mine["taskRoles"]["worker"]["prerequisites"] = ["a"]
+    assert resolve(mine) != mine
+    assert differing_fields(mine, resolve(mine)) == []
+    unresolvable = copy.deepcopy(mine)
+    unresolvable["prerequisites"][-1]["require"] = ["a"]
+    assert differing_fields(unresolvable, unresolvable) == []
+
+
+def test_the_documents_are_not_changed():
+    mine, theirs = protocol(), job().to_dict()
+    before = copy.deepcopy((mine, theirs))
+    differing_fields(mine, theirs)
+    differing_fields(theirs, mine)
+    assert (mine, theirs) == before

@@ -1,0 +1,307 @@
+"""v1 jobs as job protocols, and what is said to be lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from job_files import parameters
+
+from luigi_pai.errors import Level, SpecError
+from luigi_pai.jobspec.convert import convert
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.job import PaiJob, Port, TaskRole
+from luigi_pai.jobspec.names import v2_name
+from luigi_pai.jobspec.submission import filled_commands, submission_text
+from luigi_pai.jobspec.validate_protocol import validate_protocol
+
+ABSENT_SHM = "shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64"
+
+
+def job(*roles, **about):
+    return PaiJob("train", "ubuntu", list(roles) or [TaskRole("main", "true")], **about)
+
+
+def losses(conversion):
+    return [str(loss) for loss in conversion.losses]
+
+
+def is_right(file):
+    """Return whether a server takes a file, and the container starts."""
+    breaks_later = file.name in ("default_shared_memory.json", "same_role_twice.json")
+    breaks_later |= '"image": "<' in file.text  # of an example, to be filled in
+    return (file.accepted("v0.7.1") or file.accepted("v0.14.0")) and not breaks_later
+
+
+@pytest.mark.parametrize("file", parameters("v1", is_right))
+def test_v1_jobs_become_protocols_that_1_8_takes(file):
+    """Every v1 config that runs gives a protocol without any problem, with the size that is sent."""
+    conversion = convert(json.loads(file.text), fs_uri="hdfs://nn:9000")
+    text = submission_text(conversion.protocol)
+    document = read_yaml(text)
+    assert validate_protocol(document.value, lines=document.lines, size=len(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        (True, {"shmMB": 64, "infiniband": True}),
+        *((value, {"shmMB": 64}) for value in (False, "true", 1, "1", "")),
+    ],
+)
+def test_infiniband_is_asked_for_as_v2_has_it(value, options):
+    """v1 says it as a variable, and means it by true alone; the variable itself stays."""
+    made = convert(job(TaskRole("a", "true"), TaskRole("b", "true"), jobEnvs={"paiAzRDMA": value}))
+    document = made.protocol.to_dict()
+    assert [role["extraContainerOptions"] for role in document["taskRoles"].values()] == [options, options]
+    assert document["parameters"] == {"paiAzRDMA": value}
+    assert made.losses == ()
+
+
+def test_shared_memory_that_a_file_leaves_out_stays_as_v1_has_it():
+    """A v1 task gets 64 MB and a v2 task 512; the role says 64, and the conversion says so."""
+    roles = [{"name": "a", "command": "true"}, {"name": "b", "command": "true", "shmMB": 100}]
+    made = convert({"jobName": "a", "image": "i", "taskRoles": roles})
+    document = made.protocol.to_dict()["taskRoles"]
+    assert document["a"]["extraContainerOptions"] == {"shmMB": 64}
+    assert document["b"]["extraContainerOptions"] == {"shmMB": 100}
+    assert losses(made) == [f"taskRoles[0].{ABSENT_SHM}"]
+
+
+def test_the_whole_table():
+    """Each v1 field goes where the manual's table says."""
+    role = TaskRole("worker", "python train.py", 2, 4, 8192, 1024, 1, [Port("web", 0, 2)], None, 2)
+    made = convert(
+        job(
+            role,
+            dataDir="hdfs://nn/data",
+            outputDir="hdfs://nn/out",
+            codeDir="hdfs://nn/code",
+            virtualCluster="vc1",
+            retryCount=3,
+        )
+    )
+    assert made.protocol.to_dict() == {
+        "protocolVersion": 2,
+        "name": "train",
+        "type": "job",
+        "jobRetryCount": 3,
+        "prerequisites": [
+            {"name": "default", "type": "dockerimage", "uri": "ubuntu"},
+            {"name": "default", "type": "data", "uri": ["hdfs://nn/data"]},
+            {"name": "default", "type": "output", "uri": "hdfs://nn/out"},
+            {"name": "default", "type": "script", "uri": "hdfs://nn/code"},
+        ],
+        "taskRoles": {
+            "worker": {
+                "instances": 2,
+                "completion": {"minFailedInstances": -1, "minSucceededInstances": 2},
+                "dockerImage": "default",
+                "data": "default",
+                "output": "default",
+                "script": "default",
+                "resourcePerInstance": {"cpu": 4, "memoryMB": 8192, "gpu": 1, "ports": {"web": 2}},
+                "extraContainerOptions": {"shmMB": 1024},
+                "commands": [
+                    "set +o errexit +o nounset +o pipefail",
+                    (
+                        'export PAI_JOB_NAME="${PAI_JOB_NAME#*~}" PAI_JOB_VC_NAME=vc1 '
+                        'HADOOP_USER_NAME="$PAI_USER_NAME" PAI_TASK_ROLE_NAME=worker '
+                        "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_TASK_COUNT=2 "
+                        "PAI_CURRENT_TASK_ROLE_CPU_COUNT=4 PAI_CURRENT_TASK_ROLE_MEM_MB=8192 "
+                        "PAI_CURRENT_TASK_ROLE_GPU_COUNT=1"
+                    ),
+                    (
+                        'export PAI_DATA_DIR="<% $data.uri[0] %>" PAI_OUTPUT_DIR="<% $output.uri %>" '
+                        'PAI_CODE_DIR="<% $script.uri %>"'
+                    ),
+                    'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi',
+                    "python train.py",
+                ],
+            }
+        },
+        "defaults": {"virtualCluster": "vc1"},
+    }
+
+
+def test_defaults_are_those_of_the_v1_server():
+    """What a v1 config leaves out has the v1 server's default, not the v2 server's."""
+    made = convert({"jobName": "j", "image": "x", "taskRoles": [{"name": "w", "command": "true"}]})
+    role = made.protocol.to_dict()["taskRoles"]["w"]
+    assert role["instances"] == 1
+    assert role["resourcePerInstance"] == {"cpu": 1, "memoryMB": 100, "gpu": 0}
+    assert role["completion"] == {"minFailedInstances": 1, "minSucceededInstances": -1}
+
+
+def test_numbers_may_be_text():
+    """As v1 servers do, "4" is taken for 4."""
+    role = {"name": "w", "command": "true", "taskNumber": "4", "memoryMB": "2048"}
+    made = convert({"jobName": "j", "image": "x", "retryCount": "2", "taskRoles": [role]})
+    assert made.protocol.to_dict()["taskRoles"]["w"]["instances"] == 4
+    assert made.protocol.to_dict()["jobRetryCount"] == 2
+
+
+def test_every_loss_is_said():
+    """What has no counterpart is named with its path, each once, as a warning."""
+    made = convert(
+        {
+            "jobName": "my.job",
+            "image": "x",
+            "authFile": "hdfs://nn/auth",
+            "gpuType": "K80",
+            "retryCount": -1,
+            "outputDir": "$PAI_DEFAULT_FS_URI/out",
+            "codeDir": "hdfs://nn/code",
+            "extras": {"isDebug": True},
+            "jobEnvs": {"my-key": "x"},
+            "taskRoles": [
+                {
+                    "name": "ps_server",
+                    "command": "true",
+                    "portList": [{"label": "a.b", "beginAt": 9000, "portNumber": 1}],
+                },
+                {"name": "1st", "command": "true"},
+            ],
+        }
+    )
+    assert {loss.level for loss in made.losses} == {Level.WARNING}
+    assert losses(made) == [
+        f"jobName: becomes '{v2_name('my.job')}': v2 names have letters, digits, _ and - only",
+        "authFile: is left out; give the dockerimage prerequisite auth, with the password in secrets",
+        "gpuType: 'K80' is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
+        "extras: are left out: isDebug; v2 gives extras another meaning",
+        (
+            "outputDir: '$PAI_DEFAULT_FS_URI/out' stays as it is: "
+            "$PAI_DEFAULT_FS_URI is empty on v2 clusters; "
+            "set fs_uri in [OpenPai] of luigi.cfg"
+        ),
+        (
+            "codeDir: is copied into the working folder only if the image has the hdfs command: "
+            "v2 copies no code folder"
+        ),
+        "taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only",
+        "taskRoles[1].name: '1st' becomes 'role1st': roles have letters and digits only",
+        "taskRoles[0].portList[0].label: 'a.b' becomes 'a_b'",
+        (
+            "taskRoles[0].portList[0].beginAt: 9000 is left out: v2 chooses ports; the command reads "
+            "PAI_PORT_LIST_ROLE_INDEX_a_b"
+        ),
+        f"taskRoles[0].{ABSENT_SHM}",
+        "jobEnvs.my-key: is left out: a shell has no variable of this name",
+        f"taskRoles[1].{ABSENT_SHM}",
+        "retryCount: -1 (no limit) becomes 0: v2 has no negative count",
+    ]
+
+
+def test_the_file_system_is_named():
+    """$PAI_DEFAULT_FS_URI becomes what it stands for, as the v1 server had done it."""
+    made = convert(job(outputDir="$PAI_DEFAULT_FS_URI/a/b"), fs_uri="hdfs://nn:9000/")
+    assert made.protocol.to_dict()["prerequisites"][1]["uri"] == "hdfs://nn:9000/a/b"
+    assert made.losses == ()
+
+
+def test_roles_that_fold_to_one_name_stay_apart():
+    """Roles that differ in what is taken out of their names get a number."""
+    document = {"jobName": "j", "image": "x", "taskRoles": []}
+    document["taskRoles"] = [{"name": name, "command": "true"} for name in ("a_b", "a.b", "ab")]
+    made = convert(document)
+    assert list(made.protocol.to_dict()["taskRoles"]) == ["ab", "ab2", "ab3"]
+
+
+@pytest.mark.parametrize("text", ["<%", "<% $parameters.x %>", "a <%= b %> c", "x <% y"])
+def test_template_tags_in_a_v1_command_stay_text(text):
+    """A v1 command knows no references: what looks like one reaches the shell as it was."""
+    made = convert(job(TaskRole("w", f"echo '{text}'")))
+    assert filled_commands(made.protocol)["w"].endswith(f"echo '{text}'")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "plain",
+        "two words",
+        "it's",
+        'a "b"',
+        "$HOME `x` \\ !",
+        "<% $parameters.A %>",
+        "",
+        "a\nb",
+        "é ü",
+        5,
+        True,
+    ],
+)
+def test_variables_of_the_job_arrive_unharmed(value):
+    """The values of jobEnvs are what the command finds, whatever characters they have."""
+    made = convert(
+        {
+            "jobName": "j",
+            "image": "x",
+            "jobEnvs": {"MINE": value},
+            "taskRoles": [{"name": "w", "command": 'printf "%s" "$MINE"'}],
+        }
+    )
+    command = filled_commands(made.protocol)["w"]
+    environment = {"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "admin~j", "PAI_USER_NAME": "admin"}
+    run = subprocess.run(
+        ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == (value if isinstance(value, str) else json.dumps(value))
+
+
+@pytest.mark.parametrize("path", ["hdfs://nn/a b", 'hdfs://nn/a"b', "hdfs://nn/$(touch x)", "hdfs://nn/a`b`"])
+def test_folders_arrive_unharmed(path, tmp_path):
+    """A folder's name is no part of the shell's program."""
+    made = convert(job(TaskRole("w", 'printf "%s" "$PAI_OUTPUT_DIR"'), outputDir=path))
+    run = subprocess.run(
+        ["bash", "-c", filled_commands(made.protocol)["w"]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_v1_shell_goes_on_after_a_failed_command():
+    """A v1 job that ignores a failed command, or an unset variable, does so on v2 too."""
+    made = convert(job(TaskRole("w", "false; echo $NOTHING; false | true; echo here")))
+    command = filled_commands(made.protocol)["w"]
+    run = subprocess.run(
+        ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", command],
+        env={"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "u~j", "PAI_USER_NAME": "u"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.endswith("here\n")
+
+
+def test_the_name_of_a_role_is_no_home_folder():
+    """v1 names may begin with ~."""
+    (role,) = convert(job(TaskRole("~", "true"))).protocol.taskRoles.values()
+    assert "PAI_TASK_ROLE_NAME='~' PAI_CURRENT_TASK_ROLE_NAME='~' " in " ".join(role.commands)
+
+
+def test_what_is_no_v1_job_is_refused():
+    """A document that no v1 server takes is not converted."""
+    with pytest.raises(SpecError, match="taskRoles: is missing"):
+        convert({"jobName": "j", "image": "x"})
+
+
+@pytest.mark.parametrize("name", ["train", "a-b_c", "Train2"])
+def test_names_that_v2_knows_stay(name):
+    assert v2_name(name) == name
+
+
+def test_other_names_stay_apart():
+    """Two v1 names never become one v2 name."""
+    names = {v2_name(name) for name in ("a.b", "a~b", "a-b", "a..b", "a.-b")}
+    assert len(names) == 5
+    assert all(len(v2_name("x" * 200 + "." + "y" * 40) + "__attempt999") <= 255 for _ in "x")

@@ -1,0 +1,243 @@
+"""PaiJob, TaskRole, Port and slot_to_dict, beside those of luigi.contrib.pai."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import luigi
+import luigi.contrib.pai as contrib
+import pytest
+from luigi.freezing import FrozenOrderedDict
+
+import luigi_pai.jobspec.job as ours
+from luigi_pai.jobspec.job import UNSET, PaiJob, Port, TaskRole, slot_to_dict
+
+
+def roles(module) -> list:
+    """Return the same task roles, built with one module or the other."""
+    return [
+        module.TaskRole(
+            "worker",
+            'python train.py --note "grüße"',
+            taskNumber=2,
+            cpuNumber=4,
+            memoryMB=8192,
+            shmMB=128,
+            gpuNumber=1,
+            portList=[module.Port("tensorboard"), module.Port("metrics", 8080, 3)],
+        ),
+        module.TaskRole("ps", "python ps.py"),
+    ]
+
+
+# ---------------------------------------------------------------- the contract with luigi.contrib.pai
+
+
+@pytest.mark.parametrize("name", ["PaiJob", "TaskRole", "Port", "slot_to_dict"])
+def test_signatures_begin_as_those_of_contrib(name):
+    """contrib's arguments come first, with their names, order and defaults; new ones have a default."""
+    theirs = list(inspect.signature(getattr(contrib, name)).parameters.values())
+    here = list(inspect.signature(getattr(ours, name)).parameters.values())
+    old, new = here[: len(theirs)], here[len(theirs) :]
+    assert [(p.name, p.kind, p.default) for p in old] == [(p.name, p.kind, p.default) for p in theirs]
+    assert all(p.default is not inspect.Parameter.empty for p in new)
+
+
+@pytest.mark.parametrize("name", ["PaiJob", "TaskRole", "Port"])
+def test_slots_contain_those_of_contrib_in_their_order(name):
+    """Whatever attribute users set on an object of luigi.contrib.pai, they can set here."""
+    theirs = getattr(contrib, name).__slots__
+    assert [slot for slot in getattr(ours, name).__slots__ if slot in theirs] == list(theirs)
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["required-fields", "all-fields"])
+def test_json_is_byte_for_byte_what_contrib_posts(filled):
+    """The same job serializes to the same text as luigi.contrib.pai posts, field order included."""
+    texts = []
+    for module in (contrib, ours):
+        job = module.PaiJob("train-1", "openpai/pai.example.sklearn", roles(module))
+        if filled:
+            job.virtualCluster = "default"
+            job.authFile = "$PAI_DEFAULT_FS_URI/auth"
+            job.codeDir = "$PAI_DEFAULT_FS_URI/code"
+            job.dataDir = None
+            job.outputDir = "$PAI_DEFAULT_FS_URI/train-1/output"
+            job.retryCount = 0
+            job.gpuType = None
+        texts.append(json.dumps(job, default=module.slot_to_dict))
+    assert texts[0] == texts[1] == job.to_json()
+
+
+def test_arguments_of_the_job_are_its_fields():
+    """What contrib's users set as attributes can be given as arguments, with the same text."""
+    by_argument = PaiJob("a", "i", roles(ours), "auth", "data", "out", "code", "vc1", "K80", 3)
+    by_attribute = PaiJob("a", "i", roles(ours))
+    fields = ("authFile", "dataDir", "outputDir", "codeDir", "virtualCluster", "gpuType", "retryCount")
+    for field, value in zip(fields, ("auth", "data", "out", "code", "vc1", "K80", 3), strict=True):
+        setattr(by_attribute, field, value)
+    assert by_argument == by_attribute
+    assert by_argument.to_json() == by_attribute.to_json()
+
+
+# ---------------------------------------------------------------- slot_to_dict
+
+
+def test_none_is_dropped_and_null_kept_where_it_means_never():
+    """None leaves a field out, except in the two counts, where the server reads null as never."""
+    role = TaskRole("w", "c", minFailedTaskCount=None, minSucceededTaskCount=2)
+    role.shmMB = None
+    fields = slot_to_dict(role)
+    assert "shmMB" not in fields
+    assert fields["minFailedTaskCount"] is None
+    assert fields["minSucceededTaskCount"] == 2
+
+
+def test_counts_not_given_are_left_to_the_server():
+    """Without the two counts the posted role does not mention them, and reading them says so."""
+    role = TaskRole("w", "c")
+    assert not {"minFailedTaskCount", "minSucceededTaskCount"} & set(slot_to_dict(role))
+    assert role.minFailedTaskCount is UNSET
+    assert repr(UNSET) == "UNSET"
+
+
+def test_slots_of_a_subclass_come_after_those_of_its_bases():
+    """A subclass with slots of its own adds fields and loses none."""
+
+    class Pinned(TaskRole):
+        __slots__ = ("gpuModel", "neverSet")
+
+    role = Pinned("w", "c")
+    role.gpuModel = "K80"
+    assert list(slot_to_dict(role)) == [*slot_to_dict(TaskRole("w", "c")), "gpuModel"]
+
+
+def test_private_slots_and_instance_attributes_are_no_fields():
+    """Names with two underscores, and attributes outside the slots, stay at home."""
+
+    class Private:
+        __slots__ = ("__dict__", "__secret", "shown")
+
+        def __init__(self):
+            self.__secret = "s"
+            self.shown = 1
+            self.loose = 2
+
+    assert slot_to_dict(Private()) == {"shown": 1}
+
+
+def test_a_single_slot_written_as_a_string_is_one_field():
+    """``__slots__ = "label"`` is the field label, not five fields of a letter."""
+
+    class Label:
+        __slots__ = "label"  # noqa: PLC0205  what this test is about
+
+    label = Label()
+    label.label = "x"
+    assert slot_to_dict(label) == {"label": "x"}
+
+
+@pytest.mark.parametrize("foreign", [{1, 2}, object(), 1j], ids=["set", "object", "complex"])
+def test_foreign_objects_are_refused_by_name(foreign):
+    """What is neither JSON nor a part of a job is refused with the name of its type."""
+    kind = type(foreign).__name__
+    with pytest.raises(TypeError, match=f"^{kind} is neither JSON nor a part of a job$"):
+        slot_to_dict(foreign)
+    job = PaiJob("a", "i", [TaskRole("w", "c")], extras={"x": foreign})
+    with pytest.raises(TypeError, match=f"^{kind} is neither JSON nor a part of a job$"):
+        job.to_json()
+
+
+# ---------------------------------------------------------------- the three classes
+
+
+def test_ports_are_not_shared_between_roles():
+    """Appending a port to one role leaves the others, and the default, alone."""
+    first, second = TaskRole("a", "c"), TaskRole("b", "c")
+    first.portList.append(Port("http2"))
+    assert second.portList == []
+    assert TaskRole("c", "c").portList == []
+
+
+def test_a_list_given_for_ports_or_tasks_stays_the_callers():
+    """What is added to it later is sent, as luigi.contrib.pai does; roles without one share none."""
+    ports, tasks = [Port("a")], [TaskRole("w", "c")]
+    role, job = TaskRole("w", "c", portList=ports), PaiJob("j", "i", tasks)
+    ports.append(Port("b"))
+    tasks.append(role)
+    assert role.portList == [Port("a"), Port("b")]
+    assert job.taskRoles == [TaskRole("w", "c"), role]
+    one, other = TaskRole("w", "c"), TaskRole("w", "c")
+    one.portList.append(Port("a"))
+    assert other.portList == []
+
+
+def test_no_list_of_ports_is_no_field():
+    """As in luigi.contrib.pai."""
+    assert slot_to_dict(contrib.TaskRole("w", "c", portList=None)) == slot_to_dict(
+        TaskRole("w", "c", portList=None)
+    )
+
+
+@pytest.mark.parametrize("tasks", [[], (), None, "worker", TaskRole("w", "c"), {"w": 1}])
+def test_a_job_without_a_list_of_roles_is_a_type_error(tasks):
+    """Anything but a sequence with a role in it is refused as contrib does, and the job is named."""
+    with pytest.raises(TypeError, match=r"^job 'j': tasks is .*; it must be a list with at least one"):
+        PaiJob("j", "i", tasks)
+
+
+def test_tasks_that_are_a_method_are_a_type_error():
+    """The property of a task whose decorator was forgotten."""
+    with pytest.raises(TypeError, match=r"^job 'a': tasks is a method; put @property above it$"):
+        PaiJob("a", "i", test_tasks_that_are_a_method_are_a_type_error)
+
+
+def test_jobs_are_equal_by_their_fields_and_show_them():
+    """Equality and repr go by fields; there is no hash of what can be changed."""
+    assert PaiJob("j", "i", [TaskRole("w", "c")]) == PaiJob("j", "i", [TaskRole("w", "c")])
+    assert PaiJob("j", "i", [TaskRole("w", "c")]) != PaiJob("j", "i", [TaskRole("w", "d")])
+    assert Port("a") != "a"
+    assert repr(Port("a", 1, 2)) == "Port(label='a', beginAt=1, portNumber=2)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Port("a"))
+
+
+def test_frozen_dict_parameters_of_luigi_are_json_objects():
+    """A DictParameter's frozen value serves as jobEnvs, extras, or a whole role."""
+    frozen = luigi.DictParameter().parse('{"LR": "0.1", "deep": {"a": [1, {"b": 2}]}}')
+    assert isinstance(frozen, FrozenOrderedDict)
+    job = PaiJob("j", "i", (luigi.DictParameter().parse('{"name": "w", "command": "c"}'),), extras=frozen)
+    assert job.to_dict()["extras"] == {"LR": "0.1", "deep": {"a": [1, {"b": 2}]}}
+    assert job.to_dict()["taskRoles"] == [{"name": "w", "command": "c"}]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_has_not_are_refused(number):
+    """NaN and the infinities, which Python would write and no server read, are an error."""
+    job = PaiJob("j", "i", [TaskRole("w", "c")], extras={"lr": number})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        job.to_json()
+
+
+def test_new_fields_come_after_the_old_ones():
+    """killAllOnCompletedTaskNumber, jobEnvs and extras are the last of the text, and absent if not given."""
+    plain = PaiJob("j", "i", [TaskRole("w", "c")], retryCount=1)
+    job = PaiJob(
+        "j",
+        "i",
+        [TaskRole("w", "c")],
+        retryCount=1,
+        killAllOnCompletedTaskNumber=1,
+        jobEnvs={"A": "1"},
+        extras={"b": 2},
+    )
+    assert job.to_json() == plain.to_json()[:-1] + (
+        ', "killAllOnCompletedTaskNumber": 1, "jobEnvs": {"A": "1"}, "extras": {"b": 2}}'
+    )
+
+
+def test_the_repr_of_a_job_shows_no_value_of_its_variables():
+    """What jobEnvs holds may be a secret; the repr shows the names alone."""
+    job = PaiJob("j", "i", [TaskRole("r", "c")], jobEnvs={"KEY": "hunter2"})
+    assert "jobEnvs={'KEY': '...'}" in repr(job)
+    assert "hunter2" not in repr(job)

@@ -1,0 +1,309 @@
+"""Agreement with real rest-servers on job files: those of tests/data/jobs, and of a further folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from job_file_kinds import document_kinds, field_paths, json_kinds, known_paths, typed_paths, yaml_kinds
+from job_files import FURTHER, NOT_READ, VARIABLE, JobFile, files, further_files, own_files, parameters
+
+from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
+from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml
+from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.validate import validate_job
+from luigi_pai.jobspec.validate_protocol import refused, validate_protocol
+
+PLUGIN = 'extras["com.microsoft.pai.runtimeplugin"]'
+READERS = {"v1.8.0": JS_YAML_3, "ltp-v1.5": JS_YAML_4}
+
+OBJECT = "servers accept it, and the command contains [object Object] in its place"
+MIXED = f"<% $parameters.mixed %>: it is a list with a mapping in it, not a text; {OBJECT}"
+LIMITS = f"<% $parameters.limits %>: it is a mapping, not a text; {OBJECT}"
+BREAKS_LATER = {
+    "parameters_of_any_type.yaml": [
+        ("taskRoles.learn.commands[3]", "<% $parameters.nothing %>: it is null"),
+        ("taskRoles.learn.commands[3]", "<% $parameters.nothing_else %>: it is null"),
+        ("taskRoles.learn.commands[5]", MIXED),
+        ("taskRoles.learn.commands[6]", LIMITS),
+    ],
+    "taken_and_breaks_later.yaml": [
+        *((f"parameters.no_numbers[{index}]", "the server makes null of infinity") for index in range(4)),
+        ("secrets.agent", "is a value of type bool, not a string"),
+        ("taskRoles.Belt_1", "has capitals or '_'"),
+        ("taskRoles.Belt_1.completion.minFailedInstances", "3 is more than instances, 2"),
+        ("taskRoles.Belt_1.completion.minSucceededInstances", "0 is not an integer from 1 to instances"),
+        ("taskRoles.Belt_1.resourcePerInstance.cpu", "0 is not an integer of at least 1"),
+        ("taskRoles.Belt_1.resourcePerInstance.gpu", "-1 is not an integer of at least 0"),
+        ("taskRoles.empty.commands", "are blank"),
+        ("deployments[0].taskRoles.gate", "there is no task role 'gate'"),
+        ("extras.gangAllocation", "'no' is not true or false"),
+        ("extras.storages[0].name", "is missing"),
+        ("extras.storages[0].mountPath", "'claims' is not a path from the root"),
+        (f"{PLUGIN}[0].plugin", "'sssh' is not a plugin of the runtime"),
+        (f"{PLUGIN}[0].taskroles[0]", "there is no task role 'gate'"),
+    ],
+    "unknown_references.yaml": [
+        ("taskRoles.fill.commands[0]", "there is no width in $parameters (known: size)"),
+        ("taskRoles.fill.commands[0]", "the role fill has no data"),
+        ("taskRoles.fill.commands[0]", "the role fill has no output"),
+        ("taskRoles.fill.commands[0]", "the role fill has no script"),
+        ("taskRoles.fill.commands[1]", "$parameters.size has no parts"),
+        ("taskRoles.fill.commands[2]", "the job has no secrets"),
+        ("taskRoles.fill.commands[3]", "there is no words in $parameters (known: size)"),
+    ],
+    "default_shared_memory.json": [("taskRoles[0].memoryMB", "60 is not an integer of at least 100 (MB)")],
+    "same_role_twice.json": [("taskRoles[1].name", "'plan' is the name of taskRoles[0] too")],
+}
+"""What servers take, and our strict reading does not: file -> where, and why, in order."""
+
+NAMES = {
+    "same_deployment_twice.yaml": ("deployments[1].name", "'draft' is the name of deployments[0] too"),
+    "same_prerequisite_twice.yaml": (
+        "prerequisites[2].name",
+        "'tea' is the name of prerequisites[1], which is a data too",
+    ),
+    "unknown_data.yaml": ("taskRoles.count.data", "there is no prerequisite 'swarm' of type data"),
+    "unknown_deployment.yaml": ("defaults.deployment", "there is no deployment 'summer'"),
+    "unknown_image.yaml": (
+        "taskRoles.fire.dockerImage",
+        "there is no prerequisite 'oven' of type dockerimage",
+    ),
+    "unknown_prerequisite.yaml": ("taskRoles.run.prerequisites[0]", "there is no prerequisite 'snow'"),
+}
+"""What servers refuse for a name, and ours: file -> where, and why."""
+
+
+def read(file: JobFile, release: str) -> Document:
+    return read_yaml(file.text, file.name, lenient=True, reader=READERS[release])
+
+
+def release_name(release: str) -> str:
+    """Return what ``validate_protocol`` calls a release of the verdicts: ``1.8.0``, ``ltp-1.5``."""
+    return release.replace("ltp-v", "ltp-").removeprefix("v")
+
+
+def problems_of(file: JobFile, release: str, *, lenient: bool) -> list[Problem]:
+    """Return why a file must not be sent: the one trouble of its YAML, or the problems of the protocol."""
+    try:
+        document = read(file, release)
+    except SpecError as error:
+        return list(error.problems)
+    found = validate_protocol(
+        document.value, lines=document.lines, text=file.text, release=release_name(release)
+    )
+    assert all(problem.line for problem in found if problem.path)
+    return refused([*document.problems, *found], lenient=lenient)
+
+
+def v1_problems_of(file: JobFile, release: str | None, *, lenient: bool) -> list[Problem]:
+    return refused(validate_job(json.loads(file.text), release=release), lenient=lenient)
+
+
+def breaks_later(file: JobFile) -> list[tuple[str, str]]:
+    """Return what servers take, and our strict reading does not; an example may have ``<your image>``."""
+    placeholder = [("image", "has a blank, and is no name of a Docker image")]
+    return placeholder if '"image": "<' in file.text else BREAKS_LATER.get(file.name, [])
+
+
+def assert_told(problems: list[Problem], expected: list[tuple[str, str]]) -> None:
+    """Assert that the problems are at these places, in this order, with these words in the message."""
+    assert [problem.path for problem in problems] == [place for place, _ in expected]
+    for problem, (_, words) in zip(problems, expected, strict=True):
+        assert words in problem.message
+
+
+# ---------------------------------------------------------------- v2
+
+
+def is_read(file: JobFile) -> bool:
+    return file.name not in NOT_READ
+
+
+@pytest.mark.parametrize("file", parameters("v2", is_read))
+def test_a_protocol_is_valid_if_and_only_if_the_server_takes_it(file):
+    """What is REFUSED is what the server refuses; what it takes and breaks later is STRICTER."""
+    for release in file.verdicts:
+        if file.accepted(release):
+            assert problems_of(file, release, lenient=True) == []
+            assert_told(problems_of(file, release, lenient=False), breaks_later(file))
+        else:
+            assert problems_of(file, release, lenient=True) != []
+
+
+@pytest.mark.parametrize(
+    "file", parameters("v2", lambda file: is_read(file) and any(map(file.accepted, file.verdicts)))
+)
+def test_commands_are_rendered_byte_for_byte_as_the_server_rendered_them(file):
+    """The entrypoints are those of the server's own code."""
+    for release in filter(file.accepted, file.verdicts):
+        assert entrypoints(read(file, release).value) == file.verdicts[release]["entrypoints"]
+
+
+def complaints_of_the_schema(file: JobFile) -> list[dict[str, Any]]:
+    """Return what Ajv said of a file in the server 1.8.0."""
+    error = file.verdicts["v1.8.0"].get("error") or {}
+    message = error.get("message", "")
+    return json.loads(message) if message.startswith("[{") else []
+
+
+@pytest.mark.parametrize(
+    "file", parameters("v2", lambda file: is_read(file) and bool(complaints_of_the_schema(file)))
+)
+def test_every_field_that_1_8_0_refuses_is_named(file):
+    """One problem or more at each place, and none elsewhere; of a prerequisite, anywhere in it."""
+    theirs = set()
+    for item in complaints_of_the_schema(file):
+        params = item["params"]
+        last = params.get("missingProperty", params.get("additionalProperty"))
+        place = re.sub(r"\['([^']*)'\]", r".\1", item["dataPath"]).removeprefix(".")
+        theirs.add(place if last is None else f"{place}.{last}".removeprefix("."))
+    found = problems_of(file, "v1.8.0", lenient=True)
+    ours = {in_prerequisite(problem.path) for problem in found} - OURS_ALONE.get(file.name, set())
+    assert ours == {in_prerequisite(place) for place in theirs}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("indented_by_tabs.yaml", "column 1: a tab indents this"),
+        ("item_left_out.yaml", "column 24: nothing stands before this comma"),
+    ],
+)
+@pytest.mark.parametrize("release", READERS)
+def test_a_file_that_is_not_read_is_refused_with_its_line(name, message, release):
+    """1.8.0 reads on, of the tabs not what was meant; LTP 1.5 refuses both files."""
+    (file,) = (file for file in own_files("v2") if file.name == name)
+    (problem,) = problems_of(file, release, lenient=True)
+    assert problem.message.startswith(message)
+    assert problem.line == (16 if "tab" in name else 4)
+
+
+OURS_ALONE = {
+    # The server does not look into a role whose name is wrong.
+    "many_mistakes.yaml": {
+        f"taskRoles.worker-1.{field}" for field in ("dockerImage", "resourcePerInstance", "commands")
+    },
+}
+
+
+def in_prerequisite(place: str) -> str:
+    """Return the prerequisite of a place in one: for each, the server says why it is of none of the kinds."""
+    return re.sub(r"^(prerequisites\[\d+\]).*", r"\1", place)
+
+
+def test_the_file_of_many_mistakes_has_one_of_each_kind():
+    """Or the test above shows little."""
+    (file,) = (file for file in own_files("v2") if file.name == "many_mistakes.yaml")
+    kinds = {item["keyword"] for item in complaints_of_the_schema(file)}
+    expected = "additionalProperties enum minItems minProperties minimum oneOf pattern required type $merge"
+    assert kinds == set(expected.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_1_8_0_refuses_is_refused_for_the_same_reason(name):
+    """The server stops at the first."""
+    (file,) = (file for file in own_files("v2") if file.name == name)
+    assert file.verdicts["v1.8.0"]["error"]["code"] == "InvalidProtocolError"
+    assert_told(problems_of(file, "v1.8.0", lenient=True), [NAMES[name]])
+
+
+# ---------------------------------------------------------------- v1
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "0.14.0"])
+@pytest.mark.parametrize("file", parameters("v1"))
+def test_a_v1_job_is_valid_if_and_only_if_the_release_takes_it(file, release):
+    """The two servers differ in jobEnvs, extras, an obsolete field, and names with '~'."""
+    if file.accepted(f"v{release}"):
+        assert v1_problems_of(file, release, lenient=True) == []
+        assert_told(v1_problems_of(file, release, lenient=False), breaks_later(file))
+    else:
+        assert v1_problems_of(file, release, lenient=True) != []
+
+
+def taken_by_some(file: JobFile) -> bool:
+    return file.accepted("v0.7.1") or file.accepted("v0.14.0")
+
+
+@pytest.mark.parametrize("file", parameters("v1", taken_by_some))
+def test_a_v1_job_that_some_release_takes_is_valid_for_any(file):
+    """Without a release nothing that a real 0.14.0 or 0.7.1 takes is refused."""
+    assert v1_problems_of(file, None, lenient=True) == []
+    assert_told(v1_problems_of(file, None, lenient=False), breaks_later(file))
+
+
+# ---------------------------------------------------------------- what the files cover
+
+SCHEMAS = {"v1": "job.v1", "v2": "protocol.v2"}
+ODDITIES = """a # in a block/a blank before a colon/a byte order mark/a comment after a value
+a comment on a line of its own/a date/a directive/a key in quotes/a key twice/a list in brackets
+a list that is not indented/a mapping in braces/a merge of mappings/a plain scalar of several lines
+a scalar >/a scalar >-/a scalar >+/a scalar |/a scalar |-/a scalar |+/a scalar in double quotes
+a scalar in quotes/a scalar in quotes of several lines/a scalar in double quotes of several lines
+a start of the document/a tab/a tag/a word for a truth value/an alias/an alias without its anchor/an anchor
+an end of the document
+an escape/an exponent/an integer in quotes/an integer that begins with 0/an integer with an underscore
+base 16, 8 or 2/base 60/beyond 16 bits/beyond ASCII/blanks at the end/infinite or no number
+line ends of two characters/no line end at the end/null/several documents
+tokens that YAML 1.1 does not have""".replace("\n", "/").split("/")
+
+
+def kinds_of(files: list[JobFile], version: str) -> set[str]:
+    """Return every field with its types, and every oddity, of job files."""
+    found: set[str] = set()
+    for file in files:
+        try:
+            if version == "v1":
+                found |= json_kinds(file.text)
+                document = json.loads(file.text)
+            else:
+                found |= yaml_kinds(file.text)
+                document = read(file, "v1.8.0").value
+        except (SpecError, ValueError):
+            continue
+        found |= document_kinds(document) | typed_paths(document, SCHEMAS[version])
+    return found
+
+
+@pytest.mark.parametrize("version", SCHEMAS)
+def test_every_field_occurs_in_a_file(version):
+    """Every field of the schemas, and of the classes of extras."""
+    found: set[str] = set()
+    for file in own_files(version):
+        try:
+            document = json.loads(file.text) if version == "v1" else read(file, "v1.8.0").value
+        except SpecError:
+            continue
+        found |= field_paths(document, SCHEMAS[version])
+    known = known_paths(SCHEMAS[version])
+    assert len(known) > {"v1": 25, "v2": 120}[version]
+    assert known - found == set()
+
+
+@pytest.mark.slow
+def test_every_oddity_occurs_in_a_file():
+    """The oddities of YAML that readers get wrong."""
+    assert set(ODDITIES) - kinds_of(own_files("v2"), "v2") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FURTHER, reason=f"{VARIABLE} names no folder of further job files to test, too")
+@pytest.mark.parametrize("version", SCHEMAS)
+def test_what_occurs_in_further_files_occurs_in_ours(version):
+    """Every field with its types, and every oddity of text, values and commands."""
+    found = kinds_of(further_files(version), version)
+    assert len(found) > 20
+    assert found - kinds_of(own_files(version), version) == set()
+
+
+def test_a_file_without_a_verdict_is_an_error(tmp_path):
+    """Or it would be passed over."""
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "v1" / "a.json").write_text("{}")
+    (tmp_path / "verdicts.json").write_text('{"v1/b.json": {}}')
+    with pytest.raises(ValueError, match=r"not both a file and a verdict: v1/a\.json, v1/b\.json"):
+        files(tmp_path, "v1")

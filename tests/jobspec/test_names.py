@@ -1,0 +1,100 @@
+"""Names of jobs, their submissions and task roles."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from luigi_pai.errors import SpecError
+from luigi_pai.jobspec.names import (
+    array_name,
+    attempt_name,
+    check_name,
+    is_array_name,
+    latest_attempts,
+    may_hold,
+    room_for_attempts,
+    v2_name,
+)
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "a"), (2, "a__attempt2"), (13, "a__attempt13")])
+def test_the_first_attempt_has_the_jobs_own_name(number, name):
+    assert attempt_name("a", number) == name
+
+
+def test_the_latest_attempt_of_each_job_is_found_in_a_list():
+    """In any order, and only what attempt_name makes."""
+    names = ["a", "a__attempt2", "a__attempt11", "a__attempt3", "b", "c__attempt2", "b__attempt1"]
+    assert latest_attempts(names) == {"a": 11, "c": 2}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a__attempt", "a__attempt0", "a__attempt02", "a__attempt2x", "a_attempt2", "__attempt2"),
+        *("a__attempt\u0663", "a__attempt2\n", f"a__attempt{'9' * 5000}", ""),
+    ],
+)
+def test_other_names_are_no_attempts(name):
+    """Lists are those of servers, and hold what others have named."""
+    assert latest_attempts([name]) == {}
+
+
+@given(st.text(min_size=1), st.integers(2, 10**6))
+def test_what_one_makes_the_other_finds(name, number):
+    assert latest_attempts([attempt_name(name, number)]) == {name: number}
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        *(("x__attempt2", "x"), ("x__attempt1", "x"), ("x__attempt90", "x"), ("__attempt2", "")),
+        (f"x__attempt{'9' * 30}", "x"),
+        ("x__attempt2__attempt3", "x__attempt2"),
+    ],
+)
+def test_a_tasks_own_name_does_not_end_like_that_of_an_attempt(name, base):
+    """It would be taken for the other task's job, and that task for complete."""
+    (problem,) = room_for_attempts(name, "name")
+    assert str(problem) == (
+        f"name: {name!r} ends like the name of a later submission: it would be taken for one of the job "
+        f"{base!r}; choose a name that does not end in __attempt and a number"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["x__attempt", "x__attempt0", "x__attempt2b", "attempt2", "x_attempt2", None]
+)
+def test_other_names_may_be_a_tasks(name):
+    assert room_for_attempts(name) == []
+
+
+def test_a_name_may_be_too_long_and_end_like_that():
+    """Both are told."""
+    long, numbered = room_for_attempts("x" * 240 + "__attempt2")
+    assert str(long).startswith("jobName: has 250 characters; the job of a task has at most 243")
+    assert "choose a name that does not end in __attempt and a number" in numbered.message
+
+
+def test_a_name_that_is_a_method():
+    """A property of a task whose decorator was forgotten."""
+    with pytest.raises(SpecError, match=r"jobName: is a method; put @property above it$"):
+        check_name(test_other_names_may_be_a_tasks)
+
+
+def test_an_array_is_named_after_the_submissions_in_it():
+    """In any order; a name that v2 takes, with room for the hash."""
+    name = array_name(["train-b", "train-a__attempt2"])
+    assert name == array_name(["train-a__attempt2", "train-b"])
+    assert name != array_name(["train-a", "train-b"])
+    assert v2_name(name) == name
+    assert is_array_name(name)
+    assert may_hold(name, "train-a")
+    assert may_hold(name, "train-b")
+    assert not may_hold(name, "other")
+    assert may_hold(array_name(["train-a", "other"]), "train-a")
+    assert not is_array_name("my-study-array-2")
+    assert len(array_name(["s" * 300])) < 240
+    assert may_hold(array_name(["s" * 300]), "s" * 300)

@@ -1,0 +1,354 @@
+"""Prerequisites come in the order in which they need each other; no release of the server sees to it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_files import NOT_READ, parameters
+
+from luigi_pai.errors import Level, SpecError
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.templates.prerequisites import prerequisite_problems, resolve
+
+CMD = "com.microsoft.pai.runtimeplugin.cmd"
+
+
+def protocol(roles, **requires):
+    """Return a protocol with one script a name, and roles with the prerequisites that are given."""
+    return {
+        "name": "job",
+        "prerequisites": [
+            {"name": name, "type": "script", **({"require": needs} if needs else {})}
+            for name, needs in requires.items()
+        ],
+        "taskRoles": {role: {"prerequisites": names} for role, names in roles.items()},
+    }
+
+
+def order(document, role="w"):
+    return resolve(document)["taskRoles"][role]["prerequisites"]
+
+
+def with_callbacks(*commands, event="taskStarts", **fields):
+    prerequisite = {
+        "name": "p",
+        "type": "script",
+        "plugin": CMD,
+        **fields,
+        "callbacks": [{"event": event, "commands": list(commands)}],
+    }
+    return {"name": "job", "prerequisites": [prerequisite], "taskRoles": {"w": {"prerequisites": ["p"]}}}
+
+
+def messages(document):
+    return [str(problem) for problem in prerequisite_problems(document)]
+
+
+# ---------------------------------------------------------------- order
+
+
+@pytest.mark.parametrize(
+    ("written", "requires", "expected"),
+    [
+        (["a"], {"a": ["b"], "b": []}, ["b", "a"]),
+        (["a"], {"a": ["b", "c"], "b": [], "c": []}, ["b", "c", "a"]),
+        (["a"], {"a": ["b"], "b": ["c"], "c": []}, ["c", "b", "a"]),
+        (["a", "b"], {"a": ["c"], "b": ["c"], "c": []}, ["c", "a", "b"]),
+        (["a", "b"], {"a": ["b"], "b": []}, ["b", "a"]),
+        (["b", "x", "a"], {"a": ["b"], "b": [], "x": []}, ["b", "x", "a"]),
+        (["x", "a"], {"a": ["b"], "b": [], "x": []}, ["x", "b", "a"]),
+        (["a", "a"], {"a": ["b"], "b": []}, ["b", "a"]),
+        (["x", "x"], {"x": [], "a": ["x"]}, ["x", "x"]),
+        (["a"], {"a": ["b", "b"], "b": []}, ["b", "a"]),
+    ],
+)
+def test_what_is_required_comes_first_and_once(written, requires, expected):
+    assert order(protocol({"w": written}, **requires)) == expected
+
+
+def test_each_role_gets_what_its_own_need():
+    document = protocol({"w": ["a"], "v": ["c"]}, a=["b"], b=[], c=["b"])
+    assert order(document, "w") == ["b", "a"]
+    assert order(document, "v") == ["b", "c"]
+
+
+def test_a_chain_may_be_long():
+    requires = {f"p{n}": [f"p{n + 1}"] for n in range(5000)}
+    assert order(protocol({"w": ["p0"]}, **requires, p5000=[]))[0] == "p5000"
+
+
+@pytest.mark.slow
+@settings(deadline=None, database=None, max_examples=200)
+@given(st.data())
+def test_every_prerequisite_follows_what_it_requires(data):
+    names = [f"p{n}" for n in range(6)]
+    requires = {
+        name: data.draw(st.lists(st.sampled_from(names[:at]), max_size=3)) if at else []
+        for at, name in enumerate(names)
+    }
+    written = data.draw(st.lists(st.sampled_from(names), max_size=6, unique=True))
+    document = protocol({"w": written}, **requires)
+    given_document = copy.deepcopy(document)
+    ordered = order(document)
+    assert document == given_document
+    assert len(set(ordered)) == len(ordered)
+    assert set(written) <= set(ordered)
+    for at, name in enumerate(ordered):
+        assert set(requires[name]) <= set(ordered[:at])
+    assert order(resolve(document)) == ordered
+    if not any(requires[name] for name in written):
+        assert ordered == written
+
+
+@pytest.mark.parametrize(
+    "file",
+    parameters(
+        "v2",
+        lambda file: file.accepted("v1.8.0") and "require:" not in file.text and file.name not in NOT_READ,
+    ),
+)
+def test_a_protocol_without_require_has_nothing_to_resolve(file):
+    document = read_yaml(file.text, lenient=True).value
+    assert resolve(document) == document
+    assert prerequisite_problems(document) == []
+
+
+def test_require_itself_and_all_other_keys_stay():
+    document = protocol({"w": ["a"]}, a=["b"], b=[])
+    document["prerequisites"][0] |= {"failurePolicy": "ignore", "plugin": "x", "further": {"k": 1}}
+    assert resolve(document)["prerequisites"] == document["prerequisites"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"prerequisites": None, "taskRoles": None},
+        {"prerequisites": "x", "taskRoles": []},
+        {
+            "prerequisites": [
+                None,
+                1,
+                {"name": 2, "require": 3},
+                {"name": "a", "require": [4], "callbacks": None},
+            ]
+        },
+        {"taskRoles": {"w": None, "v": {"prerequisites": "x", "data": ["a"]}}},
+    ],
+)
+def test_what_the_schema_refuses_is_passed_over(document):
+    assert resolve(document) == document
+    assert [problem.path for problem in prerequisite_problems(document)] in (
+        [],
+        ["prerequisites[3].callbacks"],
+    )
+
+
+# ---------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("requires", "circle"),
+    [
+        ({"a": ["a"]}, "a -> a"),
+        ({"a": ["b"], "b": ["a"]}, "a -> b -> a"),
+        ({"a": ["x", "b"], "b": ["c"], "c": ["a"], "x": []}, "a -> b -> c -> a"),
+    ],
+)
+def test_a_circle_is_refused_and_shown(requires, circle):
+    document = protocol({"w": ["a"]}, **requires)
+    with pytest.raises(SpecError, match=f"in a circle: {circle}; ") as caught:
+        resolve(document)
+    assert [problem.path for problem in caught.value.problems] == ["prerequisites[0].require"]
+    assert prerequisite_problems(document) == list(caught.value.problems)
+
+
+def test_two_circles_are_two_problems():
+    document = protocol({}, a=["b"], b=["a"], c=["d"], d=["c"], e=["a"])
+    assert [message[:22] for message in messages(document)] == [
+        "prerequisites[0].requi",
+        "prerequisites[2].requi",
+    ]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    document = protocol({"w": ["a"]}, a=["instal-git"], **{"install-git": []})
+    assert messages(document) == [
+        (
+            "prerequisites[0].require[0]: there is no prerequisite 'instal-git' (did you mean 'install-git'?)"
+            "; the server ignores 'require', and would go on without it"
+        )
+    ]
+    with pytest.raises(SpecError, match="job 'job' was not submitted"):
+        resolve(document)
+
+
+def test_a_dockerimage_cannot_be_required():
+    document = protocol({"w": ["a"]}, a=["image"])
+    document["prerequisites"].append({"name": "image", "type": "dockerimage", "uri": "ubuntu"})
+    with pytest.raises(SpecError, match="'image' is a dockerimage, and has nothing to run: it cannot"):
+        resolve(document)
+
+
+def test_a_name_of_two_types_means_the_last_and_is_refused_where_it_is_used():
+    document = protocol({"w": ["a"]}, a=["b"], b=[])
+    assert messages(document) == []
+    document["prerequisites"].append({"name": "b", "type": "data", "require": ["c"]})
+    document["prerequisites"].append({"name": "c", "type": "script"})
+    assert order(document) == ["c", "b", "a"]
+    assert messages(document) == [
+        (
+            "prerequisites[0].require[0]: 'b' names prerequisites[1] (script), prerequisites[2] (data); "
+            "the server accepts that, and runs only the last; give them different names"
+        )
+    ]
+
+
+# ---------------------------------------------------------------- callbacks
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("containerStart", "taskStarts"),
+        ("containerExit", "taskSucceeds"),
+        ("taskStarts", "taskStarts"),
+        ("taskSucceeds", "taskSucceeds"),
+    ],
+)
+def test_events_are_sent_as_releases_call_them(written, sent):
+    document = with_callbacks("echo", event=written)
+    assert resolve(document)["prerequisites"][0]["callbacks"] == [{"event": sent, "commands": ["echo"]}]
+
+
+def test_a_callback_for_the_end_does_not_run_after_a_failure():
+    """As that of the proposal would."""
+    (problem,) = prerequisite_problems(with_callbacks("echo", event="containerExit"))
+    assert (problem.path, problem.level) == ("prerequisites[0].callbacks[0].event", Level.WARNING)
+    assert problem.message.startswith(
+        "containerExit is sent as taskSucceeds: these commands run after a success"
+    )
+    assert messages(with_callbacks("echo", event="taskSucceeds")) == []
+
+
+@pytest.mark.parametrize(
+    ("callback", "commands", "lost"),
+    [
+        ("cd /data && export DATA_DIR=/data", ["ls $DATA_DIR"], True),
+        ("export DATA_DIR=/data", ["ls ${DATA_DIR}/x"], True),
+        ("export DATA_DIR=/data", ["ls /data"], False),
+        ("export DATA_DIR=/data", ["DATA_DIR=/data; ls $DATA_DIR"], False),
+        ("export DATA_DIRS=/data", ["ls $DATA_DIR"], False),
+    ],
+)
+def test_a_variable_of_a_callback_does_not_reach_the_commands(callback, commands, lost):
+    """They run in another shell; the task would end with an unbound variable."""
+    document = with_callbacks(callback)
+    role = next(iter(document["taskRoles"].values()))
+    role["commands"] = commands
+    found = [problem for problem in prerequisite_problems(document) if "unbound variable" in problem.message]
+    assert [problem.path for problem in found] == ["prerequisites[0].callbacks[0].commands[0]"] * lost
+
+
+def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
+    document = with_callbacks("echo")
+    del document["prerequisites"][0]["plugin"]
+    assert resolve(document)["prerequisites"][0]["plugin"] == CMD
+    other = with_callbacks("echo", plugin="of.my.own")
+    assert resolve(other)["prerequisites"][0]["plugin"] == "of.my.own"
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        ({"event": "taskStarts"}, "callbacks: this is not a list of {event, commands}"),
+        (["echo"], "callbacks[0]: this is not a mapping with event and commands"),
+        ([{"event": "taskStarts"}], "callbacks[0].commands: this is not a list of texts"),
+        ([{"event": "taskStarts", "commands": "echo"}], "callbacks[0].commands: this is not a list of texts"),
+        (
+            [{"event": "taskStart", "commands": []}],
+            "'taskStart' is not an event (did you mean 'taskStarts'?)",
+        ),
+        ([{"commands": []}], "callbacks[0].event: None is not an event"),
+    ],
+)
+def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
+    document = with_callbacks()
+    document["prerequisites"][0]["callbacks"] = callbacks
+    (problem,) = prerequisite_problems(document)
+    assert message in str(problem)
+    assert problem.level is Level.STRICTER
+    assert "the server accepts it" in problem.message
+
+
+def test_commands_that_never_run_are_warned_of():
+    document = with_callbacks("echo", type="data")
+    document["taskRoles"] = {"w": {"data": "p"}}
+    (problem,) = prerequisite_problems(document)
+    assert problem.level is Level.WARNING
+    assert str(problem) == (
+        "prerequisites[0].callbacks: these commands never run: no role has 'p' among its prerequisites "
+        "(taskRoles.w.data is for <% $data %> in its commands)"
+    )
+
+
+def test_requirements_of_what_a_role_only_refers_to_are_warned_of():
+    document = protocol({"w": []}, b=[])
+    document["prerequisites"].append({"name": "d", "type": "data", "require": ["b"]})
+    document["taskRoles"]["w"]["data"] = "d"
+    (problem,) = prerequisite_problems(document)
+    assert problem.level is Level.WARNING
+    assert str(problem) == (
+        "taskRoles.w.data: what 'd' requires is not run for this field; add 'd' to the role's prerequisites"
+    )
+    document["taskRoles"]["w"]["prerequisites"] = ["d"]
+    assert messages(document) == []
+
+
+# ---------------------------------------------------------------- this
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("wget <% this.parameters.url %>", "wget https://x/y.zip"),
+        ("wget <%this.parameters.url%> <%  this.parameters.n  %>", "wget https://x/y.zip 3"),
+        ("echo <% this.parameters.list[1] %> <% this.parameters.map.k %>", "echo b v"),
+        ("echo <% this.parameters.flag %> <% this.parameters.list %>", 'echo true ["a", "b"]'),
+        ("echo <% this.parameters.name %>", "echo p"),
+        ("echo <% $parameters.url %> <% $secrets.s %> <% this %>", None),
+    ],
+)
+def test_this_is_the_prerequisite_itself(command, expected):
+    own = {"url": "https://x/y.zip", "n": 3, "flag": True, "list": ["a", "b"], "map": {"k": "v"}}
+    document = with_callbacks(command, **own)
+    (sent,) = resolve(document)["prerequisites"]
+    assert sent["callbacks"][0]["commands"] == [expected or command]
+    assert sent == {**document["prerequisites"][0], "callbacks": sent["callbacks"]}
+
+
+def test_this_is_known_in_the_uri_too():
+    document = with_callbacks("echo", type="data", host="h", uri=["http://<% this.parameters.host %>/a"])
+    assert resolve(document)["prerequisites"][0]["uri"] == ["http://h/a"]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
+        ("<% this.parameters.list[2] %>", "the prerequisite has no '2'"),
+        ("<% this.url %>", "write <% this.parameters.url %>"),
+        ("<% this.parameters.again %>", "this key refers to another one itself; write it out"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_refused(command, message):
+    document = with_callbacks(command, url="u", list=["a"], again="<% this.parameters.url %>")
+    (problem,) = prerequisite_problems(document)
+    assert problem.path == "prerequisites[0].callbacks[0].commands[0]"
+    assert message in problem.message
+    assert problem.level is Level.STRICTER
+    with pytest.raises(SpecError):
+        resolve(document)

@@ -1,0 +1,354 @@
+"""A JobProtocol is a typed view of its document: nothing is lost or added, and no secret is shown."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import OrderedDict
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from types import MappingProxyType
+
+import pytest
+
+from luigi_pai.errors import SpecError
+from luigi_pai.jobspec.job import UNSET
+from luigi_pai.jobspec.protocol import (
+    Completion,
+    ContainerOptions,
+    Defaults,
+    Deployment,
+    DockerImage,
+    Extras,
+    HivedRole,
+    HivedScheduler,
+    JobProtocol,
+    Prerequisite,
+    RegistryAuth,
+    Resources,
+    Role,
+    RoleCommands,
+    RuntimePlugin,
+    StatusNotification,
+    Storage,
+)
+
+TEXT = """\
+# A job with a comment.
+protocolVersion: 2
+name: job
+type: job
+secrets: {token: hunter2}
+prerequisites:
+  - {name: image, type: dockerimage, uri: 'ubuntu:18.04', auth: {username: me, password: hunter2}}
+taskRoles:
+  worker:
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
+    commands: [echo]
+    further: 1
+"""
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Mode(str, Enum):
+    FAST = "fast"
+
+
+class Int64:
+    """A number of another library."""
+
+    def __index__(self):
+        return 1
+
+
+def protocol(**fields):
+    role = Role("image", commands=["echo"], resourcePerInstance=Resources(cpu=1, memoryMB=100))
+    return JobProtocol(
+        "job", prerequisites=[DockerImage("image", "ubuntu:18.04")], taskRoles={"worker": role}, **fields
+    )
+
+
+def test_a_protocol_is_written_in_python():
+    job = JobProtocol(
+        "horovod",
+        parameters={"model": "resnet50"},
+        secrets={"password": "hunter2"},
+        jobRetryCount=1,
+        prerequisites=[
+            DockerImage(
+                "image", "horovod", auth=RegistryAuth(username="me", password="<% $secrets.password %>")
+            ),
+            Prerequisite.cmd("data", type="data", on_start=["fetch"], on_success=["clean"], require=["git"]),
+            Prerequisite("git", more={"plugin2": 1}),
+        ],
+        taskRoles={
+            "master": Role(
+                "image",
+                commands=["horovodrun <% $parameters.model %>"],
+                resourcePerInstance=Resources(cpu=4, memoryMB=8192, gpu=1, ports={"web": 2}),
+                instances=1,
+                completion=Completion(minFailedInstances=1, minSucceededInstances=None),
+                prerequisites=["data"],
+                extraContainerOptions=ContainerOptions(shmMB=64, infiniband=True),
+            )
+        },
+        deployments=[Deployment("prod", taskRoles={"master": RoleCommands(preCommands=["a"])})],
+        defaults=Defaults(virtualCluster="default", deployment="prod"),
+        extras=Extras(
+            runtimePlugins=[
+                RuntimePlugin.ssh(sshbarrier=True, sshbarrierTimeout=5, userssh="key", taskroles=["master"]),
+                RuntimePlugin.tensorboard("/logs", port=6006),
+                RuntimePlugin.git("https://x/y", clone_dir="/code", options=["--depth=1"]),
+                RuntimePlugin.cmd(on_start=["a"], failurePolicy="ignore"),
+            ],
+            storages=[Storage("nfs", mountPath="/data", readOnly=True, share=False)],
+            gangAllocation=False,
+            hivedScheduler=HivedScheduler(jobPriorityClass="prod", taskRoles={"master": HivedRole(skuNum=1)}),
+            jobStatusChangeNotification=StatusNotification(failed=True),
+        ),
+    )
+    assert job.to_dict() == {
+        "protocolVersion": 2,
+        "name": "horovod",
+        "type": "job",
+        "parameters": {"model": "resnet50"},
+        "secrets": {"password": "hunter2"},
+        "jobRetryCount": 1,
+        "prerequisites": [
+            {
+                "name": "image",
+                "type": "dockerimage",
+                "uri": "horovod",
+                "auth": {"username": "me", "password": "<% $secrets.password %>"},
+            },
+            {
+                "name": "data",
+                "type": "data",
+                "plugin": "com.microsoft.pai.runtimeplugin.cmd",
+                "require": ["git"],
+                "callbacks": [
+                    {"event": "taskStarts", "commands": ["fetch"]},
+                    {"event": "taskSucceeds", "commands": ["clean"]},
+                ],
+            },
+            {"name": "git", "type": "script", "plugin2": 1},
+        ],
+        "taskRoles": {
+            "master": {
+                "dockerImage": "image",
+                "commands": ["horovodrun <% $parameters.model %>"],
+                "resourcePerInstance": {"cpu": 4, "memoryMB": 8192, "gpu": 1, "ports": {"web": 2}},
+                "instances": 1,
+                "completion": {"minFailedInstances": 1, "minSucceededInstances": None},
+                "prerequisites": ["data"],
+                "extraContainerOptions": {"shmMB": 64, "infiniband": True},
+            }
+        },
+        "deployments": [{"name": "prod", "taskRoles": {"master": {"preCommands": ["a"]}}}],
+        "defaults": {"virtualCluster": "default", "deployment": "prod"},
+        "extras": {
+            "com.microsoft.pai.runtimeplugin": [
+                {
+                    "plugin": "ssh",
+                    "parameters": {
+                        "jobssh": True,
+                        "sshbarrier": True,
+                        "sshbarrierTimeout": 5,
+                        "userssh": {"type": "custom", "value": "key"},
+                    },
+                    "taskroles": ["master"],
+                },
+                {"plugin": "tensorboard", "parameters": {"port": 6006, "logdir": {"path": "/logs"}}},
+                {
+                    "plugin": "git",
+                    "parameters": {"repo_uri": "https://x/y", "options": ["--depth=1"], "clone_dir": "/code"},
+                },
+                {
+                    "plugin": "cmd",
+                    "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["a"]}]},
+                    "failurePolicy": "ignore",
+                },
+            ],
+            "storages": [{"name": "nfs", "mountPath": "/data", "readOnly": True, "share": False}],
+            "gangAllocation": False,
+            "hivedScheduler": {"jobPriorityClass": "prod", "taskRoles": {"master": {"skuNum": 1}}},
+            "jobStatusChangeNotification": {"failed": True},
+        },
+    }
+    assert JobProtocol.from_dict(job.to_dict()) == job
+    assert JobProtocol.from_yaml(job.to_yaml()) == job
+
+
+def test_what_a_user_wrote_is_kept_until_it_is_changed():
+    job = JobProtocol.from_yaml(TEXT)
+    assert job.to_yaml() == TEXT
+    assert job.taskRoles["worker"].more == {"further": 1}
+    assert job.lines["taskRoles", "worker", "commands", 0] == 12
+    job.taskRoles["worker"].instances = 3
+    assert job.to_yaml().startswith("protocolVersion: 2\nname: job\n")
+    assert "instances: 3" in job.to_yaml()
+    job.taskRoles["worker"].instances = UNSET
+    assert job.to_yaml() == TEXT
+
+
+def test_true_instead_of_one_is_a_change():
+    job = JobProtocol.from_yaml(TEXT.replace("further: 1", "more: 1"))
+    job.taskRoles["worker"].more["more"] = True
+    assert "more: true" in job.to_yaml()
+
+
+def test_a_file_keeps_its_line_ends_and_its_name(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
+    assert JobProtocol.from_file(path).to_yaml() == "\ufeff" + TEXT.replace("\n", "\r\n")
+    path.write_text("taskRoles: []\n")
+    with pytest.raises(SpecError, match=r"taskRoles: this is a list; it must be a mapping \(line 1\)"):
+        JobProtocol.from_file(path)
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_bytes(b"a: 1\nb: \xff\n")
+    with pytest.raises(SpecError, match=r"job.yaml.*\n  is not UTF-8.* \(line 2\)"):
+        JobProtocol.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("document", "problems"),
+    [
+        ([], ["this is a list; it must be a mapping"]),
+        (None, ["this is empty; it must be a mapping"]),
+        ({"prerequisites": {}}, ["prerequisites: this is a mapping; it must be a list"]),
+        (
+            {"secrets": "hunter2", "taskRoles": {"w": {"commands": "a"}, "v": 1}},
+            [
+                "secrets: this is a text; it must be a mapping",
+                "taskRoles.w.commands: this is a text; it must be a list",
+                "taskRoles.v: this is of type int; it must be a mapping",
+            ],
+        ),
+        (
+            {"taskRoles": {"w": {"completion": None}}},
+            ["taskRoles.w.completion: this is empty; it must be a mapping"],
+        ),
+    ],
+)
+def test_only_a_wrong_shape_is_refused_all_at_once(document, problems):
+    with pytest.raises(SpecError) as caught:
+        JobProtocol.from_dict(document)
+    assert [str(problem) for problem in caught.value.problems] == problems
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"name": None, "taskRoles": {}, "prerequisites": [], "extras": {}, "x": [1]},
+        {"taskRoles": {"w": {}}, "parameters": {}, "defaults": {"x": None}},
+        {"extras": {"com.microsoft.pai.runtimeplugin": None, "storages": {}, "hivedScheduler": 1}},
+        {"extras": {"com.microsoft.pai.runtimeplugin": [1], "storages": [], "tensorBoard": {"a": 1}}},
+        {"prerequisites": [{"name": "a", "type": "dockerimage"}, {"type": "data", "uri": ["x"], "k": {}}]},
+    ],
+)
+def test_what_is_missing_or_strange_stays_so(document):
+    assert JobProtocol.from_dict(document).to_dict() == document
+
+
+def test_no_storage_and_no_word_of_storages_are_two_things():
+    assert "storages" not in Extras().to_dict()
+    assert Extras(storages=[]).to_dict() == {"storages": []}
+
+
+def test_no_repr_shows_a_secret():
+    job = JobProtocol.from_yaml(TEXT)
+    job.extras.runtimePlugins.append(RuntimePlugin("x", parameters={"key": "hunter2"}))
+    job.prerequisites.append(Prerequisite.cmd("p", on_start=["login hunter2"], uri="https://me:hunter2@x/y"))
+    job.more["token"] = "hunter2"
+    for shown in (repr(job), str(job), f"{job.prerequisites}", repr(job.prerequisites[0].auth)):
+        assert "hunter2" not in shown
+    assert "secrets={'token': ...}" in repr(job)
+
+
+def test_copies_are_independent():
+    job = JobProtocol.from_yaml(TEXT)
+    assert pickle.loads(pickle.dumps(job)) == job
+    other = job.renamed("other")
+    other.taskRoles["worker"].commands.append("ls")
+    assert (job.name, other.name) == ("job", "other")
+    assert job.to_yaml() == TEXT
+    assert copy.deepcopy(job).to_yaml() == TEXT
+    assert job != other
+    assert job != "job"
+
+
+def test_luigis_parameters_become_plain_values():
+    values = {
+        "mapping": MappingProxyType(OrderedDict(a=(1, 2))),
+        "date": date(2020, 1, 2),
+        "time": datetime(2020, 1, 2, 3, tzinfo=timezone.utc),
+        "path": PurePosixPath("/data"),
+        "colour": Colour.RED,
+        "mode": Mode.FAST,
+        "none": None,
+        "flag": True,
+        "number": 0.5,
+    }
+    job = protocol(parameters={"kept": 1, "flag": False})
+    filled = job.filled(parameters=values, secrets={"token": "hunter2"})
+    assert filled.parameters == {
+        "kept": 1,
+        "flag": True,
+        "mapping": {"a": [1, 2]},
+        "date": "2020-01-02",
+        "time": "2020-01-02T03:00:00+00:00",
+        "path": "/data",
+        "colour": "RED",
+        "mode": "fast",
+        "none": None,
+        "number": 0.5,
+    }
+    assert type(filled.parameters["mode"]) is str
+    assert filled.secrets == {"token": "hunter2"}
+    assert job.parameters == {"kept": 1, "flag": False}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            Int64(),
+            r"parameters.x: is of type Int64, which JSON does not have; write int\(...\) or float",
+        ),
+        (Decimal("1.5"), "parameters.x: is of type Decimal, which JSON does not have; write int"),
+        ({1, 2}, "parameters.x: is of type set, which JSON does not have; write it as a text"),
+        ("".upper, "parameters.x: is a method; put @property above it"),
+        ([b"a"], r"parameters.x\[0\]: is of type bytes, which JSON does not have; decode it"),
+        ({1: 2}, "parameters.x: has a key of type int; keys are texts"),
+        (float("inf"), "parameters.x: is infinite or not a number"),
+    ],
+)
+def test_what_is_no_plain_value_is_refused(value, message):
+    with pytest.raises(SpecError, match=message):
+        protocol().filled(parameters={"x": value})
+    with pytest.raises(SpecError, match=message):
+        protocol(parameters={"x": value}).to_dict()
+
+
+def test_a_field_that_does_not_exist_is_refused():
+    job = protocol()
+    with pytest.raises(AttributeError, match=r"Role has no field 'instance' \(did you mean 'instances'\?\)"):
+        job.taskRoles["worker"].instance = 3
+    with pytest.raises(TypeError, match="taskStarts: is a text; it must be a list of commands"):
+        Prerequisite.cmd("p", on_start="echo")
+
+
+def test_surprises_of_the_text_are_kept():
+    job = JobProtocol.from_yaml(TEXT + "parameters: {day: 2020-01-01}\n")
+    assert [problem.path for problem in job.warnings] == ["parameters.day"]
+    assert JobProtocol.from_dict({}).lines == {}
