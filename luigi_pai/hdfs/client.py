@@ -206,14 +206,14 @@ class WebHdfs(HdfsFileSystem):
     def open_writer(self, path: str) -> HdfsWriter:
         """Return a file, open for writing; it appears when it is closed, and replaces one that is there.
 
-        Its folder is made where it is missing.
+        Its folder is made if it is missing.
         """
-        return HdfsWriter(lambda: self.at(path)[0], self.at(path)[1], renames.replace)
+        return HdfsWriter(*self.at(path))
 
     def touchz(self, path: str) -> None:
         """Make an empty file; FileAlreadyExists where something is there."""
         server, place = self.at(path)
-        server.create_file(place, b"", overwrite=False)
+        server.create_file(place, b"")
 
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
         """Copy a local file or folder to HDFS; into a folder that exists. Nothing is replaced.
@@ -286,7 +286,7 @@ class WebHdfs(HdfsFileSystem):
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest``, replacing a file that is there, in one step.
 
-        A server that does not know this rename (HttpFS) does it in two: for a moment nothing is there.
+        On a server without this rename (HttpFS) the file that is there is deleted first.
         """
         renames.replace(*self._both(path, dest))
 
@@ -296,17 +296,15 @@ class WebHdfs(HdfsFileSystem):
         Args:
             path: of the file or folder.
             recursive: also a folder that is not empty.
-            skip_trash: delete it for good. False: move it to the trash of the user,
-                ``/user/NAME/.Trash/Current``, as the ``hdfs`` command does; what is
-                in the trash already is deleted for good.
+            skip_trash: must be True, as WebHDFS has no trash.
 
         Raises:
-            HdfsError: nothing is there, or a folder is not empty and not to be deleted recursively,
-                or it cannot be moved to the trash; then it stays where it is.
+            HdfsError: nothing is there, or a folder is not empty and not to be deleted recursively.
         """
         server, place = self.at(path)
-        if not skip_trash and renames.move_to_trash(server, place, recursive=recursive):
-            return
+        if not skip_trash:
+            step = "delete it for good with skip_trash=True, or move it to another folder"
+            raise server.failed("DELETE", place, "WebHDFS has no trash", next_step=step)
         if not server.remove(place, recursive=recursive):
             raise server.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
 

@@ -99,10 +99,10 @@ class Connection(Transport):
         """Return the home folder of the user."""
         return str(self.library.resolve("."))
 
-    def make_folders(self, path: str, permission: str | None = None) -> None:
+    def make_folders(self, path: str) -> None:
         """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
         try:
-            done = self.ask("PUT", path, "MKDIRS", permission=permission).value
+            done = self.ask("PUT", path, "MKDIRS").value
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
             if not file:
@@ -148,32 +148,27 @@ class Connection(Transport):
         """Return the reply whose body is the file from an offset on; to be closed."""
         return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
-    def create_file(self, path: str, data: bytes | Iterable[bytes], *, overwrite: bool) -> str:
-        """Write a file; its folder is made where it is missing. Return the address that it was written to.
+    def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
+        """Write a file where nothing is; its folder is made if it is missing.
 
         A DataNode that takes no connection has taken no data: the NameNode is asked for another.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            answer = self.ask("PUT", path, "CREATE", overwrite=str(overwrite).lower())
+            answer = self.ask("PUT", path, "CREATE", overwrite="false")
             address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
-                self.write_to(address, path, data)
+                self.send_once("PUT", address, path, "CREATE", data=data, params=AS_SENT).close()
             except HdfsError as error:
                 if not tries_left or not error.unsent:
                     raise
             else:
                 break
-        return address
 
     def append_file(self, path: str, data: bytes) -> None:
         """Append to a file, in one request to a DataNode: all of it is there then, or perhaps nothing."""
         answer = self.ask("POST", path, "APPEND")
         address = self.datanode(answer.reply, answer.value, path, "APPEND")
         self.send_once("POST", address, path, "APPEND", data=data, params=AS_SENT).close()
-
-    def write_to(self, address: str, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a file to an address on a DataNode, as ``create_file`` returns them."""
-        self.send_once("PUT", address, path, "CREATE", data=data, params=AS_SENT).close()
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

@@ -99,7 +99,7 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     server, place = fs.at(path)
     folder, name = posixpath.split(place)
     temporary = f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
-    server.create_file(temporary, data, overwrite=False)
+    server.create_file(temporary, data)
     failure: HdfsError | None = None
     try:
         if server.rename_to(temporary, place):

@@ -121,7 +121,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
 
     def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
-        """Delete it, for good, or move it to the trash."""
+        """Delete it for good, see ``WebHdfs.remove``."""
         self.fs.remove(self.path, skip_trash=skip_trash)
 
     @contextlib.contextmanager
@@ -163,7 +163,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             place = posixpath.dirname(place)
         probe = temporary_path(f"{place}/writable", server.owner)
         try:
-            server.create_file(probe, b"", overwrite=False)
+            server.create_file(probe, b"")
             server.remove(probe, recursive=False)
         except HdfsError as error:
             if error.exception == "AccessControlException":

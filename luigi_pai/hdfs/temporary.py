@@ -26,12 +26,12 @@ from luigi_pai.hdfs.errors import HdfsError
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["is_temporary", "kept_path", "local_temporary", "temporary_path", "tidy", "tidy_local"]
+__all__ = ["is_temporary", "local_temporary", "temporary_path", "tidy", "tidy_local"]
 
 logger = logging.getLogger("luigi-interface")
 
 _FOLDER = ".luigi-pai-tmp-"
-_NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(\+kept)?(?:\..*)?", re.DOTALL)
+_NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
 _ABANDONED = 2 * 24 * 3600  # seconds without a change after which another machine's is taken to be dead
 _LONGEST_STEM = 50  # characters of a name that its temporary name ends with
 
@@ -44,21 +44,8 @@ def is_temporary(name: str) -> bool:
 def temporary_path(path: str, user: str) -> str:
     """Return a new temporary path for what is to become a path, in any way that is written; makes nothing."""
     folder, name = posixpath.split(path.rstrip("/"))
-    return f"{_folder(folder, user)}/{_unique()}.{name[-_LONGEST_STEM:]}"
-
-
-def kept_path(path: str, user: str) -> str:
-    """Return where to keep the file at a path while another takes its place.
-
-    Where a process is killed meanwhile, ``tidy`` puts it back.
-    """
-    folder, name = posixpath.split(path)
-    return f"{_folder(folder, user)}/{_unique()}+kept/{name}"
-
-
-def _folder(folder: str, user: str) -> str:
-    plain = re.sub(r"[^\w.-]", "_", user)
-    return f"{folder.rstrip('/')}/{_FOLDER}{plain}"
+    hidden = _FOLDER + re.sub(r"[^\w.-]", "_", user)
+    return f"{folder.rstrip('/')}/{hidden}/{_unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def tidy(server: Connection, folder: str) -> None:
@@ -89,20 +76,10 @@ def _sweep(server: Connection, folder: str) -> None:
             left += 1
             continue
         place = f"{folder}/{name}"
-        if status["type"] == "DIRECTORY" and (match := _NAME.fullmatch(name)) and match[3]:
-            _put_back(server, place)
         server.remove(place, recursive=True)
         logger.info("Removed %s, which a process that has ended left behind", place)
     if not left:
         server.remove(folder, recursive=False)
-
-
-def _put_back(server: Connection, kept: str) -> None:
-    """Rename files that were kept to their places, unless there is something."""
-    for status in server.list_folder(kept):
-        goal = posixpath.join(posixpath.dirname(posixpath.dirname(kept)), status["pathSuffix"])
-        if server.status(goal) is None and server.rename_to(f"{kept}/{status['pathSuffix']}", goal):
-            logger.warning("Put %s back, which a process was killed while replacing", goal)
 
 
 def local_temporary(place: Path) -> Path:

@@ -112,7 +112,7 @@ class HdfsFiles:
                 if self._number in self._read:
                     server.append_file(place, data)
                 else:
-                    server.create_file(place, data, overwrite=False)
+                    server.create_file(place, data)
                     self._read[self._number] = 0
             except HdfsError as error:
                 if not isinstance(error, FileAlreadyExists) and error.exception not in _TAKEN:

@@ -161,7 +161,7 @@ class Claims:
         """Write an empty file beside a claim."""
         server, place = self._fs.at(self._path(claim.number, event))
         try:
-            server.create_file(place, b"", overwrite=False)
+            server.create_file(place, b"")
         except FileAlreadyExists:
             pass
         except HdfsError as error:

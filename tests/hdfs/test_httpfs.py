@@ -1,8 +1,7 @@
-"""A server that knows the first rename only, as HttpFS: replacing takes two steps and loses no file."""
+"""A server that knows the first rename only, as HttpFS: a file is deleted before another takes its place."""
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +9,6 @@ from hdfs_backend import content, names, written
 from webhdfs_server import serving
 
 from luigi_pai.hdfs import FileAlreadyExists, HdfsError, WebHdfs, upload
-from luigi_pai.hdfs.temporary import kept_path
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
@@ -19,30 +17,16 @@ if TYPE_CHECKING:
 
 
 class HttpFs(WebHdfsHandler):
-    """Answers renames as HttpFS does, which knows no options; each in turn may fail first."""
-
-    faults: list[str] = []
+    """Answers renames as HttpFS does, which knows no options."""
 
     def prepare(self) -> Any:
         self.request.query_arguments.pop("renameoptions", None)
         return super().prepare()
 
-    async def put(self, path: str | None = None) -> None:
-        is_rename = "op=RENAME" in self.request.query
-        fault = self.faults.pop(0) if is_rename and self.faults else ""
-        if fault == "503":
-            self.set_status(503)
-            self.finish("not now")
-            return
-        if fault == "lost":
-            self.finish = lambda *_document: self.request.connection.stream.close()
-        await super().put(path)
-
 
 @pytest.fixture
 def fs(tmp_path: Path) -> Iterator[WebHdfs]:
     """A file system on such a server."""
-    HttpFs.faults = []
     with serving(tmp_path / "hdfs", HttpFs) as url:
         yield WebHdfs(url, "anna", read_timeout=5)
 
@@ -57,35 +41,6 @@ def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
         upload(fs, tmp_path / "code", "/a/code")
     assert content(fs, "/a/f") == content(fs, "/a/code/f") == "new"
     assert names(fs, "/a") == ["code", "code/.luigi-pai-manifest.json", "code/f", "f"]
-
-
-# the renames of a replacement: refused as there is something; the old one away; the new one to its place
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["503", "lost"])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_step_that_fails(fs: WebHdfs, fault: str, number: int) -> None:
-    """The old file is back, or the new one is there; writing it again works."""
-    written(fs, "/a/f", "old")
-    HttpFs.faults = [""] * number + [fault]
-    with pytest.raises(HdfsError, match=r"^HDFS RENAME "):
-        written(fs, "/a/f", "new")
-    assert content(fs, "/a/f") == ("new" if (fault, number) == ("lost", 2) else "old")
-    written(fs, "/a/f", "newer")
-    assert content(fs, "/a/f") == "newer"
-
-
-@pytest.mark.parametrize("is_new_there", [True, False])
-def test_a_kill_between_the_steps(fs: WebHdfs, *, is_new_there: bool) -> None:
-    """The next write into the folder puts the old file back where the new one has not come."""
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    kept = kept_path("/a/f", "anna").split("-")
-    written(fs, "-".join([*kept[:-2], str(dead.pid), kept[-1]]), "old")
-    if is_new_there:
-        written(fs, "/a/f", "new")
-    written(fs, "/a/other", "other")
-    assert content(fs, "/a/f") == ("new" if is_new_there else "old")
-    assert names(fs, "/a") == ["f", "other"]
 
 
 def test_nothing_is_replaced_by_a_rename(fs: WebHdfs) -> None:

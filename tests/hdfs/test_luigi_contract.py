@@ -139,7 +139,7 @@ def test_what_is_not_complete_matches_no_pattern(fs: WebHdfs, home: str) -> None
 
 def made(fs: WebHdfs, path: str) -> None:
     """Make an empty file, whatever its name."""
-    fs.at("/")[0].create_file(path, b"", overwrite=False)
+    fs.at("/")[0].create_file(path, b"")
 
 
 @pytest.mark.slow

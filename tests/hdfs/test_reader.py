@@ -183,7 +183,7 @@ def test_a_namenode_that_goes_on_naming_a_dead_datanode() -> None:
         with fs.open_reader("/p") as file:
             assert file.read() == b"data"
         asked.clear()
-        fs.at("/p")[0].create_file("/p", b"data", overwrite=True)
+        fs.at("/p")[0].create_file("/p", b"data")
         assert asked == ["PUT"] * 6
 
 

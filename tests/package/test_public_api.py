@@ -53,7 +53,9 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["jobspec.job", "jobspec.validate", "api.cluster", "api.job", "api.watching"])
+@pytest.mark.parametrize(
+    "module", ["jobspec.job", "jobspec.validate", "api.cluster", "api.job", "api.watching"]
+)
 def test_jobspec_and_api_import_without_luigi(module):
     """What a job is, and how to talk to a cluster, needs no Luigi, and no library before it is used."""
     assert imported_by(f"import luigi_pai.{module}").isdisjoint(HEAVY)

@@ -59,11 +59,8 @@ class Entry:
 
     def is_of(self, status: Mapping[str, Any] | None) -> bool:
         """Return whether it is about the version that a FileStatus shows."""
-        return status is not None and self.as_status().items() <= status.items()
-
-    def as_status(self) -> dict[str, Any]:
-        """Return the FileStatus of that version, as far as it is known."""
-        return {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
+        version = {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
+        return status is not None and version.items() <= status.items()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import posixpath
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from luigi_pai.hdfs.errors import FileAlreadyExists, TransferError
 from luigi_pai.hdfs.temporary import local_temporary, tidy_local
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
-from luigi_pai.hdfs.transfer.summary import Transfer, readable
+from luigi_pai.hdfs.transfer.summary import Transfer
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.client import WebHdfs
@@ -45,7 +44,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
 
     Raises:
         HdfsError: there is no such file or folder, or HDFS refused something or did not answer.
-        TransferError: files that cannot be written here, or have no room. What was fetched before is here.
+        TransferError: files that cannot be written here. What was fetched before is here.
     """
     server, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
@@ -83,7 +82,6 @@ def _fetch_tree(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> li
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _cannot_write(folder, error) from error
-    _check_room(path, folders[0], sum(file.size for file in changed))
     with pool.progress(posixpath.basename(path), sum(file.size + 1 for file in changed)):
         pool.map(lambda file: _fetch(file, places[file.name], pool), changed)
     for folder in folders:
@@ -114,14 +112,6 @@ def _check(path: str, files: list[Path], folders: list[Path]) -> None:
     wrong += [Problem(str(file), "is a device, pipe or socket") for file in files if _is_special(file)]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
-
-
-def _check_room(path: str, folder: Path, size: int) -> None:
-    """Refuse what the disk has no room for, before it is full: other programs write to it, too."""
-    free = shutil.disk_usage(folder).free
-    if size > free:
-        text = f"{readable(size)} are to be written, and {readable(free)} are free on its disk"
-        raise TransferError(f"nothing of {path} was fetched", [Problem(str(folder), text)])
 
 
 def _is_folder_here(place: Path) -> bool:

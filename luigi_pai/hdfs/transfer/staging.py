@@ -8,16 +8,13 @@ import hashlib
 import itertools
 import logging
 import posixpath
-import threading
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.addresses import datanode_address
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
 from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, Manifest
 from luigi_pai.hdfs.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
-from luigi_pai.hdfs.writer import HdfsWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +29,6 @@ __all__ = ["Stage", "send_new"]
 
 logger = logging.getLogger("luigi-interface")
 
-_ONE_ANSWER = 32  # small files, so that those of an upload are spread over the DataNodes
-
 
 class Stage:
     """A temporary folder that an upload has for itself; at the end of ``with`` it is removed.
@@ -47,7 +42,6 @@ class Stage:
         self._server = server
         self._there = there
         self._pool = pool
-        self._small_files = _SmallFiles(server)
         self._numbers = itertools.count()
         self._places: dict[str, str] = {}
         self._sent: dict[str, tuple[int, str]] = {}
@@ -88,17 +82,18 @@ class Stage:
         self._pool.advance(1)
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
-        if file.size > READ_AT_ONCE:
-            self._server.create_file(place, parts(), overwrite=False)
-        else:
-            self._small_files.write(place, b"".join(parts()))
+        self._server.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
         self._sent[file.name] = (length, digest.hexdigest())
 
-    def publish(self, folders: frozenset[str], *, noted: bool = True) -> Destination:
-        """Let files that were sent whole and these folders appear; return the destination as it then is.
+    def publish(self, folders: frozenset[str], *, is_upload: bool = True) -> None:
+        """Let the files that were sent whole, and these folders, appear.
+
+        Args:
+            folders: names of all that the destination is to have.
+            is_upload: replace files that are there, and note what was sent.
 
         Raises:
-            FileAlreadyExists: the destination was new and is there by now.
+            FileAlreadyExists: something is there by now that is not to be replaced.
             HdfsError: HDFS refused something or did not answer.
         """
         there = self._there
@@ -106,26 +101,22 @@ class Stage:
         self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
         missing = there.lacks(folders)
-        manifest = Manifest({**there.manifest.files, **entries}, there.manifest.folders | (missing - {""}))
         self._make_folders(missing)
         if there.exists:
-            self._pool.map(lambda name: replace(self._server, self._places[name], there.of(name)), self._sent)
-        if noted:
-            self.note(manifest)
+            rename = replace if is_upload else rename_exactly
+            self._pool.map(lambda name: rename(self._server, self._places[name], there.of(name)), self._sent)
+        if is_upload:
+            made = there.manifest.folders | (missing - {""})
+            self.note(Manifest({**there.manifest.files, **entries}, made))
         if not there.exists:
             rename_exactly(self._server, self._path, there.path)
-        made = {name: {"type": "DIRECTORY"} for name in folders}
-        statuses = {name: entry.as_status() for name, entry in entries.items()}
-        return dataclasses.replace(
-            there, exists=True, statuses={**made, **there.statuses, **statuses}, manifest=manifest
-        )
 
     def note(self, manifest: Manifest) -> None:
         """Put a manifest into the destination, unless it is the one that is there."""
         if manifest == self._there.manifest:
             return
         place = posixpath.join(self._path, MANIFEST)
-        self._server.create_file(place, manifest.to_json(), overwrite=False)
+        self._server.create_file(place, manifest.to_json())
         if self._there.exists:
             try:
                 replace(self._server, place, self._there.of(MANIFEST))
@@ -159,53 +150,16 @@ class Stage:
         self._pool.map(self._server.make_folders, empty)
 
 
-class _SmallFiles:
-    """Writes files that are to be new, with one request each where the NameNode was asked for another before.
-
-    WebHDFS asks the NameNode for each file which DataNode to send it to. The
-    answer is an address in which the path is the one thing about the file, so
-    that it serves for the next files, too: half of the requests. Whatever goes
-    wrong on the way, the file is written again in the usual way.
-    """
-
-    def __init__(self, server: Connection) -> None:
-        self._server = server
-        self._of_thread = threading.local()
-
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file; where it was begun in vain it is replaced."""
-        address = self._address(path)
-        if address:
-            try:
-                self._server.write_to(address, path, data)
-            except HdfsError:
-                self._of_thread.left = 0
-            else:
-                return
-        self._of_thread.address = self._server.create_file(path, data, overwrite=bool(address))
-        self._of_thread.left = _ONE_ANSWER - 1
-
-    def _address(self, path: str) -> str | None:
-        """Return the address for a path, made from an earlier file's; None where there is none."""
-        if not getattr(self._of_thread, "left", 0) or "%" in path:  # of which DataNodes differ
-            return None
-        self._of_thread.left -= 1
-        address = datanode_address(self._of_thread.address, path, None)
-        return None if address == self._of_thread.address else address  # it has no path of WebHDFS
-
-
 def send_new(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
     """Send a file or folder to a path on HDFS where nothing is."""
     if server.status(goal):
         raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
-    if tree.is_file:
-        (file,) = tree.files.values()
-        with HdfsWriter(lambda: server, goal, rename_exactly) as writer:
-            for part in file.parts():
-                writer.write(part)
-        return
     pool = WorkerPool(JOBS)
     files: list[LocalFile | RemoteFile] = list(tree.files.values())
-    with Stage(server, Destination(goal, exists=False), pool) as stage:
+    there = Destination(goal, exists=False)
+    if tree.is_file:
+        files = [dataclasses.replace(file, name=posixpath.basename(goal)) for file in files]
+        there = Destination(posixpath.dirname(goal), exists=True)
+    with Stage(server, there, pool) as stage:
         pool.map(stage.send, files)
-        stage.publish(frozenset(tree.folders), noted=False)
+        stage.publish(frozenset(tree.folders), is_upload=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import itertools
 import logging
 import os
 import posixpath
@@ -31,11 +30,10 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
 
-__all__ = ["BATCH", "Upload", "upload"]
+__all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-BATCH = 256 * 1024 * 1024  # bytes that are published together
 _LATE = 1.0  # seconds that an upload waits for another one before it says so: workers start together
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
 
@@ -117,13 +115,12 @@ class Upload:
         files = list(self._tree.files.values())
         same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
-        batches = list(_batches(changed))
-        if not batches and there.lacks(self._tree.folders):
-            batches = [[]]
         size = sum(file.size for file in changed)
-        with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
-            for batch in batches:
-                there = self._send_batch(batch, there)
+        if changed or there.lacks(self._tree.folders):
+            with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
+                self._send_files(changed, there)
+            if self._delete:
+                there = self._look_up()  # for the manifest as it is now
         removed = self._remove_gone(there) if self._delete else 0
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
@@ -144,17 +141,17 @@ class Upload:
     def _read_tree(self) -> LocalTree:
         return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
 
-    def _send_batch(self, files: list[LocalFile], there: Destination) -> Destination:
-        """Send files and publish them; what is whole is published also if others fail."""
+    def _send_files(self, files: list[LocalFile], there: Destination) -> None:
+        """Send files and publish them; those that are whole are published even if others fail."""
         with Stage(self._server, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C
                 if not stage.is_empty:
-                    with contextlib.suppress(HdfsError):  # the first failure is the one to tell
+                    with contextlib.suppress(HdfsError):  # the first failure is the one to raise
                         stage.publish(self._tree.folders)
                 raise
-            return stage.publish(self._tree.folders)
+            stage.publish(self._tree.folders)
 
     def _remove_gone(self, there: Destination) -> int:
         """Remove what earlier uploads have put there and is gone here; return how many files."""
@@ -214,10 +211,3 @@ def _is_same(file: LocalFile, there: Destination) -> bool:
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False
     return file.sha256() == entry.sha256
-
-
-def _batches(files: list[LocalFile]) -> Iterator[list[LocalFile]]:
-    """Yield the files that are published together: those that end in the same ``BATCH`` of all bytes."""
-    ends = itertools.accumulate(file.size for file in files)
-    for _number, batch in itertools.groupby(zip(files, ends, strict=True), lambda pair: pair[1] // BATCH):
-        yield [file for file, _end in batch]

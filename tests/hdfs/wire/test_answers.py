@@ -124,7 +124,6 @@ def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
         (lambda fs: fs.mkdir("/p"), {"boolean": "false"}),
         (lambda fs: fs.remove("/p"), {"boolean": 1}),
         (lambda fs: fs.replace("/p", "/q"), {"boolean": None}),
-        (lambda fs: fs.remove("/p", skip_trash=False), {"Path": None}),
     ],
 )
 def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dict[str, Any]) -> None:

@@ -101,7 +101,6 @@ def test_safe_mode(own: RealHdfs, fs: WebHdfs, home: str) -> None:
             lambda: written(fs, f"{home}/f", "new"),
             lambda: fs.mkdir(f"{home}/d"),
             lambda: fs.remove(f"{home}/f"),
-            lambda: fs.remove(f"{home}/f", skip_trash=False),
             lambda: fs.move(f"{home}/f", f"{home}/g"),
             lambda: fs.chmod(f"{home}/f", "700"),
         ):

@@ -278,7 +278,6 @@ OPERATIONS: dict[str, Callable[[WebHdfs, Path], object]] = {
     "rename_dont_move": lambda fs, _here: fs.rename_dont_move("/f", "/g"),
     "replace": lambda fs, _here: fs.replace("/f", "/g"),
     "remove": lambda fs, _here: fs.remove("/f"),
-    "trash": lambda fs, _here: fs.remove("/f", skip_trash=False),
     "chmod": lambda fs, _here: fs.chmod("/out", "755", recursive=True),
     "chown": lambda fs, _here: fs.chown("/out", "bob", None, recursive=True),
     "touchz": lambda fs, _here: fs.touchz("/f"),

@@ -66,7 +66,7 @@ def test_a_pause_in_a_write_is_bounded_by_the_read_timeout(requests: int) -> Non
         thread.start()
         with connected(connect_timeout, 60) as server:
             for _ in range(requests):
-                server.write_to(address, "/f", content())
+                server.send_once("PUT", address, "/f", "CREATE", data=content()).close()
         thread.join()
     assert sum(map(len, taken)) == requests * PARTS * 2**20
 
@@ -79,7 +79,7 @@ def test_a_datanode_that_was_reached_and_is_silent(parts: int, what: str) -> Non
         connected(5, 0.2) as server,
         pytest.raises(HdfsError) as caught,
     ):
-        server.write_to(address, "/f", content(parts))
+        server.send_once("PUT", address, "/f", "CREATE", data=content(parts))
     assert str(caught.value) == (
         f"HDFS CREATE /f on {urlsplit(address).netloc}: {what} within 0.2 s (read_timeout); "
         "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
