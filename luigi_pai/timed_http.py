@@ -197,13 +197,12 @@ class TimedAdapter(HTTPAdapter):
     """An adapter with such connections.
 
     Args:
-        direct: makes a pool of direct connections, by scheme.
-        proxied: makes a pool of connections through a proxy, by scheme.
+        pools: makes a pool of connections, by scheme.
         options: of requests' own adapter.
     """
 
-    def __init__(self, direct: _Pools, proxied: _Pools, **options: Any) -> None:
-        self._direct, self._proxied = direct, proxied
+    def __init__(self, pools: _Pools, **options: Any) -> None:
+        self._pools = pools
         super().__init__(**options)
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
@@ -214,12 +213,12 @@ class TimedAdapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of direct connections."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = self._direct
+        self.poolmanager.pool_classes_by_scheme = self._pools
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Return the pools of connections through a proxy."""
         manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = self._proxied
+        manager.pool_classes_by_scheme = self._pools
         return manager
 
 

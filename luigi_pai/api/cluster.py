@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.api.book.book import Book
-from luigi_pai.api.book.family import Family
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
@@ -16,6 +15,7 @@ from luigi_pai.api.rest_api import JobRequests, RestApi
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Account, Session
+from luigi_pai.api.shared import SharedDocument
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import NameConflict, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
@@ -23,7 +23,7 @@ from luigi_pai.jobspec.job import PaiJob
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.detection import Dialect
     from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["Cluster"]
@@ -99,12 +99,12 @@ class Cluster(JobRequests):
         account = Account(
             url, username, password, token, expiration, verify, connect_timeout, read_timeout, section
         )
-        self._family = Family()
-        self._session = Session(account, self._family.server, self.clock)
-        self._detector = DialectDetector(self._session, self._family.server, api_version, fs_uri)
+        self._shared, self._shared_lists = SharedDocument(), SharedDocument()
+        self._session = Session(account, self._shared, self.clock)
+        self._detector = DialectDetector(self._session, self._shared, api_version, fs_uri)
         self._portal_url = (portal_url or default_portal(url)).rstrip("/")
         self._api = RestApi(self._session, self._detector, self._portal_url, self.polling, retention)
-        self.book = Book(self._api, self._family)
+        self.book = Book(self._api, self._shared, self._shared_lists)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r}, {self.username!r})"
@@ -178,6 +178,7 @@ class Cluster(JobRequests):
     def reset(self) -> None:
         """Close the connections and forget token, dialect, limits and jobs."""
         self.close()
-        self._family.clear()
+        self._shared.clear()
+        self._shared_lists.clear()
         self._detector.forget()
         self.book.clear()

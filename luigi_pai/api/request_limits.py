@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
 __all__ = ["Kind", "Limits", "Window", "reset_after"]
 
@@ -66,7 +66,7 @@ class Limits:
         clock: measures the windows, on its monotonic clock.
     """
 
-    def __init__(self, state: Shared, clock: Clock) -> None:
+    def __init__(self, state: SharedDocument, clock: Clock) -> None:
         self._state = state
         self._clock = clock
 

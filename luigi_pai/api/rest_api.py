@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterable
 
-    from luigi_pai.api.dialects.detection import DialectDetector
-    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.detection import Dialect, DialectDetector
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.request_limits import Window

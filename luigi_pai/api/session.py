@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import requests
 
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
 __all__ = ["Account", "Session"]
 
@@ -82,7 +82,7 @@ class Session:
         ConfigError: the account's token contains characters that are not possible in a header.
     """
 
-    def __init__(self, account: Account, shared: Shared, clock: Clock | None = None) -> None:
+    def __init__(self, account: Account, shared: SharedDocument, clock: Clock | None = None) -> None:
         if account.token and not is_valid(account.token):
             raise ConfigError(
                 f"token in [{account.section}] of luigi.cfg contains blanks, line ends or other characters "
@@ -104,11 +104,6 @@ class Session:
     def mocked(self) -> bool:
         """Whether the last reply, or error, was that of a test which has replaced requests."""
         return self._transport.mocked
-
-    @property
-    def connection_epoch(self) -> int:
-        """A number that changes when connections were lost: another server may reply since."""
-        return self._transport.connection_epoch()
 
     def url(self, path: str) -> str:
         """Return the URL of an API path, below the path of ``pai_url``."""

@@ -1,26 +1,123 @@
-"""What a process shares with the processes forked from it, as its users see it; ``book.document`` has it."""
+"""SharedDocument: a JSON document in anonymous memory, shared between forked processes.
+
+Luigi runs each task in a fork of its worker. A token, the dialect, or the rest of a request limit that
+one task finds out must reach the other tasks, so it cannot stay in the memory of one process.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import errno
+import fcntl
+import json
+import os
+import struct
+import tempfile
+import threading
+import time
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
-__all__ = ["Shared"]
+__all__ = ["SharedDocument"]
+
+_HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
+_FIRST = 64  # offset of the first document
+_DEADLOCK_WAIT = 0.002  # seconds
+# the byte of the file that is locked for each
+_LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters": 4}
 
 
-class Shared(Protocol):
-    """A JSON object that forked processes share."""
+class SharedDocument:
+    """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
+
+    It is in a file without a name (in memory on Linux) that only these processes have open, so a token
+    in it is as private as one in a variable. Locks are the kernel's, which releases them when a process
+    is killed. An interrupted write leaves the document unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._fd = _anonymous_file()
+        weakref.finalize(self, os.close, self._fd)
+        self._threads: dict[tuple[int, str], threading.Lock] = {}  # of each process and lock
+        self._version = 0
+        self._document: dict[str, Any] = {}
+        os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
 
     def read(self) -> dict[str, Any]:
-        """Return the current object. Do not change it; use ``update``."""
-        ...
+        """Return the current document. Do not change it; use ``update``."""
+        if self._header()[0] != self._version:
+            with self.locked("document"):
+                self._load()
+        return self._document
 
-    def update(self) -> AbstractContextManager[dict[str, Any]]:
-        """Yield a copy to change; it is written at the end of ``with`` unless that fails."""
-        ...
+    @contextmanager
+    def update(self) -> Iterator[dict[str, Any]]:
+        """Yield a copy of the document to change; it is written at the end of ``with`` unless that fails."""
+        with self.locked("document"):
+            self._load()
+            changed = dict(self._document)
+            yield changed
+            self._store(changed)
 
-    def locked(self, what: str) -> AbstractContextManager[None]:
-        """Hold a lock, such as ``login``, against all threads and processes that share the object."""
-        ...
+    def clear(self) -> None:
+        """Forget everything, in all processes."""
+        with self.update() as state:
+            state.clear()
+
+    @contextmanager
+    def locked(self, what: str) -> Iterator[None]:
+        """Hold a lock against all threads and processes that share the document.
+
+        Args:
+            what: a key of ``_LOCKS``. ``document`` may be locked within one of
+                the others; no lock may be taken within ``document``.
+        """
+        # one for each process: a thread of the parent that holds a lock does not exist in a fork
+        with self._threads.setdefault((os.getpid(), what), threading.Lock()):
+            self._lock_file(_LOCKS[what])
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
+
+    def _lock_file(self, byte: int) -> None:
+        while True:
+            try:
+                fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
+            except OSError as error:
+                # The kernel does not tell the threads of a process apart. It reports a deadlock if another
+                # thread of this process holds the lock that another process waits for.
+                if error.errno != errno.EDEADLK:
+                    raise
+                time.sleep(_DEADLOCK_WAIT)
+            else:
+                return
+
+    def _header(self) -> tuple[int, int, int]:
+        version, offset, length = _HEADER.unpack(os.pread(self._fd, _HEADER.size, 0))
+        return version, offset, length
+
+    def _load(self) -> None:
+        version, offset, length = self._header()
+        if version != self._version:
+            self._document = json.loads(os.pread(self._fd, length, offset))
+            self._version = version
+
+    def _store(self, document: dict[str, Any]) -> None:
+        """Write a document beside the current one, then point the header to it."""
+        data = json.dumps(document).encode()
+        version, offset, length = self._header()
+        place = _FIRST if _FIRST + len(data) <= offset else offset + length
+        os.pwrite(self._fd, data, place)
+        os.pwrite(self._fd, _HEADER.pack(version + 1, place, len(data)), 0)
+        self._document, self._version = document, version + 1
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("luigi_pai")
+    with tempfile.TemporaryFile() as file:  # already without a name
+        return os.dup(file.fileno())

@@ -29,7 +29,7 @@ from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.dialects.dialect import Dialect
+    from luigi_pai.api.dialects.detection import Dialect
     from luigi_pai.api.retries import Steps
     from luigi_pai.jobspec.protocol import JobProtocol
 

@@ -59,7 +59,7 @@ def new_session(account: Account) -> requests.Session:
     session = _Session()
     session.trust_env = False  # a .netrc's passwords would go to whatever host a NameNode sends on to
     for scheme in ("http://", "https://"):
-        session.mount(scheme, TimedAdapter(_POOLS, _POOLS, pool_maxsize=_CONNECTIONS))
+        session.mount(scheme, TimedAdapter(_POOLS, pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":
         _log_in_with_kerberos(session)
     else:

@@ -21,9 +21,9 @@ from faulty_pai import FaultyPai
 from mocked_rest import URL
 from places import DATA
 
-from luigi_pai.api.book.document import SharedDocument
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.session import Account, Session
+from luigi_pai.api.shared import SharedDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -156,34 +156,6 @@ def test_another_empty_server_is_believed(faulty, new_cluster, clock, release):
             cluster.job(name).status()
 
 
-def test_another_server_on_new_connections_is_asked_at_once(faulty, new_cluster, clock):
-    """Connections that were lost are a sign that another may be there."""
-
-    cluster = new_cluster(faulty.url, clock=clock)
-    faulty.add("a")
-    assert cluster.job("a").status().succeeded
-    faulty.down()
-    faulty.jobs.clear()
-    faulty.up()
-    with pytest.raises(JobNotFound):
-        cluster.job("a").status()
-
-
-def test_the_same_server_is_asked_for_one_of_its_jobs(faulty, new_cluster, clock):
-    """Every half a minute; what it says of one counts for all."""
-    cluster = new_cluster(faulty.url, clock=clock)
-    names = [f"j{number}" for number in range(30)]
-    for name in names:
-        faulty.add(name)
-        cluster.job(name).status()
-    faulty.calls.clear()
-    for _ in range(3):
-        clock.advance(31)
-        for name in names:
-            assert cluster.job(name).status().succeeded
-    assert len(faulty.calls) == 3
-
-
 def test_a_reset_cluster_begins_anew(faulty, new_cluster, clock):
     """Token, dialect, limits, jobs and notes are forgotten; the next call finds everything out again."""
     faulty.release = "1.8.0"

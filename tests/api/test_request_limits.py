@@ -6,9 +6,9 @@ from email.utils import formatdate
 
 import pytest
 
-from luigi_pai.api.book.document import SharedDocument
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits, reset_after
+from luigi_pai.api.shared import SharedDocument
 from luigi_pai.errors import RateLimited
 
 

@@ -27,10 +27,10 @@ from luigi_pai import (
     ServerFault,
     TaskRole,
 )
-from luigi_pai.api.book.document import SharedDocument
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.session import Account, Session
+from luigi_pai.api.shared import SharedDocument
 
 JOB = "GET /api/v2/jobs/admin~train"
 QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from luigi_pai.api.book.entries import Evidence, Recorded
-    from luigi_pai.api.book.family import Family
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.retries import Steps
+    from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["Book"]
@@ -28,9 +28,9 @@ T = TypeVar("T")
 class Book(Jobs):
     """What is known of a user's jobs on a cluster. Everybody asks it; it alone looks up and remembers.
 
-    What never changes is remembered: the end of a job, while the same server replies. What may change is
-    answered by something newer each time: a failed submission is never taken for the newest one without
-    asking for the next, and a list is no news of a job about which something newer was said.
+    The end of a job is cached for 30 s. What may change is answered by something newer each time: a failed
+    submission is never taken for the newest one without a lookup of the next, and an older list never
+    replaces a newer lookup.
 
     A single job is looked up by its name. When a third job is asked for within half a minute, one list
     answers for all; what it lacks is looked up alone. Where the newest submission of a piece of work is
@@ -41,7 +41,8 @@ class Book(Jobs):
 
     Args:
         api: of the cluster.
-        family: the documents that forks share.
+        shared: with forks; small, as it is written often.
+        shared_lists: the document of the last list and of the virtual clusters.
 
     Attributes:
         api: as given.
@@ -49,8 +50,8 @@ class Book(Jobs):
         failed_posts: to the server.
     """
 
-    def __init__(self, api: RestApi, family: Family) -> None:
-        super().__init__(api, family)
+    def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
+        super().__init__(api, shared, shared_lists)
         self._answers: BoundedCache[tuple[str, str], tuple[float, Entry | None]] = BoundedCache()
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
 __all__ = ["Explanations"]
 
@@ -30,7 +30,7 @@ class Explanations:
         clock: measures ages.
     """
 
-    def __init__(self, shared: Shared, virtual_clusters: Shared, clock: Clock) -> None:
+    def __init__(self, shared: SharedDocument, virtual_clusters: SharedDocument, clock: Clock) -> None:
         self._shared = shared
         self._clusters = virtual_clusters
         self._clock = clock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
     from luigi_pai.errors import ServerFault
 
 __all__ = ["FailedPosts"]
@@ -31,7 +31,7 @@ class FailedPosts:
         clock: measures the waits.
     """
 
-    def __init__(self, shared: Shared, clock: Clock) -> None:
+    def __init__(self, shared: SharedDocument, clock: Clock) -> None:
         self._shared = shared
         self._clock = clock
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.book.ends import Ends
 from luigi_pai.api.book.explanations import Explanations
 from luigi_pai.api.book.failed_posts import FailedPosts
 from luigi_pai.api.book.lists import Lists
@@ -18,14 +18,15 @@ from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from luigi_pai.api.book.family import Family
     from luigi_pai.api.book.lists import Listing
     from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["Jobs"]
 
 _VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
+_END_KEPT = 30.0  # seconds
 _NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, runs and ends
 
 
@@ -34,7 +35,7 @@ class Jobs:
 
     Args:
         api: of the cluster.
-        family: the documents that forks share.
+        shared, shared_lists: see ``Book``.
 
     Attributes:
         api: as given.
@@ -42,17 +43,16 @@ class Jobs:
         failed_posts: to the server.
     """
 
-    def __init__(self, api: RestApi, family: Family) -> None:
+    def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
         self.api = api
-        self.outage = Outage(family.server, api.clock)
-        self.failed_posts = FailedPosts(family.server, api.clock)
-        self._family = family
-        self._ends = Ends(lambda: api.session.connection_epoch, api.clock)
-        self._lists = Lists(family.jobs)
-        self._explanations = Explanations(family.server, family.jobs, api.clock)
+        self.outage = Outage(shared, api.clock)
+        self.failed_posts = FailedPosts(shared, api.clock)
+        self._shared = shared
+        self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
+        self._lists = Lists(shared_lists)
+        self._explanations = Explanations(shared, shared_lists, api.clock)
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
         self._members: BoundedCache[str, list[str]] = BoundedCache()
-        self._taken_at = -1.0  # when the list was made whose ends are known
         self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
 
     def clear(self) -> None:
@@ -67,7 +67,7 @@ class Jobs:
 
     def note_post(self, name: str) -> None:
         """Record that a job was posted just now: the last list may be older."""
-        with self._family.server.update() as state:
+        with self._shared.update() as state:
             last = state.get("posted", [0, -1.0])
             if last[0] != os.getpid():
                 state["posted before"] = last
@@ -76,12 +76,12 @@ class Jobs:
             self._lists.note_array(name)
 
     def of(self, name: str) -> JobStatus:
-        """Return the status of a job. That of a finished one is remembered.
+        """Return the status of a job. That of a finished one is cached for 30 s.
 
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        known = self._ends.of(self._key(name))
+        known = self._end_of(self._key(name))
         if known is not None:
             return known
         try:
@@ -106,7 +106,7 @@ class Jobs:
             return known
         if self._lists.is_worth_it(self.api, self.api.job_name(name)):
             with contextlib.suppress(PaiApiError):
-                self._make_list(since)
+                self._lists.make(self.api, since)
                 known = self._listed(name)
                 if known is not None:
                     return known
@@ -126,7 +126,7 @@ class Jobs:
         Raises:
             PaiApiError: the list failed.
         """
-        rows, full = self._lists.rows(self._make_list()), self.api.job_name
+        rows, full = self._lists.rows(self._lists.make(self.api)), self.api.job_name
         return {name: rows[full(name)] for name in names if full(name) in rows}
 
     def list_wait(self) -> float | None:
@@ -180,7 +180,7 @@ class Jobs:
                 the server's 409, or a claim. Else the list must be whole, of the last 2 s, and newer than
                 what other processes of the family have posted.
         """
-        listing = self._current_list()
+        listing = self._lists.current(self.api)
         full = self.api.job_name(name)
         if listing is None or full in listing.jobs or full in listing.latest:
             return False
@@ -193,7 +193,7 @@ class Jobs:
 
     def _posted_by_others(self) -> float:
         """Return when another process of the family has posted a job the last time."""
-        state = self._family.server.read()
+        state = self._shared.read()
         posts = (state.get(key, [0, -1.0]) for key in ("posted", "posted before"))
         return max(float(at) for process, at in posts if process != os.getpid())
 
@@ -207,7 +207,7 @@ class Jobs:
 
     def listed_number(self, name: str) -> int:
         """Return the number of the newest submission after the first in the last list; 0 without one."""
-        listing = self._current_list()
+        listing = self._lists.current(self.api)
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
@@ -215,10 +215,10 @@ class Jobs:
 
         A list that is older than a post of any process of the family proves nothing.
         """
-        listing = self._current_list()
+        listing = self._lists.current(self.api)
         if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
             return False
-        posted = self._family.server.read().get("posted", [0, -1.0])[1]
+        posted = self._shared.read().get("posted", [0, -1.0])[1]
         is_new = posted < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
         return is_new and listing.latest.get(self.api.job_name(name), 1) == number
 
@@ -256,53 +256,46 @@ class Jobs:
             name: of the job.
             max_age: seconds for which a list is good enough; at most 10.
         """
-        listing, now = self._current_list(), self.api.clock.monotonic()
+        listing, now = self._lists.current(self.api), self.api.clock.monotonic()
         if listing is None or now - listing.at >= max_age:
             if self.list_wait() != 0:
                 return None
             try:
-                listing = self._make_list(now - max_age)
+                listing = self._lists.make(self.api, now - max_age)
             except PaiApiError:
                 return None
         return self._lists.rows(listing).get(self.api.job_name(name))
 
     def _note(self, name: str, status: JobStatus | None) -> None:
         """Note what a lookup of a job alone has said."""
-        key = self._key(name)
-        self._ends.take(key, status)
-        self._asked.put(key, self.api.clock.monotonic())
-        if status is not None and key[0] == "v1" and self._lists.note_v1(key[1]):
-            self._taken_at = -1.0
+        key, now = self._key(name), self.api.clock.monotonic()
+        self._asked.put(key, now)
+        if (
+            status is not None and status.finished and status.identified
+        ):  # a bare reply of a mocked test may be another next time
+            self._ends.put(key, (now, status))
+        if status is not None and key[0] == "v1":
+            self._lists.note_v1(key[1])
         self.outage.end()
 
-    def _make_list(self, since: float | None = None) -> Listing:
-        listing = self._lists.make(self.api, since)
-        self._take_ends(listing)
-        return listing
+    def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
+        """Return the status of a finished job from a lookup in the last 30 s."""
+        at, status = self._ends.get(key, (-math.inf, None))
+        return status if self.api.clock.monotonic() - at < _END_KEPT else None
 
     def _newest_list(self) -> Listing:
-        return self._current_list() or self._make_list()
-
-    def _current_list(self) -> Listing | None:
-        """Return the last list of any process, if it is young enough."""
-        listing = self._lists.current(self.api)
-        if listing is not None and listing.at != self._taken_at:
-            self._take_ends(listing)
-        return listing
-
-    def _take_ends(self, listing: Listing) -> None:
-        rows = self._lists.rows(listing)
-        self._ends.take_listed({(listing.version, name): job for name, job in rows.items()})
-        self._taken_at = listing.at
+        return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _listed(self, name: str) -> JobStatus | None:
         """Return what is known of a job without a request; of an unfinished one only what is news."""
-        key, listing = self._key(name), self._current_list()
-        job = self._lists.rows(listing).get(key[1]) if listing is not None else None
-        known = self._ends.of(key, listed=True)
-        if known is not None or listing is None or job is None or job.finished:
+        key, listing = self._key(name), self._lists.current(self.api)
+        known = self._end_of(key)
+        job = self._lists.rows(listing).get(key[1]) if listing is not None and known is None else None
+        if listing is None or job is None:
             return known
-        if (self._asked.get(key) or -1.0) >= listing.at:
+        if job.finished:
+            return job if job.identified else None
+        if self._asked.get(key, -1.0) >= listing.at:
             return None
         self._asked.put(key, listing.at)
         return job

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
 __all__ = ["Listing", "Lists"]
 
@@ -83,7 +83,7 @@ class Lists:
         document: shared with forks.
     """
 
-    def __init__(self, document: Shared) -> None:
+    def __init__(self, document: SharedDocument) -> None:
         self._document = document
         self.clear()
 
@@ -197,13 +197,10 @@ class Lists:
         self._single += 1
         self._single_at = api.clock.monotonic()
 
-    def note_v1(self, name: str) -> bool:
-        """Note a v1 job that was found by its name alone; return whether the last list is usable since."""
-        if self._flat:
-            return False
+    def note_v1(self, name: str) -> None:
+        """Note a v1 job that was found by its name alone."""
         self._single_v1 = name
-        self._flat = self._listing is not None and self._shows_flat(self._listing)
-        return self._flat
+        self._flat = self._flat or (self._listing is not None and self._shows_flat(self._listing))
 
     def _store(self, api: RestApi, at: float, took: float, jobs: Iterable[JobStatus]) -> Listing:
         jobs = list(jobs)

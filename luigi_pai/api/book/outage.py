@@ -8,7 +8,7 @@ from luigi_pai.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
 __all__ = ["Outage"]
 
@@ -25,7 +25,7 @@ class Outage:
         clock: measures the age of the error.
     """
 
-    def __init__(self, shared: Shared, clock: Clock) -> None:
+    def __init__(self, shared: SharedDocument, clock: Clock) -> None:
         self._shared = shared
         self._clock = clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.dialects.v2 import V2Dialect
@@ -14,15 +14,17 @@ from luigi_pai.errors import PaiApiError, PaiHttpError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.api.dialects.dialect import Dialect
     from luigi_pai.api.session import Session
-    from luigi_pai.api.shared import Shared
+    from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["DialectDetector"]
+__all__ = ["Dialect", "DialectDetector"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Dialect: TypeAlias = V1Dialect | V2Dialect
+"""Every method takes the plain NAME of a job of the session's user, and raises as ``Session.request``."""
 
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
 _V2_HINT = (
@@ -48,7 +50,7 @@ class DialectDetector:
         given: ``v1`` or ``v2`` if set in the settings; None if it is detected.
     """
 
-    def __init__(self, session: Session, state: Shared, api_version: str, fs_uri: str | None) -> None:
+    def __init__(self, session: Session, state: SharedDocument, api_version: str, fs_uri: str | None) -> None:
         self.given = None if api_version == "auto" else api_version
         self._session = session
         self._state = state

@@ -37,10 +37,14 @@ _TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another na
 
 
 class V1Dialect:
-    """The requests of API version v1, see ``Dialect``.
+    """The requests of API version v1.
 
     Args:
         session: the connection to the rest-server.
+
+    Attributes:
+        version: as in ``api_version``.
+        can: the capabilities of its servers.
     """
 
     version = "v1"

@@ -47,7 +47,7 @@ _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
 class V2Dialect:
-    """The requests of API version v2, see ``Dialect``.
+    """The requests of API version v2.
 
     A job's full name is ``USER~NAME``; every method takes the NAME of a job of the
     session's user.

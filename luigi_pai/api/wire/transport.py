@@ -80,30 +80,17 @@ class Transport:
     def __init__(self, account: Account) -> None:
         self._account = account
         self._open()
-        self._epoch = 0
         self.answered = self.mocked = False
 
     def _open(self) -> None:
         self._environment = Environment(verify=self._account.verify)
-        self._http = Connections(self._account.url, self._environment)
+        self._http = Connections(self._environment)
         self._headers = dict(self._http.headers)
         self._pid = os.getpid()
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
         self._http.close()
-
-    def connection_epoch(self) -> int:
-        """Return a number that changes when the server may have been replaced.
-
-        It changes when the server has closed an idle connection, and when a request fails or is
-        repeated because its connection broke. Nothing is sent. Servers also close idle connections
-        after some time (Node.js after 5 s), so a change proves nothing. The number stays the same
-        without a connection, through a proxy, and if the server closes each connection after its reply.
-        """
-        if self._http.close_dropped():
-            self._epoch += 1
-        return self._epoch
 
     def send(
         self,
@@ -129,7 +116,6 @@ class Transport:
             ConfigError: a proxy or CA bundle of the configuration or the environment is not valid.
             InvalidReply: it redirects to an invalid URL, or without end.
         """
-        self.connection_epoch()  # of the old connections, after a fork too
         if self._pid != os.getpid():  # a fork: its parent's connections are not its own
             self._open()
         failure: PaiError
@@ -143,17 +129,14 @@ class Transport:
             except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
                 if method != "GET":
                     raise
-                self._epoch += 1
                 response = self._http.send(request, **how)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            self._epoch += 1
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             failure = explain_failure(self._failed(method, url), error)
         else:
             self.mocked = progress.sent is None
-            self._epoch += _was_repeated(response)
             wrong_port = self._check_port(method, url, response)
             if wrong_port is None:
                 self.answered = True
@@ -233,10 +216,3 @@ class _Bearer(requests.auth.AuthBase):
         if self._token:
             request.headers["Authorization"] = f"Bearer {self._token}"
         return request
-
-
-def _was_repeated(response: requests.Response) -> bool:
-    """Return whether urllib3 sent a request again because its connection broke."""
-    answers = [*response.history, response]
-    retries = [getattr(answer.raw, "retries", None) for answer in answers]
-    return any(step.error is not None for one in retries if one for step in one.history)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from luigi_pai.api.book.document import SharedDocument
+from luigi_pai.api.shared import SharedDocument
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*use of fork:DeprecationWarning"
