@@ -82,7 +82,6 @@ class Transport:
         self._environment = Environment(verify=account.verify)
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
-        self._limited_since: float | None = None  # s, since when each answer has had a Retry-After
         self._twice: bool | None = None  # whether DataNodes decode paths twice
         self.library = _Library(_LIBRARYS_URL, session=self)
 
@@ -176,7 +175,7 @@ class Transport:
         (not ``alone``), only reads are retried.
         """
         is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
-        patience, pauses = self._patience_left(), list(_PAUSES)
+        patience, pauses = self.account.patience, list(_PAUSES)
         unsent, maybe_done = 0, False
         while True:
             try:
@@ -184,11 +183,8 @@ class Transport:
             except HdfsError as error:
                 failure = error.in_section(self.account.section)
             else:
-                self._limited_since = None
                 # of a repeated DELETE, that nothing is there means that it was done
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
-            if failure.retry_after and self._limited_since is None:
-                self._limited_since = time.monotonic()
             unsent += failure.unsent
             may_retry = alone and unsent == 1 if failure.unsent else is_safe
             if not failure.transient or not may_retry or not (failure.retry_after or pauses):
@@ -200,12 +196,6 @@ class Transport:
                 raise failure
             logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
             time.sleep(pause)
-
-    def _patience_left(self) -> float:
-        """Return how many seconds a request may wait, less what others have waited for the same limit."""
-        patience, since = self.account.patience, self._limited_since
-        waited = 0.0 if since is None else time.monotonic() - since
-        return patience - waited if waited < 2 * patience else patience
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
         """Send a request once; HdfsError where it is refused, or gets no answer."""

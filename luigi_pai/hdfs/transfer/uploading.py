@@ -8,7 +8,6 @@ import hashlib
 import logging
 import os
 import posixpath
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from luigi_pai.private_folder import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TextIO
 
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
@@ -34,7 +32,6 @@ __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-_LATE = 1.0  # seconds that an upload waits for another one before it says so: workers start together
 _TRIES = 3  # when uploads from elsewhere make the destination at the same moment
 
 
@@ -187,22 +184,9 @@ def one_at_a_time(place: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
-            _acquire(lock, place)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when its process ends, however it ends
             held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process has it open, too
         yield
-
-
-def _acquire(lock: TextIO, place: str) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = "Another upload from this machine to %s is under way: waiting for its end"
-        late = threading.Timer(_LATE, logger.info, (text, place))
-        late.start()
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when that one ends, however it ends
-        finally:
-            late.cancel()
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:

@@ -524,40 +524,6 @@ def test_two_at_once(fs, home, source, sent):
 
 
 @pytest.mark.slow
-def test_an_upload_that_waits_says_so(fs, home, source, caplog):
-    """It says for what, and goes on when the other has ended."""
-    server, path = fs.at(f"{home}/code")
-    with ThreadPoolExecutor(1) as pool, caplog.at_level(logging.INFO, "luigi-interface"):
-        with uploading.one_at_a_time(f"{server.server}{path}"):
-            waiting = pool.submit(upload, fs, source, f"{home}/code")
-            while f"{home}/code is under way: waiting for its end" not in caplog.text:
-                time.sleep(0.01)
-            assert not fs.exists(f"{home}/code")
-        assert waiting.result(30).moved == 3
-
-
-def test_an_upload_that_waits_for_less_than_a_second_says_nothing(fs, home, source, caplog, monkeypatch):
-    """Workers of a pipeline start together: the second waits for the first, and mostly not for long."""
-    begun = threading.Event()
-    waits = []
-
-    def timer(seconds, *_about):
-        waits.append(seconds)
-        begun.set()
-        return SimpleNamespace(start=lambda: None, cancel=lambda: None)
-
-    server, path = fs.at(f"{home}/code")
-    monkeypatch.setattr(uploading.threading, "Timer", timer)
-    with ThreadPoolExecutor(1) as pool, caplog.at_level(logging.INFO, "luigi-interface"):
-        with uploading.one_at_a_time(f"{server.server}{path}"):
-            waiting = pool.submit(upload, fs, source, f"{home}/code")
-            assert begun.wait(30)
-        assert waiting.result(30).moved == 3
-    assert waits == [1.0]
-    assert "is under way" not in caplog.text
-
-
-@pytest.mark.slow
 @pytest.mark.newest
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):

@@ -241,24 +241,6 @@ def test_retry_after_is_obeyed_up_to_poll_patience(
     assert pauses == [20.0] * 5
 
 
-@pytest.mark.slow
-def test_poll_patience_is_shared_by_all_requests_until_one_is_answered(pauses: list[float]) -> None:
-    """Once it is at an end, further requests do not wait again; after an answer it begins anew."""
-    limited = [status(429, Retry_After="20")] * 7
-    script = Faulty(*limited)
-    with scripted_fs(script, patience=60) as fs:
-        for _request in range(3):
-            with pytest.raises(HdfsError, match="try again in 20 s"):
-                fs.exists("/p")
-            assert pauses == [20.0] * 3
-        script.faults.clear()
-        assert fs.exists("/p")
-        script.faults += limited
-        with pytest.raises(HdfsError, match="try again in 20 s"):
-            fs.exists("/p")
-    assert pauses == [20.0] * 6
-
-
 @pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])
 def test_a_retry_after_that_is_no_number_of_seconds(after: str, pauses: list[float]) -> None:
     """Any other Retry-After changes nothing."""
