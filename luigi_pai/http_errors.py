@@ -30,7 +30,11 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
     Attributes:
         answer_lost: the request was or may have been sent, but no reply arrived: the
             server may have executed it.
+        never_replied: no request to the server has ever had a reply: usually its URL is wrong, so none is
+            retried.
     """
+
+    never_replied = False
 
     def __init__(self, message: str, *, answer_lost: bool = False) -> None:
         super().__init__(message)

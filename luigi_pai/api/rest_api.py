@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.request_limits import Kind
-from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobList
-from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
+from luigi_pai.errors import PaiApiError, ServerFault
 
 if TYPE_CHECKING:
     import builtins
@@ -189,24 +189,12 @@ class RestApi(JobRequests):
     def repeat(self, request: Callable[[], T], patience: float = PATIENCE, what: str = "") -> T:
         """Make a request that is safe to repeat, and return its result; transient errors are retried.
 
-        If the server has never replied, they are not: usually the URL is wrong.
-
         Args:
             request: the request.
             patience: seconds for which it is retried; a longer request limit is not waited for.
             what: it is, for the log.
         """
-        retry, end = Retry(patience, self.clock, what), self.clock.monotonic() + patience
-        while True:
-            try:
-                return request()
-            except TRANSIENT as error:
-                if isinstance(error, ClusterUnreachable) and not self.answered:
-                    raise
-                wait = retry.wait_after(error)
-                if self.clock.monotonic() + wait > end:
-                    raise
-                self.clock.sleep(wait)
+        return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""

@@ -81,12 +81,21 @@ class Retry:
         clock: measures them.
         what: subject of the log lines: ``job NAME``.
         while_limited: the limit for 429s, if longer.
+        longest: seconds; a longer wait for the end of a request limit is not made.
     """
 
-    __slots__ = ("_clock", "_granted", "_limit", "_next", "_since", "_what", "_while_limited")
+    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what", "_while_limited")
 
-    def __init__(self, limit: float, clock: Clock, what: str = "", while_limited: float = 0.0) -> None:
+    def __init__(
+        self,
+        limit: float,
+        clock: Clock,
+        what: str = "",
+        while_limited: float = 0.0,
+        longest: float = _LONGEST_LIMIT,
+    ) -> None:
         self._limit = limit
+        self._longest = longest
         self._while_limited = max(limit, while_limited)
         self._clock = clock
         self._what = f"{what}: " if what else ""
@@ -98,9 +107,10 @@ class Retry:
         """Return the seconds to wait before the next try.
 
         Raises:
-            PaiError: the error itself, when the deadline is reached, or if a test mocks it.
+            PaiError: the error itself, when the deadline is reached, if a test mocks it, or if the server has
+                never replied.
         """
-        if error.mocked:
+        if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error
         if isinstance(error, RateLimited):
             return self._wait_after_limit(error)
@@ -119,6 +129,8 @@ class Retry:
         announced = error.reset_at is not None
         if error.reset_at is not None:
             wait = min(max(1.0, error.reset_at - self._clock.time()), _LONGEST_LIMIT)
+            if wait > self._longest:
+                raise error
             self._granted = max(self._granted, _WINDOWS * wait)
         else:
             self._next = max(self._next, _UNANNOUNCED_LIMIT)

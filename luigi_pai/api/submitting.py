@@ -163,8 +163,6 @@ class Posting:
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
         self.may_be_submitted |= may_be_accepted
-        if isinstance(error, ClusterUnreachable) and not self._api.answered:
-            raise error  # there was never a reply: a wrong URL, not an outage
         wait = posts.wait_after(error)
         is_lost = may_be_accepted and isinstance(error, ClusterUnreachable)
         yield max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.api.book.entries import Entry
-from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import instance_status
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken
+from luigi_pai.errors import JobNotFound, PaiNameTaken
 from luigi_pai.jobspec.names import attempt_name, may_hold
 
 if TYPE_CHECKING:
@@ -172,20 +172,11 @@ class Search:
         return attempt_name(self._api.job_name(self._name), number)
 
     def _retried(self, name: str, request: Callable[[], T]) -> Steps[T]:
-        """Make a lookup; an error without a reply is final if the server has never replied."""
-        retry = Retry(
-            self._patience, self._api.clock, f"job {name}" if name else "", self._api.polling.patience
+        """Make a lookup; transient errors are retried."""
+        what = f"job {name}" if name else ""
+        return (
+            yield from Retry(self._patience, self._api.clock, what, self._api.polling.patience).call(request)
         )
-        while True:
-            try:
-                result = request()
-            except TRANSIENT as error:
-                if isinstance(error, ClusterUnreachable) and not self._api.answered:
-                    raise
-                yield retry.wait_after(error)
-            else:
-                retry.succeeded()
-                return result
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs.silence import Silence
 from luigi_pai.api.retries import TRANSIENT, Retry
+from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ logger = logging.getLogger(__name__)
 STREAMS = ("stdout", "stderr")
 
 _PART = 2 * 1024 * 1024  # bytes of one request
-_TAIL = 64 * 1024  # bytes that are looked through first for the last lines
+_TAIL = 64 * 1024  # bytes in which the last lines are looked for, before the whole log
 _LONGEST_LINE = 1024 * 1024
 _PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that says nothing
 _LAST_TRIES = 5  # rounds in which the logs of an ended job are tried again after a transient error
+_SHORT = 5.0  # seconds for which a request is waited for while the job is watched
+_LONGEST_IN_VAIN = 10.0  # seconds for which all logs of an ended job are waited for in vain
 _GONE = (403, 404, 410)  # an address that has expired, or a container that is not there (yet, any more)
 
 
@@ -136,7 +139,8 @@ class LogReader:
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._next_request = 0.0
         self._following = False
-        self._silence = Silence(book.api.clock)
+        self._is_watched = self._has_ended = False  # while it is followed
+        self._in_vain = 0.0  # seconds
         self._no_logs: str | None = None  # why the server gives no log out at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
@@ -144,7 +148,7 @@ class LogReader:
     @property
     def gave_up(self) -> bool:
         """Whether the logs of the ended job were waited for in vain for so long that no more are read."""
-        return self._silence.is_over_limit
+        return self._in_vain >= _LONGEST_IN_VAIN
 
     def tasks(self) -> list[TaskStatus]:
         """Return the tasks whose logs are read, by the last lookup."""
@@ -196,7 +200,7 @@ class LogReader:
             else:
                 self.status = status()
             found_some, ended = False, self.status is not None and self.status.finished
-            self._silence.counts, self._silence.is_short = ended, ended or status is not None
+            self._has_ended, self._is_watched = ended, ended or status is not None
             for stream in self._refresh():
                 for step in self._new_lines(stream):
                     found_some |= isinstance(step, LogLine)
@@ -261,26 +265,22 @@ class LogReader:
 
     def _last_lines(self, stream: _Stream, count: int) -> Reading[None]:
         """Yield the last lines of a stream, and go on from there."""
-        if (yield from self._file_of(stream)) is None:
+        file = yield from self._file_of(stream)
+        if file is None:
             return
         kept: collections.deque[LogLine] = collections.deque(maxlen=count)
-        if stream.file is not None and not stream.file.paged:
-            size = _TAIL
-            while True:
-                part, whole = yield from self._part(stream, -size, size)
-                if part.count(b"\n") > count or size >= whole:
-                    break
-                size = min(2 * max(size, 1), max(whole, 1))
-            cut = part.partition(b"\n")[2] if size < whole else part
-            stream.offset = whole
-            kept.extend(self._split(stream, cut))
-        else:
-            while True:
-                part, _ = yield from self._part(stream, stream.offset, _PART)
-                stream.offset += len(part)
-                kept.extend(self._split(stream, part))
-                if len(part) < _PART:
-                    break
+        is_enough = False
+        if not file.paged:
+            part, whole = yield from self._part(stream, -_TAIL, _TAIL)
+            is_enough = part.count(b"\n") > count
+            if is_enough:
+                stream.offset = whole
+                kept.extend(self._split(stream, part.partition(b"\n")[2]))
+        while not is_enough:
+            part, _ = yield from self._part(stream, stream.offset, _PART)
+            stream.offset += len(part)
+            kept.extend(self._split(stream, part))
+            is_enough = len(part) < _PART
         if stream.rest and not self._following:  # a last line without a line end
             kept.append(self._line(stream, stream.rest))
             stream.rest = b""
@@ -317,7 +317,7 @@ class LogReader:
             try:
                 if not self._api.log_files.is_resting(file):
                     yield from self._pace()
-                with self._silence.request():
+                with self._request():
                     answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
@@ -325,8 +325,8 @@ class LogReader:
                     continue
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
-                is_away = isinstance(error, ClusterUnreachable) and self._silence.is_short
-                if stream.cut_short and (not self._following or (is_away and not self._silence.counts)):
+                is_away = isinstance(error, ClusterUnreachable) and self._is_watched
+                if stream.cut_short and (not self._following or (is_away and not self._has_ended)):
                     raise
                 return b"", stream.offset
             stream.reason = None
@@ -345,7 +345,7 @@ class LogReader:
             try:
                 yield from self._pace()
                 dialect = self._api.dialect
-                with self._silence.request():
+                with self._request():
                     self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
             except ClusterUnreachable:
                 raise
@@ -358,6 +358,18 @@ class LogReader:
         named = {file.name: file for file in self._files.get(key, ())}
         stream.file = named.get(stream.name)
         return stream.file
+
+    @contextlib.contextmanager
+    def _request(self) -> Iterator[None]:
+        """Make a request for a log, which must not delay the watching of the job, nor its end."""
+        clock = self._api.clock
+        began = clock.monotonic()
+        with at_most(_SHORT) if self._is_watched else contextlib.nullcontext():
+            try:
+                yield
+            except ClusterUnreachable:
+                self._in_vain += clock.monotonic() - began if self._has_ended else 0.0
+                raise
 
     def _forget_file(self, stream: _Stream) -> None:
         stream.file = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +22,10 @@ __all__ = ["Environment", "Route"]
 
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-_FORM = "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
+_FORM = (
+    "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with /, ? and # in user or password as %2F, "
+    "%3F and %23, and in Latin-1"
+)
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,9 @@ class Environment:
                     break
         self._routes: dict[str, Route] = {}
 
-    def check_ca_bundle(self) -> None:
-        """Check that the CA bundle exists.
-
-        Raises:
-            ConfigError: it does not; names the setting and the file.
-        """
-        if isinstance(self.verify, str) and not Path(self.verify).exists():
-            raise ConfigError(self.ca_bundle_problem("does not exist"))
-
-    def ca_bundle_problem(self, problem: str) -> str:
-        """Return the error text for a problem with the CA bundle."""
+    def ca_bundle_problem(self) -> str:
+        """Return the error text for a CA bundle that cannot be read."""
+        problem = "is not a readable file of CA certificates (PEM)"
         if self.verify_source == "verify":
             return (
                 f"verify = {self.verify!r} in [OpenPai] of luigi.cfg {problem}; "
@@ -121,30 +116,15 @@ def _variable(proxy: str, proxies: Mapping[str, str], scheme: str) -> str:
 def _problem(proxy: str) -> str | None:
     """Return the problem of a proxy's URL without any part of the URL: it may contain a password."""
     url = proxy if "://" in proxy else f"http://{proxy}"  # as requests reads it
-    if url.partition("://")[0].lower() not in _PROXY_SCHEMES:
-        return f"has an unsupported scheme; {_FORM}"
-    if re.search("[/?#].*@", url.partition("://")[2]):
-        return (
-            "has a /, ? or # in its user or password; write them as %2F, %3F and %23 "
-            "(http://USER:PASSWORD@HOST:PORT)"
-        )
+    scheme, _, rest = url.partition("://")
     try:
         parts = parse_url(url)
         unquote(parts.auth or "").encode("latin-1")  # as the header that carries it
-    except UnicodeEncodeError:
-        return "has a character in its user or password that is not possible in a proxy login"
-    except (LocationParseError, ValueError):
+    except (LocationParseError, ValueError):  # the latter of the encoding, too
         parts = None
-    if parts is None or not parts.host:
+    is_ambiguous = re.search("[/?#].*@", rest)
+    if parts is None or not parts.host or is_ambiguous or scheme.lower() not in _PROXY_SCHEMES:
         return f"is not a valid proxy URL; {_FORM}"
-    if url.lower().startswith("socks") and not _has_socks():
+    if scheme.lower().startswith("socks") and find_spec("socks") is None:
         return "names a SOCKS proxy; install the package for it: pip install 'requests[socks]'"
     return None
-
-
-def _has_socks() -> bool:
-    try:
-        import socks  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: F401, PLC0415
-    except ImportError:
-        return False
-    return True

@@ -15,9 +15,8 @@ from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.wire.connections import Connections
 from luigi_pai.api.wire.environment import Environment, Route
-from luigi_pai.api.wire.probes import TLS_PORT_PHRASES
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
-from luigi_pai.errors import InvalidReply
+from luigi_pai.errors import ClusterUnreachable, InvalidReply
 from luigi_pai.redaction import redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Transport", "at_most"]
 
 redact_urllib3_logs()
+
+_TLS_PORT_PHRASES = (b"to HTTPS port", b"to an HTTPS server", b"to an SSL-enabled server port")
+"""Phrases in the reply (400) of nginx, Go and Apache to plain http on a TLS port."""
 
 _most: ContextVar[float | None] = ContextVar("most", default=None)
 
@@ -121,8 +123,6 @@ class Transport:
         failure: PaiError
         progress.sent = None
         try:
-            if url.startswith("https:"):
-                self._environment.check_ca_bundle()
             request, how = self._prepared(method, url, data, token, content_type, part)
             try:
                 response = self._http.send(request, **how)
@@ -135,6 +135,8 @@ class Transport:
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             failure = explain_failure(self._failed(method, url), error)
+            if isinstance(failure, ClusterUnreachable):
+                failure.never_replied = not self.answered
         else:
             self.mocked = progress.sent is None
             wrong_port = self._check_port(method, url, response)
@@ -178,7 +180,7 @@ class Transport:
             return proxy_login_error(failed) if failed.proxy_variable else None
         if response.status_code == HTTPStatus.BAD_REQUEST and response.url.startswith("http:"):
             start = response.content[:4096]
-            if any(phrase in start for phrase in TLS_PORT_PHRASES):
+            if any(phrase in start for phrase in _TLS_PORT_PHRASES):
                 return tls_port_error(self._failed(method, url))
         return None
 

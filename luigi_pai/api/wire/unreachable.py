@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import LocationParseError, NewConnectionError, ReadTimeoutError
 
-from luigi_pai.api.wire.probes import speaks_tls
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import redact
 from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain
@@ -29,7 +28,6 @@ __all__ = ["FailedRequest", "explain_failure", "proxy_login_error", "tls_port_er
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
 _REACH_HINT = f"check {_SETTING}, and that the rest-server runs"
 _TLS_ALERT = ("\x15\x03", "\x16\x03")  # how a record of TLS begins
-_NOT_YET_VALID, _EXPIRED, _WRONG_HOST, _WRONG_ADDRESS = 9, 10, 62, 64  # OpenSSL's X509_V_ERR_*
 
 
 @dataclass(frozen=True)
@@ -96,14 +94,13 @@ def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
             "mock this address, too"
         )
     failed = replace(failed, redirected_to=_redirect(failed, error))
-    ca_problem = _ca_problem(failed, error, causes)
-    if ca_problem:
-        return ConfigError(failed.environment.ca_bundle_problem(ca_problem))
+    if _is_ca_problem(failed, error, causes):
+        return ConfigError(failed.environment.ca_bundle_problem())
     for explain in _EXPLANATIONS:
         text = explain(failed, error, causes)
         if text:
             return ClusterUnreachable(text, answer_lost=_is_lost(failed, error, causes))
-    if _is_tls_port(failed, error, causes):
+    if any(isinstance(cause, BadStatusLine) and str(cause).startswith(_TLS_ALERT) for cause in causes):
         return tls_port_error(failed)
     return _broken(failed, error, causes)
 
@@ -114,9 +111,11 @@ def _broken(failed: FailedRequest, error: Exception, causes: Sequence[BaseExcept
             advice = failed.hint(f"is {failed.server} (pai_url in [OpenPai]) the rest-server?")
             return InvalidReply(f"{failed.method} {failed.url.partition('?')[0]}: {cause}{advice}")
     through = f" through the proxy of {failed.proxy_variable}" if failed.proxy_variable else ""
+    may_be_tls = failed.url.startswith("http:") and not failed.answered
+    advice = failed.hint(f"if it speaks TLS, write https:// in {_SETTING}") if may_be_tls else ""
     return ClusterUnreachable(
         f"the connection to {failed.target}{through} broke before a reply "
-        f"({failed.method}): {_reason(causes)}",
+        f"({failed.method}): {_reason(causes)}{advice}",
         answer_lost=_is_lost(failed, error, causes),
     )
 
@@ -131,7 +130,7 @@ def tls_port_error(failed: FailedRequest) -> ClusterUnreachable:
 
 def proxy_login_error(failed: FailedRequest) -> ClusterUnreachable:
     """Return the error for a proxy's 407; the request was not forwarded."""
-    return ClusterUnreachable(_proxy_login(failed))
+    return ClusterUnreachable(_proxy_problem(failed, "it answered 407 Proxy Authentication Required"))
 
 
 def _bad_url(failed: FailedRequest, error: Exception) -> PaiError:
@@ -161,59 +160,42 @@ def _redirect(failed: FailedRequest, error: Exception) -> str | None:
     return None if _host_of(asked) == _host_of(first) else _origin(asked)
 
 
-def _ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
-    """Return the problem of the CA bundle, if it is the cause; requests loads it when it connects."""
+def _is_ca_problem(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
+    """Return whether the CA bundle is the cause; requests loads it when it connects."""
     bundle = failed.environment.verify
-    if not isinstance(bundle, str):
-        return None
-    if isinstance(error, OSError) and not Path(bundle).exists():  # removed meanwhile
-        return "does not exist"
-    if not isinstance(error, requests.exceptions.SSLError) or _refused_certificate(causes):
-        return None
+    may_be = isinstance(error, requests.exceptions.SSLError) or type(error) is OSError
+    if not isinstance(bundle, str) or not may_be or _refused_certificate(causes) or Path(bundle).is_dir():
+        return False
     try:
-        if Path(bundle).is_file():
-            ssl.create_default_context(cafile=bundle)
-    except ssl.SSLError:
-        return "is not a file of CA certificates (PEM)"
-    except OSError as refused:
-        return f"cannot be read ({refused.strerror})"
-    return None
+        ssl.create_default_context(cafile=bundle)
+    except OSError:
+        return True
+    return False
 
 
 def _proxy(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
-    variable = failed.proxy_variable
-    if variable is None or failed.sent:
+    if failed.proxy_variable is None or failed.sent:
         return None
     texts = " ".join(str(cause) for cause in causes)
-    tunnel = re.search(r"Tunnel connection failed: (\d{3})([^'\")\r\n]*)", texts)
-    if tunnel and tunnel[1] == "407":
-        return _proxy_login(failed)
+    tunnel = re.search(r"Tunnel connection failed: (\d{3}[^'\")\r\n]*)", texts)
     if tunnel:
-        return (
-            f"the proxy of {variable} in the environment refused a connection to {failed.target}: "
-            f"{tunnel[1]}{tunnel[2].rstrip()}; name the host in no_proxy if it can be reached directly"
-        )
-    if "appears to only use HTTP and not HTTPS" in texts:
-        return (
-            f"the proxy of {variable} speaks http, not TLS; write http:// in place of https:// in {variable}"
-        )
-    if isinstance(error, requests.exceptions.ConnectTimeout) or _is_timeout(causes):
+        reason = f"it answered {tunnel[1].rstrip()}"
+    elif "appears to only use HTTP and not HTTPS" in texts:
+        reason = "it speaks http, not TLS"
+    elif isinstance(error, requests.exceptions.ConnectTimeout) or _is_timeout(causes):
         reason = f"no connection within {failed.connect_timeout:g} s"
     elif isinstance(error, requests.exceptions.ProxyError):
         reason = _system_reason(causes) or "it closed the connection"
     else:
         return None
+    return _proxy_problem(failed, reason)
+
+
+def _proxy_problem(failed: FailedRequest, reason: str) -> str:
+    variable = failed.proxy_variable
     return (
         f"cannot reach {failed.target} through the proxy of {variable} in the environment: {reason}; "
-        f"correct {variable}, or name the host in no_proxy"
-    )
-
-
-def _proxy_login(failed: FailedRequest) -> str:
-    return (
-        f"the proxy of {failed.proxy_variable} in the environment requires a login (407), or refused its "
-        f"user and password; write http://USER:PASSWORD@HOST:PORT in {failed.proxy_variable}, "
-        "or name the host of pai_url in no_proxy"
+        f"correct {variable} (http://USER:PASSWORD@HOST:PORT), or name the host in no_proxy"
     )
 
 
@@ -236,18 +218,13 @@ def _tls(failed: FailedRequest, error: Exception, causes: Sequence[BaseException
 
 
 def _certificate(failed: FailedRequest, refused: BaseException) -> str:
-    code = getattr(refused, "verify_code", None)
     reason = getattr(refused, "verify_message", None) or str(refused)
     source = failed.environment.verify_source
-    if code in (_WRONG_HOST, _WRONG_ADDRESS) or "doesn't match" in reason:
-        advice = f"write the host that the certificate is for in {_SETTING}"
-    elif code in (_EXPIRED, _NOT_YET_VALID):
-        advice = "have the certificate renewed, or correct the clock of this machine"
-    elif source in (None, "verify"):
-        advice = "set verify in [OpenPai] of luigi.cfg to the file of its CA"
-    else:
-        advice = f"the file that {source} names does not have its CA; set verify in [OpenPai] of luigi.cfg"
-    return f"the certificate of {failed.target} was refused: {reason.rstrip('.')}; {advice}"
+    trusted = f" (CAs are read from the file of {source})" if source else ""
+    return (
+        f"the certificate of {failed.target} was refused: {reason.rstrip('.')}{trusted}; correct the host in "
+        f"{_SETTING}, or set verify there to the file of the server's CA"
+    )
 
 
 def _timeouts(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> str | None:
@@ -289,20 +266,6 @@ def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseExcep
 
 def _is_timeout(causes: Sequence[BaseException]) -> bool:
     return any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes)
-
-
-def _is_tls_port(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
-    """Return whether a broken connection was http to a server that speaks TLS."""
-    if not failed.url.startswith("http:") or failed.answered:
-        return False
-    for cause in causes:
-        if isinstance(cause, BadStatusLine) and str(cause).startswith(_TLS_ALERT):
-            return True
-    began = isinstance(error, requests.exceptions.ChunkedEncodingError)
-    if began or failed.proxy_variable is not None or not failed.sent:
-        return False
-    parts = urlsplit(failed.url)
-    return speaks_tls(parts.hostname or "", parts.port or 80)
 
 
 def _refused_certificate(causes: Sequence[BaseException]) -> BaseException | None:

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 from ports import refused_port
 from transports import failure
 
-from luigi_pai.api.wire import environment as environment_module
 from luigi_pai.errors import ClusterUnreachable, ConfigError
 
 # ---------------------------------------------------------------- proxies
 
 
-FORM = "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
-ESCAPES = "write them as %2F, %3F and %23 (http://USER:PASSWORD@HOST:PORT)"
-PART = "has a /, ? or # in its user or password; " + ESCAPES
+MALFORMED = (
+    "is not a valid proxy URL; write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with /, ? and # in "
+    "user or password as %2F, %3F and %23, and in Latin-1"
+)
 
 
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    ("name", "url", "value"),
     [
-        ("http://user:hun/ter2@proxy:3128", PART),
-        ("http://user:12/hunter2@proxy:3128", PART),
-        ("http://user:hunter2#@proxy:3128", PART),
-        ("http://user:hunter2?x@proxy:3128", PART),
-        ("http://user:hunter2@proxy:port", f"is not a valid proxy URL; {FORM}"),
-        ("http://user:hunter2@proxy:99999", f"is not a valid proxy URL; {FORM}"),
-        ("http://user:hunter2@", f"is not a valid proxy URL; {FORM}"),
-        ("http://", f"is not a valid proxy URL; {FORM}"),
-        ("http://[::1", f"is not a valid proxy URL; {FORM}"),
-        ("user:hunter2@proxy:port", f"is not a valid proxy URL; {FORM}"),
-        ("ftp://user:hunter2@proxy:3128", f"has an unsupported scheme; {FORM}"),
-        (
-            "http://user:hunter2€@proxy:3128",
-            "has a character in its user or password that is not possible in a proxy login",
-        ),
+        ("http_proxy", "http://pai.invalid", "http://user:hun/ter2@proxy:3128"),
+        ("HTTP_PROXY", "http://pai.invalid", "http://user:12/hunter2@proxy:3128"),
+        ("https_proxy", "https://pai.invalid", "http://user:hunter2#@proxy:3128"),
+        ("ALL_PROXY", "http://pai.invalid", "http://user:hunter2?x@proxy:3128"),
+        ("http_proxy", "http://pai.invalid", "http://user:hunter2@proxy:port"),
+        ("http_proxy", "http://pai.invalid", "http://user:hunter2@proxy:99999"),
+        ("http_proxy", "http://pai.invalid", "http://user:hunter2@"),
+        ("http_proxy", "http://pai.invalid", "http://[::1"),
+        ("http_proxy", "http://pai.invalid", "user:hunter2@proxy:port"),
+        ("http_proxy", "http://pai.invalid", "ftp://user:hunter2@proxy:3128"),
+        ("http_proxy", "http://pai.invalid", "http://user:hunter2€@proxy:3128"),
     ],
 )
-@pytest.mark.parametrize(
-    ("name", "url"),
-    [
-        ("http_proxy", "http://pai.invalid"),
-        ("HTTP_PROXY", "http://pai.invalid"),
-        ("https_proxy", "https://pai.invalid"),
-        ("ALL_PROXY", "http://pai.invalid"),
-    ],
-)
-def test_a_malformed_proxy_is_named_by_its_variable(
-    transport, monkeypatch, caplog, name, url, value, problem
-):
+def test_a_malformed_proxy_is_named_by_its_variable(transport, monkeypatch, caplog, name, url, value):
     """No part of its value is shown: it may be a password."""
     monkeypatch.setenv(name, value)
     error = failure(transport(url), ConfigError)
-    assert str(error) == f"{name} in the environment {problem}"
+    assert str(error) == f"{name} in the environment {MALFORMED}"
     assert "hun" not in str(error) + caplog.text
 
 
@@ -60,10 +47,10 @@ def test_a_malformed_proxy_after_a_redirect_is_named_too(serve, transport, monke
     """The proxy of the other scheme is read when a redirect leads there."""
     monkeypatch.setenv("https_proxy", "http://user:hun/ter2@proxy:3128")
     server = serve(lambda _: (302, {"Location": "https://pai.invalid/"}, ""))
-    assert str(failure(transport(server.url), ConfigError)) == f"https_proxy in the environment {PART}"
+    assert str(failure(transport(server.url), ConfigError)) == f"https_proxy in the environment {MALFORMED}"
 
 
-@pytest.mark.skipif(environment_module._has_socks(), reason="PySocks is installed")
+@pytest.mark.skipif(find_spec("socks") is not None, reason="PySocks is installed")
 def test_a_socks_proxy_says_what_it_needs(transport, monkeypatch):
     """requests' own text names no setting."""
     monkeypatch.setenv("ALL_PROXY", "socks5://proxy:1080")
@@ -73,15 +60,20 @@ def test_a_socks_proxy_says_what_it_needs(transport, monkeypatch):
     )
 
 
+def unreachable(scheme, reason):
+    name = f"{scheme}_proxy"
+    return (
+        f"cannot reach {scheme}://pai.invalid through the proxy of {name} in the environment: {reason}; "
+        f"correct {name} (http://USER:PASSWORD@HOST:PORT), or name the host in no_proxy"
+    )
+
+
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_refuses_is_named_by_its_variable(transport, monkeypatch, scheme):
     """Nothing of its value is shown, and nothing was sent."""
     monkeypatch.setenv(f"{scheme}_proxy", f"http://user:hunter2@127.0.0.1:{refused_port()}")
     error = failure(transport(f"{scheme}://pai.invalid"), method="POST")
-    assert str(error) == (
-        f"cannot reach {scheme}://pai.invalid through the proxy of {scheme}_proxy in the environment: "
-        f"Connection refused; correct {scheme}_proxy, or name the host in no_proxy"
-    )
+    assert str(error) == unreachable(scheme, "Connection refused")
     assert not error.answer_lost
 
 
@@ -95,11 +87,7 @@ def test_a_proxy_that_wants_a_login_is_named(sockets, transport, monkeypatch, sc
 
     monkeypatch.setenv(f"{scheme}_proxy", f"http://user:hunter2@127.0.0.1:{sockets(refuse)}")
     error = failure(transport(f"{scheme}://pai.invalid"), method="POST")
-    assert str(error) == (
-        f"the proxy of {scheme}_proxy in the environment requires a login (407), or refused its user and "
-        f"password; write http://USER:PASSWORD@HOST:PORT in {scheme}_proxy, "
-        "or name the host of pai_url in no_proxy"
-    )
+    assert str(error) == unreachable(scheme, "it answered 407 Proxy Authentication Required")
     assert not error.answer_lost
 
 
@@ -112,10 +100,7 @@ def test_a_proxy_that_refuses_the_tunnel_is_named(sockets, transport, monkeypatc
 
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{sockets(refuse)}")
     error = failure(transport("https://pai.invalid"), method="POST")
-    assert str(error) == (
-        "the proxy of https_proxy in the environment refused a connection to https://pai.invalid: "
-        "403 Forbidden; name the host in no_proxy if it can be reached directly"
-    )
+    assert str(error) == unreachable("https", "it answered 403 Forbidden")
     assert not error.answer_lost
 
 
