@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import sys
+import textwrap
 import traceback
 import warnings
 from pathlib import Path
@@ -24,7 +25,7 @@ from luigi_pai.errors import PaiError, SpecError
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
 __all__ = [
@@ -48,7 +49,14 @@ PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 COLUMNS = "LUIGI_PAI_COLUMNS"
 """Environment variable: width of the terminal to which the lines are copied."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_WRAPPER = functools.partial(
+    textwrap.TextWrapper,
+    expand_tabs=False,
+    replace_whitespace=False,
+    break_long_words=False,
+    break_on_hyphens=False,
+)
+_NARROWEST = 20  # characters of a line that are used at least
 _IN_COMPLETE = re.compile(
     r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
     re.DOTALL,
@@ -230,27 +238,11 @@ def wrap(text: str, columns: int | None, hanging: int = 2) -> str:
     lines = []
     for line in text.split("\n"):
         words = line.lstrip(" ")
-        indent = " " * (len(line) - len(words))
+        indent = line[: len(line) - len(words)]
         further = indent + " " * hanging
-        first, *rest = _wrapped(words, max(20, columns - len(indent)), max(20, columns - len(further)))
-        lines += [f"{indent}{first}", *(f"{further}{piece}" for piece in rest)]
+        width = max(columns, len(further) + _NARROWEST)
+        lines += _WRAPPER(width, initial_indent=indent, subsequent_indent=further).wrap(words) or [""]
     return "\n".join(lines)
-
-
-def _wrapped(line: str, first: int, further: int) -> Iterator[str]:
-    """Yield the pieces of a line, the first of at most ``first`` characters, the others of ``further``."""
-    width, piece = first, ""
-    for word in line.split(" "):
-        if piece and len(piece) + 1 + _length(word) > width:
-            yield piece
-            width, piece = further, word
-        else:
-            piece = f"{piece} {word}" if piece else word
-    yield piece
-
-
-def _length(text: str) -> int:
-    return len(_COLOUR.sub("", text))
 
 
 def first_line(error: BaseException) -> str:

@@ -85,24 +85,9 @@ __all__ = [
 ]
 
 
-_HTTP_ERRORS = (
-    "AuthenticationError",
-    "ClusterUnreachable",
-    "InvalidReply",
-    "JobNotFound",
-    "NameConflict",
-    "PaiHttpError",
-    "PaiJobLost",
-    "PaiNameTaken",
-    "PermissionRefused",
-    "RateLimited",
-    "ServerFault",
-)
-
-
 def __getattr__(name: str) -> Any:
     """Load the subclasses of requests' errors on first use: importing requests takes 35 ms."""
-    if name not in _HTTP_ERRORS:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from luigi_pai import http_errors  # noqa: PLC0415
 

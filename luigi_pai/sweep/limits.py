@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.durations import duration
 from luigi_pai.errors import Problem
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.request_limits import Window
     from luigi_pai.sweep.jobs import Point
 
-__all__ = ["LIMITS", "SweepLimits", "duration", "pace", "seconds_to_submit"]
+__all__ = ["LIMITS", "SweepLimits", "pace", "seconds_to_submit"]
 
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # points in a job
@@ -101,8 +102,9 @@ class SweepLimits:
             raise ValueError(f"{name} = {text} is not {LIMITS[name][1]}; it is still {getattr(self, name):g}")
         before = getattr(self, name)
         setattr(self, name, value)
-        held = f"; the sweep holds {self.resource} of the resource pai" if name == "parallel_jobs" else ""
-        return f"{name} = {value:g} (before: {before:g}){held if self.places < self.parallel_jobs else ''}"
+        held = f"; the sweep holds {self.resource} of the resource pai"
+        is_limited = name == "parallel_jobs" and self.places < self.parallel_jobs
+        return f"{name} = {value:g} (before: {before:g}){held if is_limited else ''}"
 
 
 def _is_valid(name: str, value: Any) -> bool:
@@ -135,18 +137,14 @@ def pace(window: Window | None, points: int, points_per_job: int, *, packs: bool
         return None
     rate = window.size / window.length
     every = "an hour" if window.length == _HOUR else f"every {duration(window.length)}"
-    text = f"{window.size:g} submissions {every}: {points:,} points take {duration(jobs / rate)}"
+    text = f"{window.size:g} submissions {every}: {points:,} points take {_minutes(jobs / rate)}"
     more = [count for count in _PACKED if count > points_per_job]
     better = next((count for count in more if math.ceil(points / count) / rate <= _SOON), None)
     if packs and better is not None:
-        text += f"; points_per_job = {better} would take {duration(math.ceil(points / better) / rate)}"
+        text += f"; points_per_job = {better} would take {_minutes(math.ceil(points / better) / rate)}"
     return text
 
 
-def duration(seconds: float) -> str:
-    """Return a time for people: ``16 h 40 min``, ``20 min``, ``40 s``."""
-    minutes = math.ceil(seconds / 60)
-    if seconds < 60:  # noqa: PLR2004
-        return f"{math.ceil(seconds)} s"
-    hours, rest = divmod(minutes, 60)
-    return " ".join([*([f"{hours} h"] if hours else []), *([f"{rest} min"] if rest or not hours else [])])
+def _minutes(seconds: float) -> str:
+    """Return a time that is not too short, in whole minutes."""
+    return duration(60 * math.ceil(seconds / 60))

@@ -1,6 +1,6 @@
 """SweepRun: a run of a sweep: its points are validated, run by the engine, shown and collected.
 
-Messages of Luigi's scheduler are answered, and its resource is given back.
+Messages of Luigi's scheduler are answered.
 """
 
 from __future__ import annotations
@@ -166,7 +166,6 @@ class SweepRun:
             note_progress({"sweep": self._name, "total": total, "best": best, **self._progress.counts})
             self._draw()
             self._show_reason()
-        self._give_back()
 
     def _draw(self) -> None:
         """Draw where the sweep stands in a notebook, in place of lines of the log."""
@@ -188,18 +187,6 @@ class SweepRun:
             logger.info("%s: job %s waits: %s", self._name, jobs[0].name, reason)
 
     # messages
-
-    def _give_back(self) -> None:
-        """Give back what the sweep no longer needs of Luigi's resource."""
-        held, callback = self._limits.resource, "decrease_running_resources"
-        if held is None or self._source.total is None or not hasattr(self._sweep, callback):
-            return
-        left = self._source.left + self._engine.starting()
-        needed = max(1, math.ceil(left / self._limits.points_per_job) + len(self._engine.watched()))
-        if needed < held:
-            self._limits.resource = needed
-            if not self._page.report(callback, {_RESOURCE: held - needed}):
-                self._limits.resource = held
 
     def _handle(self, message: str) -> str:
         """Handle a message and return the response."""

@@ -77,8 +77,13 @@ FILES = {
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory was used")
-@pytest.mark.parametrize("handler", [None, Endless, Bomb])
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize(
+    ("kind", "handler"),
+    [
+        *((kind, None) for kind in FILES),
+        *((kind, how) for kind in ("claim", "report") for how in (Endless, Bomb)),
+    ],
+)
 def test_a_record_without_bounds(kind, handler, tmp_path):
     """As a container may write it into the folder of its outputs, or a hostile DataNode send it."""
     path, read, said = FILES[kind]

@@ -10,7 +10,7 @@ from sweep_tasks import Train
 from luigi_pai import PaiSweep, grid
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.request_limits import Window
-from luigi_pai.sweep.limits import duration, pace, seconds_to_submit
+from luigi_pai.sweep.limits import pace, seconds_to_submit
 
 HOUR = 3600.0
 
@@ -112,14 +112,3 @@ def test_the_last_submission_is_as_late_as_the_windows_make_it():
     assert seconds_to_submit(window, 11) == seconds_to_submit(window, 70) == 600
     assert seconds_to_submit(window, 71) == 600 + HOUR
     assert seconds_to_submit(Window(0, 600, None, HOUR), 5) == 600
-
-
-def test_durations_are_for_people():
-    assert [duration(seconds) for seconds in (0.5, 59.2, 60, 3599, 3600, 60000)] == [
-        "1 s",
-        "60 s",
-        "1 min",
-        "1 h",
-        "1 h",
-        "16 h 40 min",
-    ]

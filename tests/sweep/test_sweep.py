@@ -598,9 +598,8 @@ def test_the_starts_of_jobs_are_recorded_beside_all_else(pai, hdfs, monkeypatch)
 
 
 @pytest.mark.slow
-def test_what_it_holds_of_a_resource_is_given_back(pai):
-    """A sweep keeps to Luigi's resource pai, and gives back what its last jobs do not need."""
-    given_back = []
+def test_a_sweep_keeps_to_luigis_resource(pai):
+    """It runs no more jobs at once than it holds of the resource pai."""
     most = 0
 
     class Holds(Study):
@@ -613,40 +612,8 @@ def test_what_it_holds_of_a_resource_is_given_back(pai):
         return {"runs_for": 0.1 * len(name) if name.endswith("0.3-32") else 0.1}
 
     pai.plan = plan
-    sweep = Holds()
-    sweep.decrease_running_resources = given_back.append
-    sweep.run()
+    Holds().run()
     assert most == 3
-    assert sum(each["pai"] for each in given_back) == 2  # its last job needs one
-
-
-def test_luigis_scheduler_takes_back_what_is_given(pai):
-    """Through the callback of a real worker."""
-    scheduler = luigi.scheduler.Scheduler(resources={"pai": 3})
-    seen = []
-
-    class Holds(Study):
-        resources = {"pai": 3}
-
-        def tell_of(self):
-            seen.append(scheduler.resource_list()[0]["num_used"])
-
-    class Point(Train):
-        def result(self):
-            holds.tell_of()
-            return {}
-
-    class Last(Holds):
-        def points(self):
-            return grid(Point, batch=range(6))
-
-    holds = Last()
-    pai.plan = lambda name: {"runs_for": 1.0 if name.endswith("-5") else 0.1}
-    worker = luigi.worker.Worker(scheduler=scheduler, worker_processes=1)
-    worker.add(holds)
-    assert worker.run()
-    assert seen[0] == 3
-    assert seen[-1] == 1
 
 
 def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
@@ -658,7 +625,7 @@ def test_a_scheduler_of_luigi_that_does_not_answer_ends_no_sweep(pai, caplog):
         told.append(value)
         raise luigi.rpc.RPCError("Errors (3 attempts) when connecting to remote scheduler")
 
-    sweep.set_status_message = sweep.set_progress_percentage = sweep.decrease_running_resources = tell
+    sweep.set_status_message = sweep.set_progress_percentage = tell
     sweep.run()
     assert states(sweep) == ["SUCCEEDED"] * 6
     assert pai.submissions == 6

@@ -147,8 +147,6 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     "name: below the parent": named("../escaped"),
     "name: absolute": named("/tmp/luigi-pai-escaped"),
     "name: path": named("a/b"),
-    "name: itself": named("."),
-    "name: none, a folder": named("", type="DIRECTORY"),
     "name: none, of two": named("", "f"),
     "name: NUL": named("a\0b"),
     "name: surrogate": named("\ud800"),
@@ -157,7 +155,6 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     "name: variable": named("$HOME", "${PAI}", "~"),
     "name: glob": named("*", "[a", "{b", "?"),
     "name: too long": named("n" * 300),
-    "name: number": named(7),
     "name: null": named(None),
     "name: file and folder": on(
         "LISTSTATUS",
@@ -167,14 +164,10 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     ),
     "folders without an end": named("d" * 250, type="DIRECTORY"),
     "status: null": on("GETFILESTATUS", lambda h: h.answer(200, document(FileStatus=None))),
-    "status: list": on("GETFILESTATUS", lambda h: h.answer(200, document(FileStatus=[1]))),
     "status: of another type": status(type="SOCKET"),
-    "status: type is a list": status(type=["FILE"]),
     "status: link": status(type="SYMLINK"),
     "status: negative length": status(length=-1),
     "status: huge length": status(length=2**70),
-    "status: length true": status(length=True),
-    "status: length as text": status(length="4"),
     "status: time beyond dates": status(modificationTime=2**62),
     "status: mode in words": status(permission="rwxr-xr-x"),
     "status: no owner": status(owner=None),
@@ -192,10 +185,8 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     "home: elsewhere": on("GETHOMEDIRECTORY", lambda h: h.answer(200, document(Path="../../x\n"))),
     "page": body(b"<html>log in</html>"),
     "empty": on("*", lambda handler: handler.answer(200)),
-    "cut JSON": body(b'{"FileStatus": {"type'),
     "nested JSON": body(b"[" * 100_000),
     "long number": body(b'{"FileStatus": ' + b"9" * 5000 + b"}"),
-    "not UTF-8": body(b"\xff\xfe\xfa"),
     "no content": on("*", lambda handler: handler.answer(204)),
     "endless body": on("*", chunked(b" " * 0x10000, times=MUCH)),
     "endless headers": on("*", raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, times=MUCH)),
@@ -220,26 +211,20 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     "no HTTP": on("*", raw(b"SSH-2.0-OpenSSH_9.6\r\n")),
     "redirect: to itself": on("*", lambda h: h.answer(307, Location=h.path)),
     "redirect: to a file": led("file:///etc/passwd?" + SECRET),
-    "redirect: to ftp": led("ftp://127.0.0.1/x?" + SECRET),
     "redirect: no URL": led("http://[bad/?" + SECRET),
     "redirect: port out of range": led("http://127.0.0.1:99999/?" + SECRET),
     "redirect: nobody there": led("http://127.0.0.1:1/x?" + SECRET, "OPEN CREATE"),
-    "redirect: empty": led(""),
     "redirect: control characters": led("http://127.0.0.1:1/\x01\x1b[2J?" + SECRET),
-    "redirect: not ASCII": led("http://127.0.0.1:1/\xe4\xff?" + SECRET),
     "redirect: long": led("http://127.0.0.1:1/" + "x" * 60_000),
     "redirect: nowhere": on("*", lambda h: h.answer(302)),
     "length: longer than the data": on("DATA", contents("9", b"data")),
     "length: shorter than the file": on("DATA", contents("2", b"data")),
     "length: negative": on("*", contents("-4", b"data")),
-    "length: no number": on("*", contents("four", b"data")),
     "length: of 5000 digits": on("*", contents("9" * 5000, b"data")),
     "length: superscript": on("DATA", contents("\u00b2", b"data")),
     "packed": body(b"\x1f\x8b" + b"\0" * 100, Content_Encoding="gzip"),
     "401": body(b"who are you", 401, WWW_Authenticate="Negotiate"),
     "403 of a proxy": body(b"<html>denied</html>", 403),
-    "404 of a proxy": body(b"<html>not here</html>", 404),
-    "413": body(b"<html>too large</html>", 413),
     "429 for a day": body(b"slow down", 429, Retry_After="86400"),
     "503 for ever": body(b"not now", 503, Retry_After="9" * 9),
     "exception of another form": on(
@@ -297,6 +282,10 @@ OPERATIONS: dict[str, Callable[[WebHdfs, Path], object]] = {
 }
 
 
+OF_VALUES = ("honest", "name", "folders without an end", "status", "listing", "summary", "boolean", "home")
+SOME = ("exists", "listdir", "mkdir", "remove", "read", "write much", "download", "upload")
+"""Operations for kinds whose answers are wrong before any value is read."""
+
 REFUSED = [
     f"name: {name}" for name in ("parent", "absolute", "path", "NUL", "surrogate", "null", "none, of two")
 ]
@@ -335,9 +324,10 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
 
     here = tmp_path / "in"
     timeout = 0.25 if kind.startswith(("dripping", "silence")) else 30.0
-    with scripted(script) as url, ThreadPoolExecutor(len(OPERATIONS)) as pool:
+    chosen = OPERATIONS if kind.partition(":")[0] in OF_VALUES else {name: OPERATIONS[name] for name in SOME}
+    with scripted(script) as url, ThreadPoolExecutor(len(chosen)) as pool:
         fs = WebHdfs(url, "alice", connect_timeout=30.0, read_timeout=timeout, patience=0.0)
-        began = {name: pool.submit(outcome, work, fs, here) for name, work in OPERATIONS.items()}
+        began = {name: pool.submit(outcome, work, fs, here) for name, work in chosen.items()}
         _done, late = wait(began.values(), SECONDS)
         assert [name for name, future in began.items() if future in late] == []
     return {name: future.result() for name, future in began.items()}, counts["sent"], counts["asked"]
@@ -374,7 +364,7 @@ def test_a_hostile_server(kind: str, tmp_path: Path) -> None:
         texts = [str(errors[name]) for name in ("listdir", "get", "download", "copy", "glob")]
         named = ["FileStatuses: not in the way of a WebHDFS" in text for text in texts]
         assert any(named), texts
-        # 27 operations at once may be late on a busy machine
+        # many operations at once may be late on a busy machine
         assert all(
             "(read_timeout)" in text for text, is_named in zip(texts, named, strict=True) if not is_named
         )
