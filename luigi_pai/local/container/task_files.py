@@ -89,7 +89,7 @@ folder=$1
 
 fetch_code() {
   local size
-  hdfs dfs -stat "$PAI_CODE_DIR" >/dev/null || {
+  hdfs dfs -test -e "$PAI_CODE_DIR" || {
     echo "luigi-pai local: cannot find the code folder $PAI_CODE_DIR" >&2
     return 1
   }

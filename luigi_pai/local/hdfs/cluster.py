@@ -37,7 +37,7 @@ class OwnHdfs:
         self._make_shared()
 
     def _make_shared(self) -> None:
-        self._tree.mkdirs(_OUTPUT, _SHARED, self._tree.superuser)
+        self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def empty(self) -> None:
         """Delete every file and folder."""
@@ -53,7 +53,7 @@ class OwnHdfs:
 
     async def make_output(self, name: str, username: str) -> None:
         """Make the output folder of a job, ``/Output/USER/NAME``, for its owner."""
-        self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755, username)
+        self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755)
 
 
 class OutsideHdfs:

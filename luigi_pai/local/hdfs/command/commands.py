@@ -6,15 +6,10 @@ that exists, or becomes the destination; folders are merged; a file is replaced 
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import posixpath
-import re
 import shutil
 import stat as file_mode
 import sys
-import zlib
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -178,19 +173,6 @@ def _write(call: Call, target: Item, stream: Any) -> None:
     target.place.write(target.path, stream)
 
 
-def _append_to_file(call: Call) -> None:
-    *sources, goal = call.words
-    target = on_hdfs(call.hdfs, goal)
-    for source in sources:
-        if source != "-" and not Path(source).is_file():
-            raise Fault(f"{Path(source).absolute()} (No such file or directory)")
-    if not target.look():
-        call.hdfs.write(target.path, io.BytesIO())
-    for source in sources:
-        with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
-            call.hdfs.append(target.path, stream)
-
-
 # one path after the other
 
 
@@ -214,24 +196,12 @@ def _rm(call: Call, item: Item) -> None:  # for good: there is no trash
     call.print(f"Deleted {item.shown}")
 
 
-def _cat(call: Call, item: Item) -> None:
+def _cat(_call: Call, item: Item) -> None:
     if item.facts()["type"] == "DIRECTORY":
         raise item.fault("Is a directory")
     with item.place.read(item.path) as stream:
-        try:
-            shown = _unpacked(stream) if call.name == "text" else stream
-            shutil.copyfileobj(shown, sys.stdout.buffer, CHUNK)
-        except (zlib.error, gzip.BadGzipFile, EOFError) as error:
-            raise Fault(f"cannot unpack: {error}") from error
+        shutil.copyfileobj(stream, sys.stdout.buffer, CHUNK)
     sys.stdout.flush()
-
-
-def _unpacked(stream: Any) -> Any:
-    """Return a stream that reads what is in another one, unpacked if that is gzip or bzip2."""
-    begin = stream.peek(3)
-    if begin.startswith(b"BZh"):
-        return bz2.BZ2File(stream)
-    return gzip.GzipFile(fileobj=stream) if begin.startswith(b"\x1f\x8b") else stream
 
 
 def _ls(call: Call, item: Item) -> None:
@@ -275,34 +245,6 @@ def _du(call: Call, item: Item) -> None:
         call.print(f"{_size(call.hdfs.summary(each.path)['length'], call):<7}  {each.shown}")
 
 
-def _count(call: Call, item: Item) -> None:
-    summary = item.facts() and call.hdfs.summary(item.path)
-    counts = [_size(summary[name], call) for name in ("directoryCount", "fileCount", "length")]
-    call.print("{:>12} {:>12} {:>18} {}".format(*counts, item.shown))
-
-
-def _stat(call: Call) -> None:
-    form = call.words.pop(0) if "%" in call.words[0] else "%y"
-
-    def show(item: Item) -> None:
-        facts = item.facts()
-        when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc)
-        values = {
-            "b": facts["length"],
-            "F": "directory" if facts["type"] == "DIRECTORY" else "regular file",
-            "g": facts["group"],
-            "n": item.name(),
-            "o": facts["blockSize"],
-            "r": facts["replication"],
-            "u": facts["owner"],
-            "y": f"{when:%Y-%m-%d %H:%M:%S}",
-            "Y": facts["modificationTime"],
-        }
-        call.print(re.sub(r"%(.)", lambda match: str(values.get(match[1], match[1])), form))
-
-    call.each(show, call.found(call.words))
-
-
 def _test(call: Call) -> None:
     if len(call.options) != 1:
         raise Usage("Only one test flag is allowed" if call.options else "No test flag given")
@@ -318,9 +260,7 @@ def _test(call: Call) -> None:
 
 
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
-    "appendToFile": ("", 2, _append_to_file),
     "cat": ("ignoreCrc", 1, _for_each(_cat)),
-    "count": ("h", 1, _for_each(_count)),
     "cp": ("f p", 2, _cp),
     "du": ("s h", 0, _for_each(_du)),
     "get": ("f p ignoreCrc crc", 1, _get),
@@ -329,8 +269,6 @@ COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "mv": ("", 2, _mv),
     "put": ("f p l", 1, _put),
     "rm": ("f r R skipTrash", 1, _for_each(_rm)),
-    "stat": ("", 1, _stat),
     "test": ("d e f s z", 1, _test),
-    "text": ("ignoreCrc", 1, _for_each(_cat)),
 }
 """By name: the options, how many arguments there are at least, and what runs the command."""

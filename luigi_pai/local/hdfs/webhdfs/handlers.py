@@ -108,10 +108,10 @@ class WebHdfsHandler(RequestHandler):
     async def get(self, _path: str | None = None) -> None:
         """Answer what only looks."""
         if self.operation == "GETFILESTATUS":
-            self.finish({"FileStatus": self.tree.status(self.hdfs_path)})
+            self.finish({"FileStatus": self._owned(self.tree.status(self.hdfs_path))})
         elif self.operation == "LISTSTATUS":
             children = await asyncio.to_thread(self.tree.children, self.hdfs_path)
-            self.finish({"FileStatuses": {"FileStatus": children}})
+            self.finish({"FileStatuses": {"FileStatus": [self._owned(child) for child in children]}})
         elif self.operation == "GETCONTENTSUMMARY":
             summary = await asyncio.to_thread(self.tree.summary, self.hdfs_path)
             self.finish({"ContentSummary": summary})
@@ -127,7 +127,7 @@ class WebHdfsHandler(RequestHandler):
         if self.operation == "CREATE":
             self._create()
         elif self.operation == "MKDIRS":
-            self.tree.mkdirs(self.hdfs_path, self._permission(), self.user())
+            self.tree.mkdirs(self.hdfs_path, self._permission())
             self.finish({"boolean": True})
         elif self.operation == "RENAME":
             options, destination = self.text("renameoptions").upper(), self.text("destination")
@@ -137,8 +137,6 @@ class WebHdfsHandler(RequestHandler):
                 self.write({"boolean": self.tree.rename_into(self.hdfs_path, destination)})
         elif self.operation == "SETPERMISSION":
             self.tree.set_permission(self.hdfs_path, self._permission())
-        elif self.operation == "SETOWNER":
-            self.tree.set_owner(self.hdfs_path, self.text("owner"), self.text("group"))
         else:
             raise self._not_served()
 
@@ -187,9 +185,7 @@ class WebHdfsHandler(RequestHandler):
             self._send_on()
             return
         overwrite = self._flag("overwrite")
-        self.tree.publish(
-            self._end_upload(), self.hdfs_path, self.user(), self._permission(), overwrite=overwrite
-        )
+        self.tree.publish(self._end_upload(), self.hdfs_path, self._permission(), overwrite=overwrite)
         self.set_status(201)
 
     def _end_upload(self) -> Path:
@@ -212,6 +208,10 @@ class WebHdfsHandler(RequestHandler):
     def user(self) -> str:
         """Return the user of the request."""
         return self.text("user.name") or _NOBODY
+
+    def _owned(self, status: dict[str, Any]) -> dict[str, Any]:
+        """Return a ``FileStatus`` with its owner: everything belongs to the user of the request."""
+        return {**status, "owner": self.user()}
 
     def _flag(self, name: str) -> bool:
         return self.text(name).lower() == "true"

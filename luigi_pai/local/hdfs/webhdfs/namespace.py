@@ -2,25 +2,24 @@
 
 The folder stays a plain tree; symbolic links in it are not part of HDFS. Beside it lies
 ``NAME.webhdfs``, on the same file system so that publishing and deleting are one
-``rename``: ``incoming`` (uploads that are not complete), ``deleted`` (what is being
-removed), ``inodes.sqlite``. One process at a time serves a tree.
+``rename``: ``incoming`` (uploads that are not complete) and ``deleted`` (what is being
+removed). One process at a time serves a tree.
 
-Owners and modes are kept and shown, and nothing is refused by them.
+The mode of a file or folder is its mode on disk, but its owner can always use it. No request is refused for
+missing permissions.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import getpass
 import os
 import shutil
-import sqlite3
 import stat
 import threading
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["RemoteFault", "Tree"]
 
 _BLOCK_SIZE = 128 * 1024 * 1024
-_START = """
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = OFF;
-CREATE TABLE IF NOT EXISTS owner (id INTEGER PRIMARY KEY, name TEXT NOT NULL, grp TEXT NOT NULL, mode INTEGER)
-"""
+_USABLE_FILE, _USABLE_FOLDER = stat.S_IRUSR | stat.S_IWUSR, stat.S_IRWXU
 _STATUS = {
     "FileNotFoundException": 404,
     "IllegalArgumentException": 400,
@@ -63,19 +58,11 @@ class RemoteFault(Exception):
         return cls(_OF_DISK.get(number, "IOException"), text)
 
 
-class _Owner(NamedTuple):
-    """User, group, and the mode bits on HDFS, None: those on disk."""
-
-    name: str
-    group: str = "supergroup"
-    mode: int | None = None
-
-
 class Tree:
     """The namespace over one folder, created where it is missing.
 
-    Every path is absolute, as HDFS writes it (``/a/b``). Every method raises RemoteFault where HDFS refuses,
-    and OSError where the disk does.
+    Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Every method raises
+    RemoteFault where HDFS refuses, and OSError where the disk does.
     """
 
     def __init__(self, root: Path) -> None:
@@ -87,17 +74,7 @@ class Tree:
         for folder in (self._incoming, self._deleted):
             shutil.rmtree(folder, ignore_errors=True)  # of a server that was killed
             folder.mkdir(parents=True)
-        self.superuser = getpass.getuser()  # whose is what a person laid into the folder
-        self._lock = threading.Lock()
         self._appending = threading.Lock()
-        self._owners = sqlite3.connect(
-            beside / "inodes.sqlite", isolation_level=None, check_same_thread=False, timeout=10
-        )
-        self._owners.executescript(_START)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_owners"):
-            self._owners.close()
 
     # reading
 
@@ -141,26 +118,26 @@ class Tree:
 
     # changing
 
-    def mkdirs(self, path: str, permission: int, user: str) -> None:
-        """Create a folder and the missing ones above it, for their owner."""
+    def mkdirs(self, path: str, permission: int) -> None:
+        """Create a folder and the missing ones above it."""
         place = self._place(path)
         if place.exists() and not place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"Path is not a directory: {path}")
-        self._mkdirs(place, permission, user)
+        self._mkdirs(place, permission)
 
     def incoming(self) -> BinaryIO:
         """Return a new file on disk for an upload, open for writing."""
         return (self._incoming / uuid.uuid4().hex).open("wb")
 
-    def publish(self, upload: Path, path: str, user: str, permission: int, *, overwrite: bool) -> None:
+    def publish(self, upload: Path, path: str, permission: int, *, overwrite: bool) -> None:
         """Move a complete upload to its path, in one step."""
         place = self._place(path, "RemoteException")
         if place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists as a directory")
         if place.exists() and not overwrite:
             raise RemoteFault("FileAlreadyExistsException", f"{path} already exists")
-        self._mkdirs(place.parent, 0o755, user)
-        self._keep(upload, _Owner(user, self._owner(place.parent).group, permission))
+        self._mkdirs(place.parent, 0o755)
+        upload.chmod(_mode(permission, _USABLE_FILE))
         upload.replace(place)
 
     def append(self, upload: Path, path: str) -> None:
@@ -218,13 +195,7 @@ class Tree:
     def set_permission(self, path: str, permission: int) -> None:
         """Set the mode bits of a file or folder."""
         place = self._existing(path)
-        self._keep(place, self._owner(place)._replace(mode=permission))
-
-    def set_owner(self, path: str, user: str, group: str) -> None:
-        """Set owner and group of a file or folder; an empty one stays."""
-        place = self._existing(path)
-        found = self._owner(place)
-        self._keep(place, found._replace(name=user or found.name, group=group or found.group))
+        place.chmod(_mode(permission, _USABLE_FOLDER if place.is_dir() else _USABLE_FILE))
 
     # on disk
 
@@ -252,41 +223,33 @@ class Tree:
             raise FileNotFoundError(errno.ENOENT, path) from error
         return place
 
-    def _mkdirs(self, place: Path, permission: int, user: str) -> None:
+    def _mkdirs(self, place: Path, permission: int) -> None:
         if place.is_dir():
             return
-        self._mkdirs(place.parent, permission | stat.S_IWUSR | stat.S_IXUSR, user)
+        self._mkdirs(place.parent, permission)
         place.mkdir()
-        self._keep(place, _Owner(user, self._owner(place.parent).group, permission))
-
-    def _owner(self, place: Path) -> _Owner:
-        query = "SELECT name, grp, mode FROM owner WHERE id = ?"
-        with self._lock:
-            row = self._owners.execute(query, (place.stat().st_ino,)).fetchone()
-        return _Owner(*row) if row else _Owner(self.superuser)
-
-    def _keep(self, place: Path, owner: _Owner) -> None:
-        values = (place.stat().st_ino, *owner)
-        with self._lock:
-            self._owners.execute("INSERT OR REPLACE INTO owner VALUES (?, ?, ?, ?)", values)
+        place.chmod(_mode(permission, _USABLE_FOLDER))
 
     def _status(self, place: Path, suffix: str) -> dict[str, Any]:
-        found, owner = place.stat(), self._owner(place)
+        found = place.stat()
         is_folder = stat.S_ISDIR(found.st_mode)
-        mode = stat.S_IMODE(found.st_mode) & 0o1777 if owner.mode is None else owner.mode
         return {
             "accessTime": 0 if is_folder else int(found.st_atime * 1000),
             "blockSize": 0 if is_folder else _BLOCK_SIZE,
             "fileId": found.st_ino,
-            "group": owner.group,
+            "group": "supergroup",
             "length": 0 if is_folder else found.st_size,
             "modificationTime": int(found.st_mtime * 1000),
-            "owner": owner.name,
             "pathSuffix": suffix,
-            "permission": f"{mode:o}",
+            "permission": f"{stat.S_IMODE(found.st_mode) & 0o1777:o}",
             "replication": 0 if is_folder else 1,
             "type": "DIRECTORY" if is_folder else "FILE",
         }
+
+
+def _mode(permission: int, usable: int) -> int:
+    """Return the mode on disk: never set-uid or set-gid, and usable by this server."""
+    return permission & 0o1777 | usable
 
 
 def _walk(place: Path) -> Iterator[Path]:
