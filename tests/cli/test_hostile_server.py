@@ -161,7 +161,7 @@ def with_other_types(value: Any, chance: random.Random) -> Any:
 def hostile(
     cluster, dialect: str, settings: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Hostile]:
-    """The server, before the local OpenPAI, as [OpenPai] of luigi.cfg; retries wait on a clock that they move."""
+    """The server, before the local OpenPAI, as [OpenPai] of luigi.cfg; retries move the clock."""
     install_clock(MovableClock(), monkeypatch)
     server = Hostile(cluster.url)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

@@ -31,8 +31,8 @@ class Train(PaiTask):
 def run(tmp_path):
     """Run a test file in a pytest with the plugin, and return its exit code and output."""
 
-    def run_file(body, *words, config="", **more):
-        (tmp_path / "test_it.py").write_text(PIPELINE + body)
+    def run_file(body, *words, config="", before=PIPELINE, **more):
+        (tmp_path / "test_it.py").write_text(before + body)
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
         environ = os.environ | more
         if config:

@@ -98,8 +98,12 @@ def on(*clusters):
     return decorate
 
 
-@on(("v1", True), ("v2", False), ("ltp", False))
-@pytest.mark.parametrize("place", ["script", "notebook", "prompt"])
+@pytest.mark.parametrize(
+    ("any_cluster", "place"),
+    [(("v1", True), "script"), (("v2", False), "notebook"), (("ltp", False), "prompt")],
+    indirect=["any_cluster"],
+    ids=lambda each: each if isinstance(each, str) else label(each),
+)
 def test_a_class_of_main_travels(run_code, place, run_id, bare_python):
     """At a prompt there is no source; the digest is of the bytecode then."""
     assert run_code(place, CLASS.format(python=bare_python), RUN.format(run_id=run_id)) == [
@@ -165,7 +169,7 @@ def test_a_module_that_the_image_lacks_is_one_line(run_id):
     assert caught.value.status.command_exit_code == MISSING_MODULE
 
 
-@on(("v1", True), ("v2", False), ("ltp", False))
+@on(("v1", True), ("v2", False))
 def test_local_packages_are_sent_along(run_id, tmp_path, monkeypatch):
     (tmp_path / "mypkg").mkdir()
     (tmp_path / "mypkg" / "__init__.py").write_text("")
@@ -232,7 +236,7 @@ def test_what_is_no_result_fails_the_job(run_id, returned, line):
     assert caught.value.last_line.startswith(line)
 
 
-@on(("v1", True), ("v2", False), ("ltp", False))
+@on(("v1", True), ("v2", False))
 def test_without_a_result_the_reports_count_where_there_are_any(any_cluster, run_id):
     class Reports(InImage):
         def work(self):
@@ -306,7 +310,7 @@ def test_points_of_one_job_have_no_secrets(run_id):
 # ---------------------------------------------------------------- changes
 
 
-@on(("v1", True), ("v2", True))
+@on(("v1", True))
 def test_a_changed_method_under_the_same_name_warns(run_id, caplog):
     def kind(result):
         text = f"""

@@ -10,6 +10,9 @@ from luigi_pai import PaiJobFailed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_cluster")]
 
+on_two = pytest.mark.parametrize("any_cluster", [("v1", True), ("v2", False)], indirect=True, ids=label)
+"""On these, where the clusters differ in nothing that the test is about."""
+
 
 def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id):
     """Its result is that of the task, and metrics.json where there is an HDFS."""
@@ -22,6 +25,7 @@ def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id):
             assert '"square": 49' in file.read()
 
 
+@on_two
 def test_what_the_class_has_of_its_own_travels(run_id):
     """Mixins with super(), properties, static and class methods, enums, classes and functions beside it."""
     task = Rich(run_id=run_id)
@@ -43,6 +47,7 @@ def test_what_the_class_has_of_its_own_travels(run_id):
     }
 
 
+@on_two
 def test_a_failure_shows_the_traceback_of_the_user(run_id):
     """With the lines of the source, and without frames of this package."""
     task = Broken(run_id=run_id)
@@ -75,19 +80,20 @@ def test_instances_meet(run_id):
 
 @pytest.mark.parametrize(
     ("any_cluster", "per_job"),
-    [(cluster, count) for cluster in CLUSTERS for count in (1, 10) if count == 1 or cluster[0] != "v1"],
+    [(cluster, 10 if cluster in (("v2", True), ("ltp", False)) else 1) for cluster in CLUSTERS],
     indirect=["any_cluster"],
     ids=lambda each: str(each) if isinstance(each, int) else label(each),
 )
-def test_a_sweep_has_the_result_of_each_point(any_cluster, run_id, per_job):
-    """Thirty points, each a job or ten in one; fewer where each starts commands of HDFS."""
-    sweep = Many(run_id=run_id, count=12 if any_cluster.has_hdfs else 30, points_per_job=per_job)
+def test_a_sweep_has_the_result_of_each_point(run_id, per_job):
+    """Twelve points, each a job or ten in one."""
+    sweep = Many(run_id=run_id, count=12, points_per_job=per_job)
     sweep.run()
     rows = sweep.output().rows()
     assert [row["square"] for row in rows] == [number**2 for number in range(sweep.count)]
     assert len({row["job"] for row in rows}) == -(-sweep.count // per_job)
 
 
+@on_two
 def test_optuna_searches(run_id):
     """It is told what the methods return."""
     search = Search(run_id=run_id)
