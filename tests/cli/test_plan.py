@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from terminal import on_terminal
 
+from luigi_pai import PaiJob, TaskRole
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -110,7 +112,19 @@ def luigi_pai(folder: Path, *words: str, expect: int = 0) -> str:
     return done.stdout
 
 
-def test_the_tree_before_between_and_after(folder):
+@pytest.fixture
+def has_run(cluster, name: str) -> Callable[..., None]:
+    """Run the job of the Train of a number, without Luigi."""
+
+    def run(number: int, command: str = "true") -> None:
+        here = Cluster(cluster.url, cluster.username, password=cluster.password, api_version="v1")
+        job = PaiJob(f"{name}-{number}", "x", [TaskRole("main", command, memoryMB=100, gpuNumber=2)])
+        here.submit(job).wait()
+
+    return run
+
+
+def test_the_tree_before_between_and_after(folder, has_run):
     """Jobs to submit with their GPUs, what is done, what waits for it; nothing is submitted."""
     assert luigi_pai(folder, "plan", "pipeline", "Report", expect=1).splitlines() == [
         "Report()  blocked",
@@ -118,19 +132,8 @@ def test_the_tree_before_between_and_after(folder):
         "└─ Train(number=2, command=true)  to submit, 2 GPUs",
         "2 jobs to submit, 4 GPUs in all",
     ]
-    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
-    luigi_pai(
-        folder,
-        "run",
-        "pipeline",
-        "Train",
-        "--number",
-        "2",
-        "--command",
-        "exit 1",
-        "--local-scheduler",
-        expect=1,
-    )
+    has_run(1)
+    has_run(2, "exit 1")
     tree = json.loads(luigi_pai(folder, "plan", "pipeline", "Report", "--json", expect=1))
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
     luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
@@ -157,9 +160,9 @@ def test_a_task_that_cannot_be_made_is_one_line(folder):
     assert re.search(r"/pipeline.py:\d+\)\n$", text)
 
 
-def test_the_points_of_a_sweep(folder):
+def test_the_points_of_a_sweep(folder, has_run):
     """Those that are done, and what is to submit; nothing is submitted."""
-    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+    has_run(1)
     assert luigi_pai(folder, "plan", "pipeline", "Study", expect=1) == (
         "Study()  to run, 3 points: 1 done, 2 to submit, 4 GPUs\n2 jobs to submit, 4 GPUs in all; 1 done\n"
     )
@@ -181,8 +184,8 @@ def test_a_server_that_is_not_there_is_one_line(folder):
     assert "cannot reach http://127.0.0.1:9" in shown
 
 
-def test_a_run_with_nothing_to_do_says_so(folder):
-    luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
+def test_a_run_with_nothing_to_do_says_so(folder, has_run):
+    has_run(1)
     text = luigi_pai(folder, "run", "pipeline", "Train", "--number", "1", "--local-scheduler")
     assert re.fullmatch(r"\d\d:\d\d:\d\d  Nothing to run: the task is complete\n", text)
 
@@ -226,12 +229,11 @@ def test_run_shows_no_line_of_a_configuration_that_cannot_be_read(folder, text, 
     assert "hidden" not in shown
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster, workers):
+def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster):
     """As a CI, a container or an init system does it: the job is stopped, as on_kill says."""
     text = (folder / "luigi.cfg").read_text().replace("[OpenPai]\n", "[OpenPai]\non_kill = stop\n")
     (folder / "luigi.cfg").write_text(text)
-    job = ["pipeline", "Train", "--number", "4", "--command", "sleep 60", "--workers", workers]
+    job = ["pipeline", "Train", "--number", "4", "--command", "sleep 60", "--workers", "2"]
     command = [sys.executable, "-m", "luigi_pai", "run", *job, "--local-scheduler"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
