@@ -9,7 +9,7 @@ from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobList
-from luigi_pai.errors import PaiApiError, ServerFault
+from luigi_pai.errors import ServerFault
 
 if TYPE_CHECKING:
     import builtins
@@ -206,13 +206,6 @@ class RestApi(JobRequests):
         That is the setting, or the default of the release, which costs a request if it is not known.
         """
         return self.detector.retention() if self._retention is None else self._retention
-
-    def release(self) -> tuple[int, int] | None:
-        """Return the release of the server, such as (1, 5); None if it does not say, or not now."""
-        try:
-            return self.detector.release()
-        except PaiApiError:
-            return None
 
     def polling_wait(self) -> float:
         """Return for how many seconds polling should pause to stay within the server's request limit."""

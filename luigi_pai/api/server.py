@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Greeting", "Server", "default_portal"]
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
-_TAGS_SINCE = (1, 3)
+_TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
 _CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines may differ
 
 
@@ -118,17 +118,15 @@ class Server:
 
         A server that does not say its release is taken to give them out.
         """
+        dialect = self._detector.current
         try:
-            return self._detector.gives_logs()
+            return dialect.version == "v1" or (dialect.can.logs and self._detector.is_since(*_LOGS_SINCE))
         except PaiApiError:
             return True
 
     def has_tags(self) -> bool:
         """Return whether jobs have tags: those of 1.3 and later."""
-        if self._detector.detect() == "v1":
-            return False
-        release = self._detector.release()
-        return release is None or release >= _TAGS_SINCE
+        return self._detector.detect() == "v2" and self._detector.is_since(*_TAGS_SINCE)
 
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; else nothing)."""

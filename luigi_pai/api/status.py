@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)  # in diagnostics (v2)
-_LISTED = ("state", "raw_state", "sub_state", "retries", "exit_code", "launched_ms", "completed_ms")
+_LISTED = ("state", "raw_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _MOST_SHOWN = 50  # jobs in a notebook
 _STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
@@ -120,9 +120,7 @@ class JobStatus:
         created_ms, completed_ms: milliseconds since 1970 UTC, or None.
         launched_ms: when it began to run; None where nobody knows: 0.x do not send it.
         progress: 0 to 1, where known.
-        tracking_url: page of the application in the launcher.
         virtual_cluster: of the job.
-        sub_state: the launcher's more detailed state.
         attempt: number of the current attempt, from 0 (v2 only).
         tasks: its tasks, by role and index.
         retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
@@ -148,9 +146,7 @@ class JobStatus:
     launched_ms: int | None = None
     completed_ms: int | None = None
     progress: float | None = None
-    tracking_url: str | None = None
     virtual_cluster: str | None = None
-    sub_state: str | None = None
     attempt: int | None = None
     tasks: tuple[TaskStatus, ...] = ()
     retry_causes: tuple[tuple[str, int], ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
@@ -27,6 +28,14 @@ _FIRST_AFTER, _AGAIN_AFTER = 1.0, 60.0
 _LONGEST_TEXT = 300
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A job in the queue: when its reason is due on the monotonic clock, and the last one."""
+
+    due: float
+    reason: str | None = None
+
+
 class WaitingReasons:
     """Why jobs of a cluster wait, asked for no more often than it changes.
 
@@ -42,18 +51,14 @@ class WaitingReasons:
         self._book = book
         self._job = job
         self._demands: dict[str, Demand] = {}
-        self._asked: dict[str, float] = {}
-        self._last: dict[str, str | None] = {}
-        self._waits_since: dict[str, float] = {}
+        self._waiting: dict[str, _Waiting] = {}
 
     def idle(self, status: JobStatus) -> float:
         """Return in how many seconds ``of`` will look again; infinity where the job does not wait."""
         if status.state is not JobState.WAITING:
             return math.inf
         now = self._book.api.clock.monotonic()
-        since = self._waits_since.setdefault(status.name, now)
-        due = self._asked[status.name] + _AGAIN_AFTER if status.name in self._asked else since + _FIRST_AFTER
-        return max(0.0, due - now)
+        return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
     def of(self, status: JobStatus) -> str | None:
         """Return why a job waits, as far as the release tells; None where it does not wait or no one knows.
@@ -63,16 +68,16 @@ class WaitingReasons:
         """
         name = status.name
         if status.state is not JobState.WAITING:
-            for memory in (self._asked, self._last, self._waits_since):
-                memory.pop(name, None)
+            self._waiting.pop(name, None)
             return None
-        if self.idle(status) <= 0:
-            self._asked[name] = self._book.api.clock.monotonic()
+        is_due, waiting = self.idle(status) <= 0, self._waiting[name]
+        if is_due:
+            waiting.due = self._book.api.clock.monotonic() + _AGAIN_AFTER
             try:
-                self._last[name] = self._reason(status, self._book.may_explain) or self._last.get(name)
+                waiting.reason = self._reason(status, self._book.explanations.may_ask) or waiting.reason
             except PaiApiError as error:
                 logger.debug("Why %s waits is not known: %s", name, error)
-        return self._last.get(name)
+        return waiting.reason
 
     def now(self, status: JobStatus) -> str | None:
         """Ask the server why a job waits.
@@ -98,9 +103,7 @@ class WaitingReasons:
             if self._job is not None:
                 config = self._job().to_dict()
             elif may_ask():
-                dialect = (
-                    self._book.api.dialect
-                )  # not through the API, which learns from answers what it speaks
+                dialect = self._book.api.dialect  # the API would detect the dialect from the reply
                 config = dialect.config(dialect.job_name(status.name))
             else:
                 return None
@@ -113,7 +116,7 @@ class WaitingReasons:
         if dialect.can.events:
             of = f"{status.virtual_cluster} {demand.at_once}"
             try:
-                text = self._book.explanation(
+                text = self._book.explanations.of(
                     of,
                     _AGAIN_AFTER,
                     may_ask,

@@ -249,7 +249,7 @@ class Watcher:
         job = self._jobs[name]
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
             return False
-        if self._book.waiting() <= _FEW:
+        if self._book.explanations.note_waiting() <= _FEW:
             return False
         row = self._book.shared_status(name, self._next_wait(job))
         if row is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.console import is_users
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import PaiApiError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
@@ -131,8 +131,10 @@ class TaskJob:
 
     def _is_notified(self) -> bool:
         """Return whether the cluster sends notifications, as those of 1.5 and later do."""
-        api = self._book.api
-        return api.dialect.version != "v1" and (api.release() or _NOTIFIED_SINCE) >= _NOTIFIED_SINCE
+        try:
+            return self._book.api.detector.is_since(*_NOTIFIED_SINCE)
+        except PaiApiError:
+            return True
 
     def check_owner(self) -> None:
         """Check that no other task of this process has the same name for another job, which has not failed.

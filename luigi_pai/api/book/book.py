@@ -48,6 +48,7 @@ class Book(Jobs):
         api: as given.
         outage: of the server.
         failed_posts: to the server.
+        explanations: why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanations"]
 
-_KEY, _NO_EVENTS, _WAITING = "explanations", "no events", "waiting"
+_KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50
 _WAITS_FOR = 30.0  # seconds for which a process counts that has looked up a job in the queue
@@ -49,11 +49,10 @@ class Explanations:
         """Count a request, and return whether it may be made: four a minute by all processes."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
-            known = state.get(_KEY, {})
-            since, asked = known.get("since", now), known.get("asked", 0)
+            since, asked = state.get(_ASKED, (now, 0))
             if now - since >= _WINDOW:
                 since, asked = now, 0
-            state[_KEY] = {**known, "since": since, "asked": asked + 1}
+            state[_ASKED] = [since, asked + 1]
         return bool(asked < _MOST_ASKED)
 
     def of(
@@ -79,11 +78,8 @@ class Explanations:
                     state[_NO_EVENTS] = True
             raise
         with self._shared.update() as state:
-            kept = state.get(_KEY, {})
-            said = {key: value for key, value in kept.items() if isinstance(value, list)}
-            newest = sorted(said.items(), key=lambda item: item[1][0])[-_MOST_KEPT:]
-            rest = {key: value for key, value in kept.items() if not isinstance(value, list)}
-            state[_KEY] = {**rest, **dict(newest), what: [now, text]}
+            kept = {**state.get(_KEY, {}), what: [now, text]}
+            state[_KEY] = dict(sorted(kept.items(), key=lambda item: item[1][0])[-_MOST_KEPT:])
         return text
 
     def virtual_clusters(

@@ -41,6 +41,7 @@ class Jobs:
         api: as given.
         outage: of the server.
         failed_posts: to the server.
+        explanations: why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -50,7 +51,7 @@ class Jobs:
         self._shared = shared
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
         self._lists = Lists(shared_lists)
-        self._explanations = Explanations(shared, shared_lists, api.clock)
+        self.explanations = Explanations(shared, shared_lists, api.clock)
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
@@ -233,21 +234,7 @@ class Jobs:
         """
         is_known = self.api.detector.known is not None  # the reply teaches no dialect then
         ask = self.api.dialect.virtual_clusters if is_known else self.api.virtual_clusters
-        return self._explanations.virtual_clusters(max_age, may_ask, ask)
-
-    def explanation(
-        self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
-    ) -> str | None:
-        """Return what the cluster says of jobs that ask for the same, see ``Explanations.of``."""
-        return self._explanations.of(what, max_age, may_ask, ask)
-
-    def may_explain(self) -> bool:
-        """Count a request that tells why a job waits, and return whether it may be made."""
-        return self._explanations.may_ask()
-
-    def waiting(self) -> int:
-        """Note that this process waits for a job in the queue; return how many processes do."""
-        return self._explanations.note_waiting()
+        return self.explanations.virtual_clusters(max_age, may_ask, ask)
 
     def shared_status(self, name: str, max_age: float) -> JobStatus | None:
         """Return what a list that forks share says of a job; None if it is to be looked up alone.

@@ -34,7 +34,6 @@ _MOST_ROWS = 20_000
 _MOST_ARRAYS = 200  # of this process
 _FIELDS = (  # of a row that is shared between processes
     "raw_state",
-    "sub_state",
     "retries",
     "exit_code",
     "created_ms",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.errors import PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.shared import SharedDocument
@@ -99,17 +99,16 @@ class DialectDetector:
             known = self.known
             if known is None:
                 info = self._session.server_info()
+                self._store_version(info)
                 known = "v2" if info.get("launcherType") == "k8s" else "v1"
-                self.record(known, release=str(info.get("version") or "") or None)
+                self.record(known)
             return known
 
-    def record(self, version: str, release: str | None = None) -> None:
-        """Record the dialect and the release of the server."""
+    def record(self, version: str) -> None:
+        """Record the dialect of the server."""
         with self._state.update() as state:
             new = state.get("dialect") != version
             state["dialect"] = self._detected = version
-            if release is not None:
-                state["release"] = release
         if new and version == "v2":
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
 
@@ -127,39 +126,30 @@ class DialectDetector:
             return
         if self.given is not None:
             raise error.extended(_V2_HINT.format(self._session.account.section)) from None
-        self.record("v2", release="1.1" if error.code == "NoApiError" else None)
+        self.record("v2")
 
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job: 12 hours up to 0.17, 30 days later."""
-        short = self._dialects["v1"].can.retention
+        is_short = self.current.version == "v1" or re.match(r"v?0\.|$", self._version())
+        return self._dialects["v1" if is_short else "v2"].can.retention
+
+    def is_since(self, *release: int) -> bool:
+        """Return whether the server is of a v2 release or later, such as 1, 5; True if it does not say."""
         if self.current.version == "v1":
-            return short
-        release = self._state.read().get("release") or self._version()
-        return short if re.match(r"v?0\.|$", release) else self.current.can.retention
-
-    def gives_logs(self) -> bool:
-        """Return whether the logs of tasks can be read: the server gives them out (1.4), or nodes do (0.x).
-
-        Raises:
-            PaiApiError: the server does not say its release, which is requested if it is not known.
-        """
-        if self.current.version == "v1":
-            return True
-        return self.current.can.logs and re.match(r"v?(0|1\.[0-3])\.", self._version()) is None
-
-    def release(self) -> tuple[int, int] | None:
-        """Return the release of the server, such as (1, 5); None if it does not say (to 0.14)."""
+            return False
         found = re.match(r"v?(\d+)\.(\d+)", self._version())
-        return None if found is None else (int(found[1]), int(found[2]))
+        return found is None or (int(found[1]), int(found[2])) >= release
 
     def _version(self) -> str:
         """Return the version that the server says it has; it is requested once."""
         version = self._state.read().get("version")
-        if version is None:
-            version = str(self._session.server_info().get("version") or "")
-            with self._state.update() as state:
-                state["version"] = version
-        return str(version)
+        return self._store_version(self._session.server_info()) if version is None else str(version)
+
+    def _store_version(self, info: Mapping[str, Any]) -> str:
+        version = str(info.get("version") or "")
+        with self._state.update() as state:
+            state["version"] = version
+        return version
 
     def _shows_v2(self, error: PaiHttpError) -> bool:
         """Return whether the reply to a v1 request shows that the server speaks v2 only.
@@ -170,7 +160,7 @@ class DialectDetector:
         if error.code == "NoApiError":
             if self.given == "v1":
                 raise error.extended(_V2_HINT.format(self._session.account.section)) from None
-            self.record("v2", release="1.1")
+            self.record("v2")
             return True
         is_open = error.code == "NoJobError" and self.known is None and not error.mocked
         return is_open and self.detect() == "v2"

@@ -85,9 +85,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         completed_ms=numbers.get("completedTime") or None,
         # v2 servers send 0 and 1 only
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
-        tracking_url=texts.get("appTrackingUrl"),
         virtual_cluster=texts.get("virtualCluster"),
-        sub_state=texts.get("subState"),
         attempt=numbers.get("attemptId"),
         tasks=tasks,
         retry_causes=_retry_causes(fields.get("retryDetails")),

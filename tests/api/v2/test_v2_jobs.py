@@ -38,7 +38,7 @@ def test_a_running_job_is_read(v2, say):
     assert (status.username, status.virtual_cluster, status.retries) == ("admin", "default", 0)
     assert (status.created_ms, status.completed_ms, status.attempt) == (1795161521526, None, 0)
     assert (status.exit_code, status.diagnostics, status.exit_type) == (None, None, None)
-    assert (status.tracking_url, status.progress) == (None, None)
+    assert status.progress is None
     running = TaskStatus("worker", 0, state="RUNNING", attempt=0, launched_ms=1795161521544)
     assert status.tasks == (running,)
     assert not status.finished
