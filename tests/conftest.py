@@ -46,6 +46,7 @@ SLOW_FIXTURES = {"chromium", "own_pai"}
 NEWEST_ONLY = (
     "api/book",
     "api/test_watching_by_lists.py",
+    "chaos",
     "cli/test_cli_files.py",
     "cli/test_ssh.py",
     "cli/test_terminal.py",
@@ -89,7 +90,6 @@ NEWEST_ONLY = (
     "tasks/python/test_python_places.py",
     "tasks/python/test_python_task.py",
     "tasks/test_early_kubernetes.py",
-    "tasks/test_fault_matrix.py",
     "tasks/test_killed_workers.py",
     "testing/test_plugin.py",
     "whole/test_container_examples.py",

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from elsewhere import Elsewhere
 
 _NGINX = "<html><head><title>{0}</title></head><body><center><h1>{0}</h1></center></body></html>"
+_PLAIN = {"refused": "refused", "truncated": "truncated", "garbage": "garbage", "bad-json": "garbled"}
+_PROXIES = {
+    "html-200": (200, "Please sign in"),
+    "html-502": (502, "502 Bad Gateway"),
+    "404-html": (404, "404 Not Found"),
+    "503": (503, "503 Service Temporarily Unavailable"),
+}
 _LIMIT_ENDS = 5.0  # seconds after the answer that says so
+_SLOW = 2.0  # seconds of the clock until an answer is sent
 _HANGS = 9.0  # seconds of the clock; the client's own timeout is as short as the machine's load allows
 _OWN_CODES = {
     401: ("UnauthorizedUserError", "Guest is not allowed to do this operation."),
@@ -35,6 +43,9 @@ WORDS = (
     "reset-after",
     "hang",
     "hang-after",
+    "slow",
+    "drip",
+    "garbage",
     "truncated",
     "bad-json",
     "html-200",
@@ -50,9 +61,9 @@ WORDS = (
     "503",
     "redirect",
 )
-"""Each fault's name. ``-after``: the server has first done what it was asked; so too ``truncated`` and
-``bad-json``. 404 and 404-html: the server's own way of saying that there is no such thing, and
-something else's. 429-until: with the headers that say until when."""
+"""Each fault's name. ``-after``: the server has first done what it was asked; so too ``slow``, ``drip``,
+``garbage``, ``truncated`` and ``bad-json``. 404 and 404-html: the server's own way of saying that there is
+no such thing, and something else's. 429-until: with the headers that say until when."""
 
 
 def fault_of(word: str, step: str, clock: Any, elsewhere: Elsewhere, *, on_hdfs: bool) -> dict[str, Any]:
@@ -65,20 +76,16 @@ def fault_of(word: str, step: str, clock: Any, elsewhere: Elsewhere, *, on_hdfs:
         elsewhere: where redirects lead.
         on_hdfs: whether a WebHDFS has it, or a rest-server.
     """
-    if word in ("refused", "truncated"):
-        return {"kind": word}
+    if word in _PLAIN:
+        return {"kind": _PLAIN[word]}
     if word in ("reset", "hang", "reset-after", "hang-after"):
         kind = word.removesuffix("-after")
         return {"kind": kind, "after": word.endswith("-after"), "lasts": _HANGS if kind == "hang" else 0}
-    if word == "bad-json":
-        return {"kind": "garbled"}
-    if word.startswith("html-"):
-        title = {"200": "Please sign in", "502": "502 Bad Gateway"}[word[5:]]
-        return {"kind": int(word[5:]), "body": _NGINX.format(title)}
-    if word == "404-html":
-        return {"kind": 404, "body": _NGINX.format("404 Not Found")}
-    if word == "503":
-        return {"kind": 503, "body": _NGINX.format("503 Service Temporarily Unavailable")}
+    if word in ("slow", "drip"):
+        return {"kind": word, "lasts": _SLOW if word == "slow" else _HANGS}
+    if word in _PROXIES:
+        status, title = _PROXIES[word]
+        return {"kind": status, "body": _NGINX.format(title)}
     if word == "429":
         return {"kind": 429, "body": "Too many requests, please try again later."}
     if word == "429-until":

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
+from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 
 from luigi_pai.local.faults.connections import Answer, Fate, FaultyServer, break_off, send
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _LONGEST_HANG = 60.0
 _OUTAGE = 0.05  # seconds of the clock; a client's first retry falls into it, or its second comes after it
 _GARBLED = 3  # bytes: what a JSON body shows of itself is all there, and it is no JSON
+_AFTER = ("slow", "drip", "garbage", "truncated", "garbled")  # the answer was given, and something befalls it
+_GARBAGE = b"\x16\x03\x01\x00\xff no HTTP \xfe\r\n\r\n"
+_DROP = 0.05  # seconds between two bytes that drip
 _MOST = 2**40  # bytes of a request
 
 
@@ -77,6 +81,9 @@ class Fault:
             ``nothing``: it is counted and answered as usual.
             ``truncated``: of the answer the second half is missing: it says
             the whole length, and the connection is closed in an orderly way.
+            ``slow``: the answer comes late, when some time has passed on the server's clock.
+            ``drip``: it comes byte by byte, faster than any silence, and longer than an answer may take.
+            ``garbage``: in place of the answer come bytes that are no HTTP, and the connection is closed.
             ``garbled``: the last bytes of the answer's body are missing, and nothing tells.
             ``refused``: the server goes down. A server cannot refuse a connection for
             the sake of the request that it would bring, so this request, which has
@@ -87,7 +94,7 @@ class Fault:
         after: the server first does what it is asked, and then this.
         body, headers: of the answer; headers may be a function that returns them.
         when: asked of a request that fits: is it one of those meant?
-        lasts: seconds that pass on the server's clock when it hangs: until the client gives up.
+        lasts: seconds that pass on the server's clock when it hangs, drips or is slow.
         struck: how many requests it has befallen.
     """
 
@@ -233,7 +240,7 @@ class FaultServer:
         fault.struck += 1
         if fault.kind == "nothing":
             return None
-        after = fault.after or fault.kind in ("truncated", "garbled")
+        after = fault.after or fault.kind in _AFTER
         return Fate(lambda connection, answer: self._befall(fault, request, connection, answer), after=after)
 
     def _befall(self, fault: Fault, request: Request, connection: Any, answer: Answer | None) -> None:
@@ -251,10 +258,25 @@ class FaultServer:
             if fault.times < float("inf"):
                 self.clock.call_later(_OUTAGE, self.up)  # before the client can wait
             self.down()
-        elif fault.kind == "garbled" and answer is not None:
+        elif fault.kind == "garbage":
+            connection.stream.write(_GARBAGE)
+            break_off(connection, reset=False)
+        elif answer is not None:
+            self._spoil(fault, request, connection, answer)
+        else:
+            raise AssertionError(fault.kind)
+
+    def _spoil(self, fault: Fault, request: Request, connection: Any, answer: Answer) -> None:
+        """Do to an answer what a fault says."""
+        if fault.kind == "slow":
+            self.clock.advance(fault.lasts)
+            self.send(request, connection, answer)
+        elif fault.kind == "drip":
+            asyncio.ensure_future(self._drip(fault, connection, answer))  # noqa: RUF006  it ends with its connection
+        elif fault.kind == "garbled":
             headers = {key: value for key, value in answer.headers.items() if key != "Content-Length"}
             self.send(request, connection, replace(answer, headers=headers, body=answer.body[:-_GARBLED]))
-        elif fault.kind == "truncated" and answer is not None:
+        elif fault.kind == "truncated":
             headers = {**answer.headers, "Content-Length": str(len(answer.body) + 10)}
             half = replace(answer, headers=headers, body=answer.body[: len(answer.body) // 2])
             with contextlib.suppress(Exception):  # tornado tells that it is not all
@@ -270,6 +292,19 @@ class FaultServer:
         released.wait(_LONGEST_HANG)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(lambda: break_off(connection, reset=False))
+
+    async def _drip(self, fault: Fault, connection: Any, answer: Answer) -> None:
+        """Send an answer byte by byte, until the client goes away."""
+        self.clock.advance(fault.lasts)
+        stream, body = connection.stream, answer.body + b" " * 10_000
+        headers = {**answer.headers, "Content-Length": str(len(body))}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        released, sent = self._released, f"HTTP/1.1 {answer.status} OK\r\n{lines}\r\n".encode()
+        with contextlib.suppress(StreamClosedError):
+            for byte in body:
+                await stream.write(sent)
+                await asyncio.sleep(0 if released.is_set() else _DROP)
+                sent = bytes([byte])
 
     def send(self, request: Request, connection: Any, answer: Answer) -> None:
         """Send an answer, and count it."""

@@ -74,6 +74,8 @@ STEPS = (
     Step("poll", "GET", r"/jobs/(admin~)?JOB_NAME$", known=True),
     Step("list", "GET", r"/jobs/?(\?.*)?$"),
     Step("stop", "PUT", r"/executionType$"),
+    Step("config", "GET", r"/config$", releases=(V1, V2, LTP)),  # of a job whose task has changed since
+    Step("logs", "GET", r"/logs(\?|$)", releases=(V2, LTP)),  # of a job that has failed
     Step("upload-namenode", "PUT", r"^[^?]*/up/(?!.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("upload-datanode", "PUT", r"^[^?]*/up/(?=.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("flag-write", "PUT", r"_SUCCESS.*op=(CREATE|RENAME)", **_HDFS),
@@ -92,6 +94,12 @@ class Train(PaiTask):
     name = luigi.Parameter()
     image = "x"
     tasks = [TaskRole("main", "true")]
+
+
+class ChangedTrain(Train):
+    """The same task, which has changed since it was run."""
+
+    tasks = [TaskRole("main", "false")]
 
 
 class TrainWithUploads(Train):
@@ -185,7 +193,7 @@ class World:
     def settings(self) -> dict[str, Any]:
         """Return the settings of [OpenPai] for this step and its faults."""
         found = {**SETTINGS, "pai_url": self.pai.url}
-        if self.word.startswith("hang"):
+        if self.word.startswith(("hang", "drip")):
             found["read_timeout"] = TIMEOUT_OF_HANGS
         if self.step.name != "list":  # only where HDFS cannot tell is a list needed
             found["webhdfs_url"] = self.hdfs.url
@@ -196,6 +204,9 @@ class World:
         if self.step.name in ("flag-open", "claim-read"):
             assert self.live().error is None
             self.pai.jobs.clear()
+            forget()
+        if self.step.name == "config":
+            assert self.live().error is None
             forget()
         if self.step.name not in ("first", "token", "dialect"):
             self.pai.add("warm")
@@ -256,6 +267,8 @@ class World:
             local.write_text("1,2\n")
             TrainWithUploads.local = str(local)
             return TrainWithUploads(name=self.name)
+        if self.step.name == "config" and self.name in self.pai.jobs:
+            return ChangedTrain(name=self.name)
         if self.step.name == "list":
             (self.folder / "begun").touch()
             TrainWithTargets.folder = str(self.folder)
