@@ -11,13 +11,12 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import responses
 from clocks import MovableClock
-from ending_server import EndingServer
 from faulty_pai import FaultyPai
 from mocked_rest import URL
 from places import DATA
@@ -213,7 +212,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class _Server(EndingServer):
+class _ThreadingServer(ThreadingHTTPServer):
+    daemon_threads = True
+
     def handle_error(self, *_: Any) -> None:
         pass  # a client that went away
 
@@ -221,10 +222,10 @@ class _Server(EndingServer):
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
     """Start real servers on 127.0.0.1, each with a function that answers its requests."""
-    running: list[_Server] = []
+    running: list[ThreadingHTTPServer] = []
 
     def start(answer: Callable[[Asked], tuple[int, dict[str, str], str]]) -> Server:
-        http = _Server(("127.0.0.1", 0), _Handler)
+        http = _ThreadingServer(("127.0.0.1", 0), _Handler)
         http.owner = Server(answer, port=http.server_address[1])  # type: ignore[attr-defined]
         threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         running.append(http)

@@ -12,14 +12,13 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 from clocks import MovableClock
-from ending_server import EndingServer
 from process_state import install_clock
 from terminal import on_terminal
 
@@ -84,7 +83,7 @@ COMMANDS = [
 ]
 
 
-class Hostile(EndingServer):
+class Hostile(ThreadingHTTPServer):
     """Hands on the replies of another server, changed.
 
     Attributes:
@@ -92,6 +91,7 @@ class Hostile(EndingServer):
         status: of all replies to other requests than a login; None: that of the other server.
     """
 
+    daemon_threads = True
     change: Callable[[Any], Any] = staticmethod(lambda value: value)
     status: int | None = None
 

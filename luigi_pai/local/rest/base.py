@@ -31,6 +31,7 @@ __all__ = [
     "Api",
     "ApiHandler",
     "RateLimits",
+    "Route",
     "Rule",
     "checked_body",
     "is_too_large",
@@ -58,7 +59,7 @@ class Api:
 
 
 @dataclass(frozen=True)
-class _Route:
+class Route:
     """A method, a pattern of paths, and the handler."""
 
     method: str
@@ -66,15 +67,15 @@ class _Route:
     action: Callable[..., Awaitable[None]]
 
 
-def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
+def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> Route:
     """Return a route; ``:word`` in the path stands for one part, ``*`` for every method."""
-    return _Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
+    return Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
 class ApiHandler(RestHandler):
     """Every address of one of the APIs."""
 
-    routes: ClassVar[Sequence[_Route]] = ()
+    routes: ClassVar[Sequence[Route]] = ()
 
     def initialize(self, api: Api) -> None:
         """Store what all requests share."""
