@@ -204,9 +204,16 @@ def test_the_table_is_whole():
         assert {(how, workers, command) for workers in (1, 4) for command in COMMANDS} <= table
 
 
+def runs() -> Iterator[tuple[str, int, str, bool, str]]:
+    """Yield the cells with on_kill = stop, and with leave those of four workers of luigi that stop jobs."""
+    for how, workers, command, is_stopped in rows():
+        yield how, workers, command, is_stopped, "stop"
+        if is_stopped and workers > 1 and command == "luigi":
+            yield how, workers, command, is_stopped, "leave"
+
+
 @pytest.mark.tree
-@pytest.mark.parametrize("on_kill", ["leave", "stop"])
-@pytest.mark.parametrize(("how", "workers", "command", "is_stopped"), list(rows()))
+@pytest.mark.parametrize(("how", "workers", "command", "is_stopped", "on_kill"), list(runs()))
 def test_a_run_ends(pipeline, how, workers, command, is_stopped, on_kill):
     """The job continues or is stopped, as the table says, and no process of the run is left."""
     run = pipeline.start(command, workers=workers, on_kill=on_kill, timeout=15 if "timeout" in how else 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from clocks import MovableClock
+from process_state import install_clock
 from train_task import Train, build
 
 from luigi_pai import (
@@ -215,12 +217,15 @@ def test_a_refused_job_is_an_error_with_the_servers_words(pai):
     assert pai.posts() == []
 
 
-def test_another_server_at_the_same_address_is_believed(pai):
-    """It is empty: what the old one said is forgotten, without a wait."""
+def test_another_server_at_the_same_address_is_believed(pai, monkeypatch):
+    """It is empty: what the old one said is used for ten seconds."""
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
     task = Train()
     task.run()
     assert task.complete()
     pai.down()
     pai.jobs.clear()
     pai.up()
+    clock.advance(11)
     assert not task.complete()

@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Book(Jobs):
     """What is known of a user's jobs on a cluster. Everybody asks it; it alone looks up and remembers.
 
-    The end of a job is cached for 30 s. What may change is answered by something newer each time: a failed
+    The end of a job is cached for 10 s. What may change is answered by something newer each time: a failed
     submission is never taken for the newest one without a lookup of the next, and an older list never
     replaces a newer lookup.
 

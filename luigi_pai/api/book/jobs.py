@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Jobs"]
 
-_VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
-_END_KEPT = 30.0  # seconds
+_VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
 _NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, runs and ends
 
 
@@ -77,7 +76,7 @@ class Jobs:
             self._lists.note_array(name)
 
     def of(self, name: str) -> JobStatus:
-        """Return the status of a job. That of a finished one is cached for 30 s.
+        """Return the status of a job. That of a finished one is cached for 10 s.
 
         Raises:
             JobNotFound: the server knows no job of this name.
@@ -266,7 +265,7 @@ class Jobs:
         self.outage.end()
 
     def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
-        """Return the status of a finished job from a lookup in the last 30 s."""
+        """Return the status of a finished job from a lookup in the last 10 s."""
         at, status = self._ends.get(key, (-math.inf, None))
         return status if self.api.clock.monotonic() - at < _END_KEPT else None
 
