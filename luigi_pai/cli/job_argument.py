@@ -12,8 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.retries import run_steps
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
-from luigi_pai.errors import ConfigError, JobNotFound, PaiError
+from luigi_pai.errors import ConfigError, JobNotFound, PaiError, PaiHttpError, PaiNameTaken
+from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
@@ -171,10 +173,6 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
         JobNotFound: there is none of this name; it has the most similar name that there is.
         ConfigError: as ``named``.
     """
-    from luigi_pai.api.book.entries import Entry  # noqa: PLC0415  loads requests
-    from luigi_pai.api.retries import run_steps  # noqa: PLC0415  as above
-    from luigi_pai.errors import PaiHttpError, PaiNameTaken  # noqa: PLC0415  as above
-
     name, book = named(cluster, text), cluster.book
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
@@ -193,7 +191,6 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
             raise error from None
     if entry is not None and number in (1, entry.number):
         return entry
-    from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
     near = closest(name, (each.name for each in cluster.list()))
     hint = f"did you mean {near}? " if near else ""

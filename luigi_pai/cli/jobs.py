@@ -15,6 +15,14 @@ from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failu
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell, write
 from luigi_pai.cli.task_argument import task_named
+from luigi_pai.errors import SpecError
+from luigi_pai.jobspec import validate_protocol
+from luigi_pai.jobspec.convert import convert as to_protocol
+from luigi_pai.jobspec.dialects.yaml_text import write_yaml
+from luigi_pai.jobspec.job_file import read_job_file
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.schema_problems import in_one_line
+from luigi_pai.jobspec.submission import rendered
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.errors import Problem
     from luigi_pai.jobspec.job import PaiJob
-    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["config", "convert", "refuse", "refused", "render", "runtime", "validate"]
 
@@ -96,10 +103,6 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
     Fields that are lost or changed are listed on standard error.
     """
-    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
-    from luigi_pai.jobspec.convert import convert as to_protocol  # noqa: PLC0415
-    from luigi_pai.jobspec.job_file import read_job_file  # noqa: PLC0415
-
     try:
         job = read_job_file(file)
         if job.api_version == "v2":
@@ -124,8 +127,6 @@ def config(job: str, *, output: Path | None) -> None:
     It is a file that submit takes, under another --name. Secrets are ******, and have to be filled in.
     """
     with plain_failures("config", "stopped"):
-        from luigi_pai.jobspec.dialects.yaml_text import write_yaml  # noqa: PLC0415  heavy with what it needs
-
         cluster = connect()
         name = asked_for(cluster, job).job
         document = cluster.config(name)
@@ -155,15 +156,11 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
     Give the task's parameters as to luigi. Secrets are shown as ******.
     """
     with plain_failures("render", "stopped"):
-        from luigi_pai.jobspec.submission import rendered  # noqa: PLC0415  heavy with what it needs
-
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
         write(rendered(job, filled=filled))
 
 
 def _problems(path: Path, release: str | None) -> Iterator[Problem]:
-    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
-    from luigi_pai.jobspec.job_file import read_job_file  # noqa: PLC0415
 
     try:
         yield from read_job_file(path).problems(release)
@@ -173,14 +170,10 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
 
 def refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
     """Return the problems for which a job is refused."""
-    from luigi_pai.jobspec import validate_protocol  # noqa: PLC0415  as above
-
     return validate_protocol.refused(problems, lenient=lenient)
 
 
 def _in_one_line(problem: Problem) -> str:
-    from luigi_pai.jobspec.schema_problems import in_one_line  # noqa: PLC0415  as above
-
     return in_one_line(str(problem))
 
 
@@ -193,10 +186,6 @@ def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
 
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     """Return the job of a file; a v1 one as its document."""
-    from luigi_pai.errors import SpecError  # noqa: PLC0415  as above
-    from luigi_pai.jobspec.job_file import read_job_file  # noqa: PLC0415
-    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415
-
     if not path.is_file():
         give_up("render", f"{path} is not a file; give a file, or MODULE TASK", EXIT_USAGE)
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from luigi_pai.api.logs.reader import STREAMS, LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.logs.reader import LogLine, LogReader
+    from luigi_pai.api.logs.reader import LogLine
     from luigi_pai.api.status import JobStatus
 
 __all__ = ["logs", "print_lines", "report_unreadable"]
@@ -47,8 +48,6 @@ def logs(
     `ROLE/INDEX |` in front. OpenPAI 1.4 and later give logs out whole; before, they are read
     from the node where the task ran, if this machine reaches it.
     """
-    from luigi_pai.api.logs.reader import STREAMS, LogReader  # noqa: PLC0415  costs what only logs needs
-
     role, index = role_and_index("logs", task)
     with plain_failures("logs", "stopped; the job goes on"):
         cluster = connect()

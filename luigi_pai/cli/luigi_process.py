@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.tables import tell
+from luigi_pai.cli.task_argument import check_scheduler, task_named
+from luigi_pai.console import install
+from luigi_pai.tasks.signals import ENDING, end_with_parent, handled
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -46,8 +49,6 @@ def main() -> None:
         import luigi.configuration  # noqa: PLC0415  the first that reads it
         import luigi.retcodes  # noqa: PLC0415
 
-        from luigi_pai.cli.task_argument import check_scheduler, task_named  # noqa: PLC0415  as above
-
         warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
         config = luigi.configuration.get_config()
         config.set("core", "no_configure_logging", "true")
@@ -56,8 +57,6 @@ def main() -> None:
         task_named("run", sys.argv[2], sys.argv[3:])  # or the command ends here, in one line
         check_scheduler("run", sys.argv[3:])
         _set_lock_folder(config)
-    from luigi_pai.console import install  # noqa: PLC0415  after luigi.cfg was read
-    from luigi_pai.tasks.signals import ENDING, end_with_parent, handled  # noqa: PLC0415
 
     install()
     _end_workers_at(handled(ENDING))

@@ -18,6 +18,7 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, cut, is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import PaiError
+from luigi_pai.jobspec.demand import Demand
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
@@ -166,8 +167,6 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
 
 
 def _gpus(task: Any) -> int:
-    from luigi_pai.jobspec.demand import Demand  # noqa: PLC0415  as above
-
     return int(Demand.of_config(task.job().to_dict()).whole.gpus or 0)
 
 

@@ -21,9 +21,11 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.luigi_process import PARENT
 from luigi_pai.cli.tables import is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
+from luigi_pai.console import COLUMNS, PROGRESS_FD, progress_pipe
 from luigi_pai.durations import duration
 from luigi_pai.python_process import python_command
 from luigi_pai.redaction import printable
+from luigi_pai.tasks.signals import ENDING, handled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +54,6 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
     task or parameter, or no scheduler of Luigi; 4: something could not be run.
     """
-    from luigi_pai.console import COLUMNS, PROGRESS_FD, progress_pipe  # noqa: PLC0415  costs what only run needs
-
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
     environment = {**os.environ, PROGRESS_FD: progress_pipe(writing), PARENT: str(os.getpid())}
@@ -82,7 +82,6 @@ def _signals_left_to(luigi: subprocess.Popen[bytes]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    from luigi_pai.tasks.signals import ENDING, handled  # noqa: PLC0415  costs what only run needs
 
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
     for number in handled(ENDING):

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from luigi_pai.api.dialects.launcher_text import reason_and_report
+from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, fields, tell
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
-from luigi_pai.redaction import printable
+from luigi_pai.jobspec.names import attempt_name, base_name
+from luigi_pai.redaction import MASK, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,8 +107,6 @@ def _since(job: JobStatus) -> str:
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
-    from luigi_pai.api.dialects.launcher_text import reason_and_report  # noqa: PLC0415  as below
-
     yield "waits", reason or ""
     yield "user", job.username or ""
     yield "virtual cluster", job.virtual_cluster or ""
@@ -151,8 +152,6 @@ def _task(task: TaskStatus) -> str:
 
 def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
     """Yield the states of the submissions of the same piece of work before this one."""
-    from luigi_pai.jobspec.names import attempt_name, base_name  # noqa: PLC0415  as above
-
     base = base_name(text if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):
@@ -167,8 +166,6 @@ def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, s
 
 
 def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
-    from luigi_pai.api.waiting import WaitingReasons  # noqa: PLC0415  as above
-
     if job.state.value != "WAITING":
         return None
     try:
@@ -194,8 +191,6 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
 
 
 def _has_secrets(cluster: Cluster, name: str) -> bool:
-    from luigi_pai.redaction import MASK  # noqa: PLC0415  as above
-
     try:
         return MASK in json.dumps(cluster.config(name).get("secrets", ""))
     except PaiApiError:

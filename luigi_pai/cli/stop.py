@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, is_address, matching, on_cluster
 from luigi_pai.cli.tables import tell
@@ -129,8 +130,6 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
 
 
 def _until_ended(cluster: Cluster, name: str, deadline: float) -> JobStatus:
-    from luigi_pai.api.retries import TRANSIENT  # noqa: PLC0415  loads requests
-
     while True:
         is_last = time.monotonic() >= deadline
         try:

@@ -12,10 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.jobs import refuse, refused
+from luigi_pai.cli.logs import print_lines, report_unreadable
 from luigi_pai.cli.tables import tell
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    NameConflict,
+    PaiApiError,
+    SpecError,
+)
+from luigi_pai.jobspec.demand import oversize_warning
+from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.job_file import read_job_file
+from luigi_pai.jobspec.names import base_name
+from luigi_pai.jobspec.paths import path_text
+from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -24,8 +42,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.jobspec.job import PaiJob
-    from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["submit"]
 
@@ -94,8 +110,6 @@ def submit(
 
 
 def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
-    from luigi_pai.errors import NameConflict  # noqa: PLC0415  heavy with what it needs
-
     try:
         return cluster.submit(job)
     except NameConflict as error:
@@ -104,9 +118,6 @@ def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
     """Return the document of a file, or of standard input, and what errors call it."""
-    from luigi_pai.errors import SpecError  # noqa: PLC0415  heavy with what it needs
-    from luigi_pai.jobspec.job_file import read_job_file  # noqa: PLC0415
-
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
@@ -127,8 +138,6 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
     """Return the document of an earlier job, under a name that is not taken."""
-    from luigi_pai.jobspec.names import base_name  # noqa: PLC0415  as above
-
     name = asked_for(cluster, text).job
     document = cluster.config(name)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
@@ -172,9 +181,6 @@ def _job(
     document: dict[str, Any], changes: Sequence[tuple[list[str], Any]], name: str | None, source: str
 ) -> PaiJob | JobProtocol:
     """Return the job of a document with the changes that were asked for."""
-    from luigi_pai.jobspec.job import PaiJob  # noqa: PLC0415  as above
-    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415
-
     is_protocol = "protocolVersion" in document
     for path, value in changes:
         is_parameter = is_protocol and len(path) == 1 and _is_parameter(document, path[0], source)
@@ -213,9 +219,6 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
     A key that is neither ends the command: the job would run without what was meant.
     """
-    from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  as above
-    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415
-
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
     if key in known or re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)):
@@ -229,9 +232,6 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
     """Refuse a place that a v1 job config does not have: PaiJob would leave it out."""
-    from luigi_pai.jobspec.paths import path_text  # noqa: PLC0415  as above
-    from luigi_pai.jobspec.validate import validate_job  # noqa: PLC0415  as above
-
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
@@ -255,8 +255,6 @@ def _item(at: Any, step: str, path: str, source: str) -> Any:
 
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
-    from luigi_pai.errors import ClusterUnreachable, InvalidReply, PaiApiError  # noqa: PLC0415
-    from luigi_pai.jobspec.demand import oversize_warning  # noqa: PLC0415  as above
 
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
@@ -284,8 +282,6 @@ def _wait(handle: Job) -> None:
 
 
 def _follow(handle: Job) -> None:
-    from luigi_pai.api.logs.reader import LogReader  # noqa: PLC0415  as above
-    from luigi_pai.cli.logs import print_lines, report_unreadable  # noqa: PLC0415
 
     _until_shown(handle)
     reader = LogReader(handle.book, handle.name)
@@ -296,8 +292,6 @@ def _follow(handle: Job) -> None:
 
 def _until_shown(handle: Job) -> None:
     """Wait until the server shows a job that was submitted just now."""
-    from luigi_pai.errors import JobNotFound, PaiApiError  # noqa: PLC0415  as above
-
     clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:

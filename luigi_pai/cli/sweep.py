@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from luigi_pai.api.clock import Clock
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
@@ -125,7 +126,6 @@ def _of_name(name: str) -> SweepResults:
 
 def _retry(results: SweepResults) -> None:
     """Note in the journal that failed points are to be submitted again."""
-    from luigi_pai.api.clock import Clock  # noqa: PLC0415  as above
     from luigi_pai.sweep.journal import Journal  # noqa: PLC0415
 
     journal = Journal(results.folder, Clock()).read()

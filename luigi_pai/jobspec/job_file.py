@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.json_text import json_lines, read_json
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.releases import reader_of, release_number, release_title
+from luigi_pai.jobspec.releases import release_number, release_title
 from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
@@ -63,21 +63,12 @@ class JobFile:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
         if self.api_version == "v2":
-            return self._problems_of_protocol(release)
+            found = validate_protocol(self.document, lines=self.lines, text=self.text, release=release)
+            return [*self.warnings, *found]
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
             return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]
         return [*self.warnings, *validate_job(self.document, release=release, lines=self.lines)]
-
-    def _problems_of_protocol(self, release: str | None) -> list[Problem]:
-        if release is None:
-            return [*self.warnings, *validate_protocol(self.document, lines=self.lines, text=self.text)]
-        try:
-            read = read_yaml(self.text, lenient=True, reader=reader_of(release_number(release)))
-        except SpecError as error:
-            return list(error.problems)
-        found = validate_protocol(read.value, lines=read.lines, text=self.text, release=release)
-        return [*read.warnings, *read.problems, *found]
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:

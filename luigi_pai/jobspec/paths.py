@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Path", "item_of", "line_of", "list_of", "mapping_of", "path_text"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Path", "item_of", "leaves", "line_of", "list_of", "mapping_of", "path_text", "texts"]
 
 Path = tuple["str | int", ...]
 """Keys and indexes that lead to a value."""
@@ -33,6 +36,20 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path)
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield every value in lists and mappings that is neither, with its path."""
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(item, (*path, key))
+    else:
+        yield path, value
+
+
+def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield every text in lists and mappings, with its path."""
+    yield from ((place, leaf) for place, leaf in leaves(value, path) if isinstance(leaf, str))
 
 
 def item_of(value: Any, key: str) -> Any:

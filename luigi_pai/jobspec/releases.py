@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
-
-__all__ = ["is_ltp", "reader_of", "release_number", "release_title"]
+__all__ = ["is_ltp", "release_number", "release_title"]
 
 _RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
 _BEGUN_FROM = (1, 8, 1)
 """The OpenPAI that LTP continues: its releases come after that one, and before any further one."""
-_FIRST_WITH_JS_YAML_4 = (*_BEGUN_FROM, 1, 1)
 
 
 def release_number(release: str) -> tuple[int, ...]:
@@ -40,8 +37,3 @@ def release_title(release: str) -> str:
 def is_ltp(number: tuple[int, ...]) -> bool:
     """Return whether a result of ``release_number`` is a release of LTP."""
     return len(number) > len(_BEGUN_FROM) and number[: len(_BEGUN_FROM)] == _BEGUN_FROM
-
-
-def reader_of(number: tuple[int, ...] | None) -> YamlReader:
-    """Return the YAML reader of a release; OpenPAI's if no release is given."""
-    return JS_YAML_4 if number is not None and number >= _FIRST_WITH_JS_YAML_4 else JS_YAML_3

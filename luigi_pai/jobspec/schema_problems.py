@@ -23,9 +23,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level
-from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_4
 from luigi_pai.jobspec.hints import closest
-from luigi_pai.jobspec.releases import is_ltp, reader_of, release_number, release_title
+from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -146,11 +145,7 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
         "tightened": partial(_tightened, release),
         "near": _near,
     }
-    types = Draft202012Validator.TYPE_CHECKER
-    if reader_of(release) == JS_YAML_4:  # and Ajv 8 with it, which takes no infinity
-        types = types.redefine_many({"integer": _is_finite_integer, "number": _is_finite_number})
-    else:
-        types = types.redefine("integer", _is_integer)
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
     made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
     return cast("Validator", made(schema_with_ltp(name)))
 
@@ -160,14 +155,6 @@ def _is_integer(_: Any, value: Any) -> bool:
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_finite_integer(_: Any, value: Any) -> bool:
-    return _is_finite_number(_, value) and value == int(value)
-
-
-def _is_finite_number(_: Any, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.paths import Path, line_of, path_text
-from luigi_pai.jobspec.releases import reader_of, release_number
+from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.ltp import ltp_findings
 from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
 from luigi_pai.jobspec.rules.protocol import rule_findings
@@ -33,7 +33,6 @@ from luigi_pai.jobspec.templates.secrets import MASK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from luigi_pai.jobspec.dialects.yaml_readers import YamlReader
     from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["check_protocol", "refused", "validate_protocol"]
@@ -103,7 +102,7 @@ def validate_protocol(
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
         problems += prerequisite_problems(document)
-        findings += [] if text is None else _bare_secrets(document, text, reader_of(number))
+        findings += [] if text is None else _bare_secrets(document, text)
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > LARGEST_BODY:
@@ -114,7 +113,7 @@ def validate_protocol(
     return _in_order(dict.fromkeys(problems), document, lines or {})
 
 
-def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) -> Iterator[Finding]:
+def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
     """Yield a finding if the server would not redact the secrets in a text.
 
     The server keeps the text for everybody to read. It replaces the lines from one that begins with
@@ -124,7 +123,7 @@ def _bare_secrets(document: Mapping[str, Any], text: str, reader: YamlReader) ->
         return
     kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
     try:
-        is_hidden = read_yaml(kept, lenient=True, reader=reader).value == {**document, "secrets": MASK}
+        is_hidden = read_yaml(kept, lenient=True).value == {**document, "secrets": MASK}
     except SpecError:
         is_hidden = False
     if not is_hidden:

@@ -11,8 +11,6 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4, YamlReader
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -321,7 +319,6 @@ class V2Release(Release):
 
     Attributes:
         version: the version in ``GET /api/v2/info``.
-        reader: of the YAML of job protocols.
         spec_release: the release whose rules ``luigi_pai.jobspec`` checks a protocol by.
         checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
             missing fails where it is used.
@@ -335,7 +332,6 @@ class V2Release(Release):
     """
 
     version: str
-    reader: YamlReader
     spec_release: str
     checks_bodies: bool
     failed_lookup: str | None = None
@@ -360,7 +356,6 @@ OPENPAI_1_8 = V2Release(
     launcher=FRAMEWORK_CONTROLLER,
     log_streams=_V2_LOG_STREAMS,
     version="v1.8.0",
-    reader=JS_YAML_3,
     spec_release="1.8.0",
     checks_bodies=True,
 )
@@ -371,7 +366,6 @@ LTP_1_5 = V2Release(
     launcher=FRAMEWORK_CONTROLLER,
     log_streams=_V2_LOG_STREAMS,
     version="v1.8.1",
-    reader=JS_YAML_4,
     spec_release="ltp-1.5",
     checks_bodies=False,
     failed_lookup="Failed to retrieve job {}.",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
 
 from luigi_pai.errors import Level
-from luigi_pai.jobspec.job_file import read_job_file
 from luigi_pai.jobspec.protocol import (
     DockerImage,
     Extras,
@@ -189,13 +187,6 @@ def test_the_roles_of_a_deployment_are_a_mapping_from_ltp_1_1_on():
     assert [level for level, _ in found("ltp-1.0", deployments=deployments)] == [STRICTER]
 
 
-def test_infinity_is_an_integer_to_openpai_only():
-    document = copy.deepcopy(BASE)
-    document["taskRoles"]["worker"]["instances"] = float("inf")
-    assert refused(validate_protocol(document, release="ltp-1.5"), lenient=True) != []
-    assert refused(validate_protocol(document, release="1.8.0"), lenient=True) == []
-
-
 # ---------------------------------------------------------------- typed
 
 
@@ -233,44 +224,3 @@ def test_the_fields_of_ltp_are_written_and_read():
 def test_local_storage_of_another_shape_goes_through_unharmed(value):
     document = {**BASE, "extras": {"enableLocalStorage": value}}
     assert JobProtocol.from_dict(document).to_dict() == document
-
-
-# ---------------------------------------------------------------- for any release
-
-
-TEXT = json.dumps(BASE)
-
-
-@pytest.mark.parametrize(
-    ("command", "release", "is_valid"),
-    [
-        ("1:30", "ltp-1.5", True),
-        ("1:30", "ltp-1.0", False),
-        ("1:30", "1.8.0", False),
-        ("0o17", "ltp-1.1", False),
-    ],
-)
-def test_with_a_release_the_verdict_is_that_of_its_reader(tmp_path, command, release, is_valid):
-    path = tmp_path / "job.yaml"
-    path.write_text(TEXT.replace('["true"]', f"[{command}]"))
-    assert (not refused(read_job_file(path).problems(release))) == is_valid
-    read_otherwise = refused(read_job_file(path).problems())
-    assert any("on OpenPAI and" in problem.message for problem in read_otherwise)
-
-
-def test_what_js_yaml_4_refuses_is_refused_for_its_releases(tmp_path):
-    path = tmp_path / "job.yaml"
-    path.write_text(f"{TEXT[:-1]}, parameters: {{012: a, 12: b}}}}\n")
-    job = read_job_file(path)
-    twice = "the server refuses a key given twice"
-    for release, levels in (("1.8.0", []), ("ltp-1.0", []), ("ltp-1.5", [REFUSED])):
-        assert [problem.level for problem in job.problems(release) if twice in problem.message] == levels
-
-
-def test_a_key_that_openpai_loses_is_kept_on_ltp(tmp_path):
-    path = tmp_path / "job.yaml"
-    path.write_text(f"{TEXT[:-1]}, parameters: {{__proto__: 1}}}}\n")
-    assert read_job_file(path).problems("ltp-1.5") == []
-    (problem,) = read_job_file(path).problems()
-    assert problem.level is STRICTER
-    assert "loses its value; LTP 1.1 and later keep it; give it another name" in problem.message

@@ -110,16 +110,14 @@ def test_each_renders_its_commands(module):
     assert "<%" not in filled.stdout
 
 
-@pytest.mark.parametrize("release", ["0.16.0", "1.8.0"])
 @pytest.mark.parametrize("module", TASKS)
-def test_bash_understands_the_commands_of_each(module, release, example):
-    """However a release joins them: by && up to 0.16."""
+def test_bash_understands_the_commands_of_each(module, example):
     name, *arguments = TASKS[module].split()
     values = dict(
         zip([option[2:].replace("-", "_") for option in arguments[::2]], arguments[1::2], strict=True)
     )
     task = getattr(example(module), name).from_str_params(values)
-    for script in entrypoints(task.job().to_dict(), release).values():
+    for script in entrypoints(task.job().to_dict()).values():
         checked = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")
 

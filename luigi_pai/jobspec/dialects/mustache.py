@@ -1,15 +1,15 @@
 """Parser of the template language of commands: mustache 2.3 with ``<% %>`` as tags.
 
-The server fills in names and removes every other kind of tag: sections with
-their content, partials, comments, unescaped names. A tag that is not closed
-makes it fail.
+The server fills in names and removes every other kind of tag: sections with their content, partials,
+comments, unescaped names. Of these a job has comments only (``templates.references`` refuses the others). A
+tag that is not closed makes the server fail.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 __all__ = [
     "ABSENT",
@@ -29,10 +29,6 @@ SPACES: Final = (
 )
 """White space to JavaScript, in patterns and when a text is trimmed."""
 
-_SPACE = f"[{SPACES}]"
-_RUN = re.compile(f"\n|(?:(?!\n){_SPACE})+|[^{SPACES}]+")  # the end of a line, blanks, anything else
-_SPACES_BEFORE = f"(?:(?<!{_SPACE}){_SPACE}+)?"  # from their first one: not tried again from each
-_EQUALS = re.compile(f"{_SPACES_BEFORE}=")
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
@@ -72,7 +68,7 @@ class Tag:
 
     Attributes:
         kind: ``name``, or the character that a tag of another kind begins with.
-        value: what stands in it.
+        value: its content.
         at: its offset in the template.
     """
 
@@ -81,156 +77,39 @@ class Tag:
     at: int
 
 
-class _Marks(NamedTuple):
-    """The patterns of the tags that are in force."""
-
-    opening: re.Pattern[str]
-    closing: re.Pattern[str]
-    closing_curly: re.Pattern[str]
-
-
 def parse(template: str) -> list[Text | Tag]:
     """Break a template into text and tags, without those within sections.
 
     Raises:
-        TemplateError: a tag or a section is not closed, or was not opened.
+        TemplateError: a tag is not closed.
     """
-    if "<%" not in template:
-        return [Text(template, 0)] if template else []
-    return _outermost(_Parser(template).pieces())
-
-
-class _Parser:
-    """One pass over a template.
-
-    A line that holds nothing but white space and tags other than names goes, with its end.
-    """
-
-    def __init__(self, template: str) -> None:
-        self._template = template
-        self._marks = _marks("<%", "%>")
-        self._pieces: list[Text | Tag | None] = []
-        self._blanks: list[int] = []  # white space of this line, where in the pieces
-        self._tag_on_line = False
-        self._more_on_line = False
-        self._sections: list[Tag] = []
-
-    def pieces(self) -> list[Text | Tag]:
-        at = 0
-        while at < len(self._template):
-            opening = self._marks.opening.search(self._template, at)
-            self._take_text(at, opening.start() if opening else len(self._template))
-            if opening is None:
-                break
-            at = self._take_tag(opening)
-        if self._sections:
-            section = self._sections[-1]
-            raise TemplateError(
-                f"the section <% {section.kind}{shown(section.value)} %> is not closed", section.at
-            )
-        return [piece for piece in self._pieces if piece is not None]
-
-    def _take_text(self, start: int, end: int) -> None:
-        for run in _RUN.finditer(self._template, start, end):
-            if run[0][0] in SPACES:
-                self._blanks.append(len(self._pieces))
-            else:
-                self._more_on_line = True
-            self._pieces.append(Text(run[0], run.start()))
-            if run[0] == "\n":
-                self._end_line()
-
-    def _end_line(self) -> None:
-        if self._tag_on_line and not self._more_on_line:
-            for index in self._blanks:
-                self._pieces[index] = None
-        self._blanks.clear()
-        self._tag_on_line = self._more_on_line = False
-
-    def _take_tag(self, opening: re.Match[str]) -> int:
-        """Take the tag that opens here, and return the offset of its end."""
-        template, at = self._template, opening.end()
-        self._tag_on_line = True
-        kind = template[at] if template[at : at + 1] in _OPENING_KINDS else "name"
+    found: list[Text | Tag] = []
+    depth = at = 0
+    while at < len(template):
+        start = template.find("<%", at)
+        text = Text(template[at : start if start >= 0 else len(template)], at)
+        if depth == 0 and text.value:
+            found.append(text)
+        if start < 0:
+            break
+        end = template.find("%>", start + 2)
+        if end < 0:
+            raise TemplateError(f"'%>' is missing: the tag {shown(template[start:])} is not closed", start)
+        value = template[start + 2 : end].strip(SPACES)
+        kind = value[0] if value.startswith(_OPENING_KINDS) else "name"
         if kind != "name":
-            at = _past_spaces(template, at + 1)
-        until = {"=": _EQUALS, "{": self._marks.closing_curly}.get(kind, self._marks.closing)
-        stop = until.search(template, at)
-        closing = self._marks.closing.search(template, _end_of_value(template, kind, stop)) if stop else None
-        if stop is None or closing is None:
-            end = {"=": "=%>", "{": "}%>"}.get(kind, "%>")
-            raise TemplateError(
-                f"{end!r} is missing: the tag {shown(template[opening.start() :])} is not closed",
-                opening.start(),
-            )
-        tag = Tag("&" if kind == "{" else kind, template[at : stop.start()], opening.start())
-        self._pieces.append(tag)
-        self._follow(tag)
-        return closing.end()
-
-    def _follow(self, tag: Tag) -> None:
-        if tag.kind in ("#", "^"):
-            self._sections.append(tag)
-        elif tag.kind == "/":
-            if not self._sections:
-                raise TemplateError(f"<% /{tag.value} %> closes a section that was not opened", tag.at)
-            section = self._sections.pop()
-            if section.value != tag.value:
-                raise TemplateError(f"<% /{tag.value} %> closes the section {section.value}", tag.at)
-        elif tag.kind in ("name", "&"):
-            self._more_on_line = True
-        elif tag.kind == "=":
-            marks = re.split(f"{_SPACE}+", tag.value)[:2]
-            if len(marks) < 2:  # noqa: PLR2004  one that opens and one that closes
-                raise TemplateError(f"<%= {tag.value} =%> does not name two marks", tag.at)
-            self._marks = _marks(*marks)
-
-
-def _marks(opening: str, closing: str) -> _Marks:
-    return _Marks(
-        re.compile(f"{re.escape(opening)}{_SPACE}*"),
-        re.compile(f"{_SPACES_BEFORE}{re.escape(closing)}"),
-        re.compile(f"{_SPACES_BEFORE}{re.escape('}' + closing)}"),
-    )
-
-
-def _end_of_value(template: str, kind: str, stop: re.Match[str]) -> int:
-    if kind == "=":
-        return stop.end()
-    return template.index("}", stop.start()) + 1 if kind == "{" else stop.start()
-
-
-def _past_spaces(text: str, at: int) -> int:
-    while at < len(text) and text[at] in SPACES:
-        at += 1
-    return at
+            value = value[1:].strip(f"{SPACES}}}=")
+        if depth == 0:
+            found.append(Tag(kind, value, start))
+        depth = max(0, depth + {"#": 1, "^": 1, "/": -1}.get(kind, 0))
+        at = end + 2
+    return found
 
 
 def shown(text: str) -> str:
     """Return enough of a tag to find it by: its first line, cut."""
     line = text.split("\n", 1)[0]
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
-
-
-def _outermost(pieces: list[Text | Tag]) -> list[Text | Tag]:
-    """Return the pieces that are in no section, runs of text joined."""
-    found: list[Text | Tag] = []
-    run: list[Text] = []
-    depth = 0
-    for piece in pieces:
-        if isinstance(piece, Text):
-            if depth == 0:
-                run.append(piece)
-            continue
-        if run:
-            found.append(Text("".join(text.value for text in run), run[0].at))
-            run = []
-        if depth == 0:
-            found.append(piece)
-        depth += {"#": 1, "^": 1, "/": -1}.get(piece.kind, 0)
-    if run:
-        found.append(Text("".join(text.value for text in run), run[0].at))
-    return found
 
 
 def steps(name: str) -> list[str]:
@@ -240,32 +119,18 @@ def steps(name: str) -> list[str]:
 
 
 def look_up(view: Any, path: list[str]) -> Any:
-    """Return what stands under a path as JavaScript finds it, or ``ABSENT``.
+    """Return the value under a path of keys and indexes, or ``ABSENT``.
 
-    A list has its indexes and ``length``, a text too, other plain values nothing.
+    The server also has ``length`` and the characters of texts, which no job refers to.
     """
     value: Any = view
     for step in path:
-        value = _property(value, step)
+        if isinstance(value, dict):
+            value = value.get(step, ABSENT)
+        elif isinstance(value, list) and _ARRAY_INDEX.fullmatch(step) and len(step) <= len(str(len(value))):
+            value = value[int(step)] if int(step) < len(value) else ABSENT
+        else:
+            return ABSENT
         if value is ABSENT or value is None:
             break
     return value
-
-
-def _property(value: Any, name: str) -> Any:
-    if isinstance(value, dict):
-        return value.get(name, ABSENT)
-    if isinstance(value, str):
-        units = value.encode("utf-16-le", "surrogatepass")
-        items: Any = [
-            units[at : at + 2].decode("utf-16-le", "surrogatepass") for at in range(0, len(units), 2)
-        ]
-    elif isinstance(value, list):
-        items = value
-    else:
-        return ABSENT
-    if name == "length":
-        return len(items)
-    if _ARRAY_INDEX.fullmatch(name) and len(name) <= len(str(len(items))) and int(name) < len(items):
-        return items[int(name)]
-    return ABSENT

@@ -10,10 +10,16 @@ from luigi_pai.jobspec.paths import path_text
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["MAX_DEPTH", "YamlError", "from_pyyaml", "too_deep", "yaml_problem"]
+__all__ = ["BAD_TAG", "MAX_DEPTH", "YamlError", "from_pyyaml", "too_deep", "yaml_problem"]
 
 MAX_DEPTH = 100
 """Levels that a document may have."""
+
+BAD_TAG = (
+    "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
+    "the tag out, or put a text that begins with '!' into quotes"
+)
+"""Message for a tag."""
 
 _OPEN_QUOTE = "the quote that begins here is never closed"
 _BLOCK_HEADER = "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow"
@@ -25,6 +31,10 @@ _SECOND_COLON = (
 )
 _ANCHOR = (
     "'&' and '*' begin a name of letters, digits, '-' and '_'; put a text that begins with one of them into "
+    "quotes"
+)
+_NO_ANCHOR = (
+    "'*' begins a reference, and nothing has an anchor of this name; put a text that begins with '*' into "
     "quotes"
 )
 _COMMA = "nothing stands before this comma; remove it, or put a text that begins with a comma into quotes"
@@ -52,6 +62,8 @@ _MESSAGES = (
     ("expected alphabetic or numeric character", _ANCHOR),
     ("undefined tag handle", _UNKNOWN_TAG),
     ("cannot start any token", "a value cannot begin with this character; put it into quotes"),
+    ("found undefined alias", _NO_ANCHOR),
+    ("but found another document", "a second document begins here; a job is one document"),
     ("incompatible document", "only YAML 1.1 and 1.2 are read"),
 )
 """Part of a message of PyYAML's, and the message in its place."""

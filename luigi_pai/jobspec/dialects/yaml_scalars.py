@@ -1,59 +1,99 @@
-"""Value of a YAML scalar to a server's reader: null, a boolean, a number, a date, or text."""
+"""Value of a YAML scalar to the servers' js-yaml: null, a boolean, a number, or text.
+
+OpenPAI 0.15 to 1.8 and LTP 1.0 read a job with js-yaml 3, LTP 1.1 and later with js-yaml 4. What the two read
+otherwise is refused. The patterns are those of ``lib/type/int.js``, ``float.js`` and ``timestamp.js``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import Any
 
-from luigi_pai.jobspec.dialects.javascript_text import javascript_number, javascript_text
+from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
-if TYPE_CHECKING:
-    from luigi_pai.jobspec.dialects.yaml_readers import YamlReader
-
-__all__ = ["MERGE", "iso_text", "key_text", "plain_value", "tagged_value"]
+__all__ = ["MERGE", "UnclearScalarError", "plain_value", "tagged_value"]
 
 MERGE = "<<"
-"""The plain key whose value is merged into the mapping it stands in."""
+"""The plain key whose value is merged into its mapping."""
 
 _WORDS = {
-    **dict.fromkeys(("~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("~", "null", "Null", "NULL", ""), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _FIRST_OF_NUMBERS = "+-.0123456789"  # and of dates
-_DATE = re.compile(
-    r"""(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})
-      | (?P<Year>[0-9]{4})-(?P<Month>[0-9]{1,2})-(?P<Day>[0-9]{1,2})
-        (?:[Tt]|[ \t]+)
-        (?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})
-        (?:\.(?P<fraction>[0-9]*))?
-        (?:[ \t]*(?:Z|(?P<sign>[-+])(?P<off_hour>[0-9]{1,2})(?::(?P<off_minute>[0-9]{2}))?))?""",
+_EXPONENT = r"(?:[eE][-+]?[0-9]+)?"
+_DIFFERENT = re.compile(
+    rf"""[-+]?(?:0[0-9_]+(?:\.[0-9_]*)?{_EXPONENT}
+      | 0o[0-7_]+
+      | [1-9][0-9_]*(?::[0-5]?[0-9])+
+      | [0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*)""",
     re.VERBOSE,
 )
-_BASES = {"binary": 2, "octal": 8, "hexadecimal": 16, "decimal": 10}
+_DATE = re.compile(r"(?!00)[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(
+    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # in the 20th century, to JavaScript
+      | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?
+        (?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?""",
+    re.VERBOSE,
+)
+_INTEGER = re.compile(
+    r"""([-+]?)(?:0b(?P<binary>[01_]*[01])
+      | 0x(?P<hexadecimal>[0-9a-fA-F_]*[0-9a-fA-F])
+      | (?P<decimal>0+|[1-9][0-9_]*(?<!_)))""",
+    re.VERBOSE,
+)
+_BASES = {"binary": 2, "hexadecimal": 16, "decimal": 10}
+_REAL = re.compile(
+    rf"""(?:\.[0-9_]+{_EXPONENT}
+      | [-+]?\.(?:inf|Inf|INF)
+      | \.(?:nan|NaN|NAN)
+      | [-+]?(?:0|[1-9][0-9_]*)(?:\.[0-9_]*)?{_EXPONENT})(?<!_)""",
+    re.VERBOSE,
+)
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "null": type(None),
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+}
 
 
-def plain_value(text: str, reader: YamlReader) -> Any:
-    """Return the value of a scalar without quotes and tag: None, bool, int, float, datetime or str.
+class UnclearScalarError(ValueError):
+    """A scalar that OpenPAI and LTP, or servers and people, read otherwise. The message has no value."""
+
+
+def plain_value(text: str) -> tuple[Any, bool]:
+    """Return the value of a scalar without quotes and tag, and whether it is a date.
 
     Raises:
-        ValueError: it is a date beyond the year 9999.
+        UnclearScalarError: OpenPAI and LTP read it otherwise, or it is a time.
     """
     if text in _WORDS:
-        return _WORDS[text]
-    if text[:1] not in _FIRST_OF_NUMBERS:
-        return text
-    for read in (_integer, _float):
-        value = read(text, reader)
-        if value is not None:
-            return value
-    date = _date(text)
-    return text if date is None else date
+        return _WORDS[text], False
+    if text[0] not in _FIRST_OF_NUMBERS:
+        return text, False
+    if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
+        raise UnclearScalarError(
+            "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes, and write "
+            "a number in decimal digits that do not begin with 0"
+        )
+    is_date = _DATE.fullmatch(text) is not None
+    if is_date:
+        with contextlib.suppress(ValueError):  # the 30th of February, which JavaScript takes for another day
+            return f"{date.fromisoformat(text)}T00:00:00.000Z", True
+    if is_date or _TIME.fullmatch(text):
+        raise UnclearScalarError(
+            "the server takes this for a time, and converts it to UTC; put a text into quotes"
+        )
+    number = _number(text)
+    return (text if number is None else number), False
 
 
-def tagged_value(tag: str, text: str, reader: YamlReader) -> Any:
+def tagged_value(tag: str, text: str) -> Any:
     """Return the value of a scalar that has one of YAML's tags: str, null, bool, int or float.
 
     Raises:
@@ -61,83 +101,26 @@ def tagged_value(tag: str, text: str, reader: YamlReader) -> Any:
     """
     if tag == "str":
         return text
-    if tag == "null" and (not text or _WORDS.get(text, text) is None):
-        return None
-    if tag == "bool" and isinstance(_WORDS.get(text), bool):
-        return _WORDS[text]
-    read = {"int": _integer, "float": _float}.get(tag)
-    value = read(text, reader) if read else None
-    if value is None:
+    if tag not in _TYPES:
+        raise ValueError(tag)
+    value, is_date = plain_value(text)
+    if is_date or not isinstance(value, _TYPES[tag]) or (isinstance(value, bool) and tag != "bool"):
         raise ValueError(tag)
     return value
 
 
-def iso_text(date: datetime) -> str:
-    """Return a date as JavaScript's JSON has it: ``2020-01-01T00:00:00.000Z``."""
-    return f"{date.isoformat(timespec='milliseconds')}Z"
-
-
-def key_text(value: Any) -> str:
-    """Return the text that JavaScript makes of a scalar used as a key, on a server whose time is UTC."""
-    if not isinstance(value, datetime):
-        return javascript_text(value)
-    weekday, month, day, clock, year = value.ctime().split()
-    return f"{weekday} {month} {int(day):02} {year} {clock} GMT+0000 (Coordinated Universal Time)"
-
-
-def _integer(text: str, reader: YamlReader) -> int | float | None:
-    match = reader.integer.fullmatch(text)
-    if match is None:
-        return None
-    kind = str(match.lastgroup)
-    digits = match[kind].replace("_", "")
-    if kind == "sexagesimal":
-        value = _base_60(digits)
-    elif kind == "decimal":
-        value = float(digits)  # unlike int() it has no limit of length
-    else:
-        try:
-            value = float(int(digits, _BASES[kind]))
+def _number(text: str) -> int | float | None:
+    if match := _INTEGER.fullmatch(text):
+        kind = str(match.lastgroup)
+        digits = match[kind].replace("_", "")
+        try:  # unlike int(), float() has no limit of decimal digits
+            value = float(digits) if kind == "decimal" else float(int(digits, _BASES[kind]))
         except OverflowError:
             value = math.inf
-    return javascript_number(-value if match[1] == "-" else value)
-
-
-def _float(text: str, reader: YamlReader) -> int | float | None:
-    if not reader.real.fullmatch(text):
+        return javascript_number(-value if match[1] == "-" else value)
+    if not _REAL.fullmatch(text):
         return None
     digits = text.replace("_", "").lower()
-    sign = -1.0 if digits[0] == "-" else 1.0
-    digits = digits.lstrip("+-")
-    if digits == ".inf":
-        return sign * math.inf
-    if digits == ".nan" or digits.startswith(".e"):
+    if digits.startswith((".e", ".nan")):
         return math.nan
-    return javascript_number(sign * (_base_60(digits) if ":" in digits else float(digits)))
-
-
-def _base_60(digits: str) -> float:
-    value, base = 0.0, 1.0
-    for part in reversed(digits.split(":")):
-        value += float(part) * base
-        base *= 60
-    return value
-
-
-def _date(text: str) -> datetime | None:
-    """Return the UTC time of a date; months, days and hours out of range run over, as in JavaScript."""
-    match = _DATE.fullmatch(text)
-    if match is None:
-        return None
-    year, month, day = (int(match[name] or match[name.title()]) for name in ("year", "month", "day"))
-    if year < 100:  # noqa: PLR2004  JavaScript takes them for years of the 20th century
-        year += 1900
-    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
-    thousandths = int((match["fraction"] or "")[:3].ljust(3, "0"))
-    offset = timedelta(hours=int(match["off_hour"] or 0), minutes=int(match["off_minute"] or 0))
-    since = timedelta(day - 1, second, 0, thousandths, minute, hour)
-    try:
-        first = datetime(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)  # noqa: DTZ001  in UTC
-        return first + since + (offset if match["sign"] == "-" else -offset)
-    except OverflowError as error:
-        raise ValueError(text) from error
+    return javascript_number(float(digits.replace(".inf", "inf")))

@@ -1,7 +1,7 @@
 """YAML text in and out, with the values that the rest-servers read from it.
 
 Servers read a job with js-yaml, which is neither YAML 1.1 nor 1.2: ``yes`` is a string, a
-date is a time in UTC, ``017`` is 15 or 17 (``yaml_readers``). What ``write_yaml`` writes
+date is a time in UTC, ``017`` is 15 or 17 (``yaml_scalars``). What ``write_yaml`` writes
 has one meaning to all readers.
 """
 
@@ -18,8 +18,6 @@ from luigi_pai.jobspec.paths import Path, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from luigi_pai.jobspec.dialects.yaml_readers import YamlReader
 
 __all__ = ["Document", "read_yaml", "write_yaml"]
 
@@ -44,7 +42,7 @@ class Document:
         source: a file's name, or nothing.
         lines: path of each value -> the line of its key, or of its beginning, from 1.
         warnings: scalars that the server reads in a surprising way.
-        problems: what the server takes and nobody means; only in a lenient reading.
+        problems: scalars that servers misread; only in a lenient reading.
     """
 
     value: Any
@@ -55,37 +53,29 @@ class Document:
     problems: tuple[Problem, ...] = ()
 
 
-def read_yaml(
-    text: str, source: str = "", *, lenient: bool = False, reader: YamlReader | None = None
-) -> Document:
-    """Read a YAML text as a rest-server does.
+def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
+    """Read a YAML text as the rest-servers do.
 
     Args:
         text: one YAML document.
         source: a file's name, for errors.
-        lenient: read on where the server takes what nobody means: such ``problems`` come with the
-            document. A number may then be infinite or not a number.
-        reader: the rules of OpenPAI and LTP 1.0, or of LTP 1.1 and later. None where the server is not
-            known: those of OpenPAI, and a scalar that LTP reads otherwise is a problem.
+        lenient: read on after a value that servers read otherwise than people: such ``problems`` come with
+            the document. A number may then be infinite or not a number.
 
     Raises:
-        SpecError: it is not YAML, the server refuses it, or, unless lenient, nobody means it. It has every
-            problem up to the one that ends the reading, with line and column. No message quotes the
-            text, which may hold a secret.
+        SpecError: it is not YAML, or a server refuses or misreads it. It has every problem up to the one
+            that ends the reading, with line and column. No message quotes the text, which may hold a secret.
     """
-    from luigi_pai.jobspec.dialects.yaml_composer import compose  # noqa: PLC0415  loads PyYAML
-    from luigi_pai.jobspec.dialects.yaml_nodes import JsonValue  # noqa: PLC0415  the same
     from luigi_pai.jobspec.dialects.yaml_problems import YamlError  # noqa: PLC0415
+    from luigi_pai.jobspec.dialects.yaml_values import JsonValue  # noqa: PLC0415  loads PyYAML
 
-    problems: list[Problem] = []
     try:
-        read = JsonValue(compose(text, reader, problems))
+        read = JsonValue(text)
     except YamlError as error:
-        raise SpecError(source, [*problems, error.problem]) from None
-    problems += read.problems
-    if problems and not lenient:
-        raise SpecError(source, problems)
-    return Document(read.value, text, source, read.lines, tuple(read.warnings), tuple(problems))
+        raise SpecError(source, [error.problem]) from None
+    if read.problems and not lenient:
+        raise SpecError(source, read.problems)
+    return Document(read.value, text, source, read.lines, tuple(read.warnings), tuple(read.problems))
 
 
 def write_yaml(value: Any) -> str:

@@ -9,7 +9,7 @@ from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects.mustache import TemplateError
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import list_of, mapping_of
+from luigi_pai.jobspec.paths import leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
@@ -112,7 +112,7 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
         and len(reference.steps) > 1
     }
     for key, value in mapping_of(document, "secrets").items():
-        for path, leaf in _leaves(value, ("secrets", key)):
+        for path, leaf in leaves(value, ("secrets", key)):
             if isinstance(leaf, str) and _HTML.search(leaf) and key in in_commands:
                 yield Finding(
                     path,
@@ -128,17 +128,6 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
                     "arrives as Python writes it (True, None); put it in quotes",
                     Level.STRICTER,
                 )
-
-
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _leaves(item, (*path, index))
-    else:
-        yield path, value
 
 
 # ---------------------------------------------------------------- task roles

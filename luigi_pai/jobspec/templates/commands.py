@@ -1,8 +1,7 @@
 """Rendering of a job protocol's commands, as the rest-server does it.
 
-It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the
-commands of each role, and leaves ``$secrets`` for the runtime (0.17 and later;
-to 0.16 it fills those too).
+It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the commands of each role, and
+leaves ``$secrets`` for the runtime. To 0.16 it fills those too, and joins the commands by ``&&``.
 """
 
 from __future__ import annotations
@@ -13,24 +12,20 @@ from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.paths import Path, item_of, list_of, path_text
-from luigi_pai.jobspec.releases import release_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Views", "entrypoint", "entrypoints", "joined", "role_commands"]
 
-_NEWLINE_RELEASE = (0, 17)
-"""The first release that joins commands by newline, and leaves secrets and what is unknown as written."""
 _FIELDS: Final = ("script", "output", "data")
 
 
-def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str, str]:
-    """Return the command of each role as a release's rest-server renders it.
+def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the command of each role as the rest-server of 0.17 and later renders it.
 
     Args:
         document: a valid job protocol.
-        release: the rest-server's release. To 0.16 commands are joined by ``&&`` and hold the secrets.
 
     Returns:
         role -> command, in the order of the document.
@@ -38,13 +33,12 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
     Raises:
         SpecError: a tag is not closed: the server fails on it.
     """
-    newer = release_number(release) >= _NEWLINE_RELEASE
     found: dict[str, str] = {}
     problems: list[Problem] = []
     views = Views(document)
     for role, commands in role_commands(document).items():
         try:
-            found[role] = entrypoint(commands, views.of(role), newer=newer)
+            found[role] = entrypoint(commands, views.of(role))
         except mustache.TemplateError as error:
             path = path_text(("taskRoles", role, "commands"))
             problems.append(Problem(path, f"{error}; the server answers 500"))
@@ -53,20 +47,29 @@ def entrypoints(document: Mapping[str, Any], release: str = "1.8.0") -> dict[str
     return found
 
 
-def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any], *, newer: bool = True) -> str:
+def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str:
     """Return the one command that the rest-server renders from those of a role.
+
+    Secrets, and names without a value, stay as references.
 
     Args:
         commands: those of ``role_commands``.
         view: what ``Views`` returns for the role.
-        newer: as 0.17 and later do it; earlier releases fill in the secrets too.
 
     Raises:
         TemplateError: a tag is not closed.
     """
-    if newer:
-        view = {key: value for key, value in view.items() if key != "$secrets"}
-    return _filled(joined(commands, "\n" if newer else " && "), view, keep=newer)
+    view = {key: value for key, value in view.items() if key != "$secrets"}
+    parts = []
+    for piece in mustache.parse(joined(commands)):
+        if isinstance(piece, mustache.Text):
+            parts.append(piece.value)
+        elif piece.kind == "name":
+            path = mustache.steps(piece.value)
+            value = mustache.look_up(view, path)
+            unknown = value is mustache.ABSENT or value is None
+            parts.append(f"<% {'.'.join(path)} %>" if unknown else javascript_text(value))
+    return "".join(parts).strip(mustache.SPACES)
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
@@ -100,9 +103,9 @@ def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
     return None
 
 
-def joined(commands: list[tuple[Path, str]], by: str) -> str:
+def joined(commands: list[tuple[Path, str]]) -> str:
     """Return commands as one text, each without the blanks around it."""
-    return by.join(command.strip(mustache.SPACES) for _, command in commands)
+    return "\n".join(command.strip(mustache.SPACES) for _, command in commands)
 
 
 class Views:
@@ -130,19 +133,3 @@ class Views:
             found = self._named.get((field, name)) if isinstance(name, str) else None
             view[f"${field}"] = mustache.ABSENT if found is None else found
         return view
-
-
-def _filled(template: str, view: Mapping[str, Any], *, keep: bool) -> str:
-    """Fill in a template as the rest-server does; ``keep`` leaves what is unknown as a reference."""
-    parts = []
-    for piece in mustache.parse(template):
-        if isinstance(piece, mustache.Text):
-            parts.append(piece.value)
-        elif piece.kind == "name":
-            path = mustache.steps(piece.value)
-            value = mustache.look_up(view, path) if path != ["."] else dict(view)
-            if value is not mustache.ABSENT and value is not None:
-                parts.append(javascript_text(value))
-            elif keep:
-                parts.append(f"<% {'.'.join(path)} %>")
-    return "".join(parts).strip(mustache.SPACES)

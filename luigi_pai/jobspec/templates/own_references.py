@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import path_text
+from luigi_pai.jobspec.paths import path_text, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +52,7 @@ def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> I
         path: where it is in the protocol.
     """
     for place in _PLACES:
-        for at, text in _texts(prerequisite.get(place), (*path, place)):
+        for at, text in texts(prerequisite.get(place), (*path, place)):
             for match in _REFERENCE.finditer(text):
                 message = _wrong(match["name"], prerequisite)
                 if message:
@@ -108,15 +108,3 @@ def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> tuple[Any, str, li
         else:
             return _MISSING, step, list(value) if isinstance(value, dict) else []
     return value, "", []
-
-
-def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the texts in a value, each with its path."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _texts(each, (*path, index))
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _texts(each, (*path, key))

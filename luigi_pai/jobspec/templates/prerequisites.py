@@ -16,6 +16,7 @@ The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
 
 from __future__ import annotations
 
+import graphlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,6 @@ _DOCKER_IMAGE = "dockerimage"
 _EXPORTED = re.compile(r"(?:^|[;&|]\s*|\s)export\s+([A-Za-z_]\w*)=")
 _SET = re.compile(r"(?:^|[;&|(\s])([A-Za-z_]\w*)=")
 _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
-_KINDS = ("script", "data", "output")
 
 
 def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,12 +99,9 @@ class _Prerequisites:
         roles = document.get("taskRoles")
         self.roles: dict[str, Any] = roles if isinstance(roles, dict) else {}
         self.named: dict[str, list[int]] = {}
-        self.typed: dict[tuple[str, str], Mapping[str, Any]] = {}  # (type, name) -> the first of these
         for index, each in enumerate(self.listed):
             if isinstance(each, dict) and isinstance(each.get("name"), str):
                 self.named.setdefault(each["name"], []).append(index)
-                if isinstance(each.get("type"), str):
-                    self.typed.setdefault((each["type"], each["name"]), each)
 
     def by_name(self, name: str) -> Mapping[str, Any]:
         """Return the prerequisite that the runtime takes for a name; empty if there is none."""
@@ -130,40 +127,16 @@ class _Prerequisites:
                 waiting += [(other, False) for other in reversed(self.required(name))]
         return list(ordered)
 
-    def in_circles(self) -> set[str]:
-        """Return the names that are in a circle of requirements or require one that is."""
-        needs = {name: set(self.required(name)) & self.named.keys() for name in self.named}
-        needed_by: dict[str, list[str]] = {}
-        for name, others in needs.items():
-            for other in others:
-                needed_by.setdefault(other, []).append(name)
-        ended = [name for name, others in needs.items() if not others]
-        for name in ended:  # grows while it is gone through
-            for other in needed_by.get(name, ()):
-                needs[other].discard(name)
-                if not needs[other]:
-                    ended.append(other)
-        return needs.keys() - set(ended)
-
-    def circle(self, start: str) -> list[str]:
-        """Return the shortest circle of requirements from a name: ``a, b, a``; empty if there is none."""
-        came_from: dict[str, str] = {}
-        ahead = [start]
-        for name in ahead:  # grows while it is gone through
-            for other in self.required(name):
-                if other not in came_from:
-                    came_from[other] = name
-                    ahead.append(other)
-        if start not in came_from:
-            return []
-        way = [start, came_from[start]]
-        while way[-1] != start:
-            way.append(came_from[way[-1]])
-        return way[::-1]
-
-    def run(self) -> set[str]:
-        """Return the names whose callbacks run in some role."""
-        return {name for role in self.roles.values() for name in self.ordered(_listed_by(role))}
+    def circle(self) -> list[str]:
+        """Return a circle of requirements: ``a, b, a``; empty if there is none."""
+        needs = {name: self.required(name) for name in self.named}
+        try:
+            graphlib.TopologicalSorter(needs).prepare()
+        except graphlib.CycleError as error:
+            names: list[str] = error.args[1][:0:-1]
+            start = names.index(min(names, key=list(self.named).index))
+            return [*names[start:], *names[: start + 1]]
+        return []
 
 
 def _names(given: Any) -> list[tuple[int, str]]:
@@ -206,28 +179,20 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 
 
 def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
-    """Yield the problems that ``resolve`` raises."""
-    reported: set[frozenset[str]] = set()
-    suspects = known.in_circles()
+    """Yield the problems that ``resolve`` raises; of several circles the first only."""
     for index, each in enumerate(known.listed):
-        if not isinstance(each, dict):
-            continue
-        path: Path = ("prerequisites", index)
-        for at, other in _names(each.get("require")):
-            yield from _requirement(other, (*path, "require", at), known)
-        name = each.get("name")
-        circle: list[str] = []
-        if isinstance(name, str) and name in suspects and known.by_name(name) is each:
-            circle = known.circle(name)
-        if circle and frozenset(circle) not in reported:
-            reported.add(frozenset(circle))
-            yield Problem(
-                path_text((*path, "require")),
-                f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
-                "'require', and would run them as they are listed; remove one of these requirements",
-                Level.STRICTER,
-            )
-        yield from reference_to_self_problems(each, path)
+        if isinstance(each, dict):
+            path: Path = ("prerequisites", index)
+            for at, other in _names(each.get("require")):
+                yield from _requirement(other, (*path, "require", at), known)
+            yield from reference_to_self_problems(each, path)
+    if circle := known.circle():
+        yield Problem(
+            path_text(("prerequisites", known.named[circle[0]][-1], "require")),
+            f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
+            "'require', and would run them as they are listed; remove one of these requirements",
+            Level.STRICTER,
+        )
 
 
 def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
@@ -283,29 +248,17 @@ def _unfit_callbacks(known: _Prerequisites) -> Iterator[Problem]:
 
 
 def _not_run(known: _Prerequisites) -> Iterator[Problem]:
-    """Yield a warning for callbacks that never run, and requirements of what a role only refers to."""
-    run = known.run()
+    """Yield a warning for each prerequisite whose callbacks never run."""
+    run = {name for role in known.roles.values() for name in known.ordered(_listed_by(role))}
     for index, each in enumerate(known.listed):
         if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
         if isinstance(each.get("name"), str) and each["name"] not in run:
             yield Problem(
                 path_text(("prerequisites", index, "callbacks")),
-                f"these commands never run: no role has {each['name']!r} among its prerequisites"
-                + _referring(each, known),
+                f"these commands never run: no role has {each['name']!r} among its prerequisites",
                 Level.WARNING,
             )
-    for role, of in known.roles.items():
-        for kind in _KINDS if isinstance(of, dict) else ():
-            name = of.get(kind)
-            used = known.typed.get((kind, name)) if isinstance(name, str) else None
-            if used and _names(used.get("require")) and used["name"] not in known.ordered(_listed_by(of)):
-                yield Problem(
-                    path_text(("taskRoles", role, kind)),
-                    f"what {used['name']!r} requires is not run for this field; add {used['name']!r} to the "
-                    "role's prerequisites",
-                    Level.WARNING,
-                )
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Problem]:
@@ -332,14 +285,3 @@ def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Pat
             for number, text in _names(callback.get("commands") if isinstance(callback, dict) else None):
                 path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
                 yield from ((path, variable) for variable in _EXPORTED.findall(text))
-
-
-def _referring(prerequisite: Mapping[str, Any], known: _Prerequisites) -> str:
-    """Return what to add where a role's ``data``, ``script`` or ``output`` is this prerequisite."""
-    kind = prerequisite.get("type")
-    if kind not in _KINDS:
-        return ""
-    for role, of in known.roles.items():
-        if isinstance(of, dict) and of.get(kind) == prerequisite["name"]:
-            return f" ({path_text(('taskRoles', role, str(kind)))} is for <% ${kind} %> in its commands)"
-    return ""

@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
-from luigi_pai.jobspec.hints import closest
-from luigi_pai.jobspec.paths import item_of, list_of
+from luigi_pai.jobspec.hints import nearest
+from luigi_pai.jobspec.paths import item_of, list_of, texts
 from luigi_pai.jobspec.schema_problems import Finding, named_nearest
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, joined, role_commands
@@ -41,7 +41,6 @@ __all__ = [
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _MAPPING: Final = "it is a mapping, not a text"
 _WITH_MAPPING: Final = "it is a list with a mapping in it, not a text"
-_MOST_SHOWN = 12  # names of what there is
 _PLUGIN_REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 
 
@@ -99,7 +98,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 def _command_references(role: str, commands: list[tuple[Path, str]]) -> Iterator[Reference]:
     ends = _ends(commands)
-    for piece in mustache.parse(joined(commands, "\n")):
+    for piece in mustache.parse(joined(commands)):
         if isinstance(piece, mustache.Tag):
             path = _command_at(commands, ends, piece.at)
             yield Reference(path, piece.value, role=role, kind=piece.kind)
@@ -138,27 +137,18 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
         name = item.get("name")
         users = list(users_of.get(name, ())) if isinstance(name, str) else []
         parameters = {key: item[key] for key in item if key not in ("plugin", "failurePolicy", "type")}
-        for path, text in _texts(parameters, ("prerequisites", index)):
-            yield users, path, text
+        yield from ((users, path, text) for path, text in texts(parameters, ("prerequisites", index)))
     for index, plugin in enumerate(list_of(document.get("extras"), PLUGIN)):
         named = item_of(plugin, "taskroles")
         users = [name for name in roles if not isinstance(named, list) or name in named]
-        for path, text in _texts(item_of(plugin, "parameters"), ("extras", PLUGIN, index, "parameters")):
-            yield users, path, text
+        place = ("extras", PLUGIN, index, "parameters")
+        yield from ((users, path, text) for path, text in texts(item_of(plugin, "parameters"), place))
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
     """Return whether the runtime runs it. Callbacks without a plugin get one before the job is sent."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
-
-
-def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(item, (*path, key))
 
 
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
@@ -170,7 +160,7 @@ def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     found: list[Finding | None] = []
     for commands in role_commands(document).values():
         try:
-            mustache.parse(joined(commands, "\n"))
+            mustache.parse(joined(commands))
         except mustache.TemplateError as error:
             path = _command_at(commands, _ends(commands), error.at)
             found.append(Finding(path, f"{error}; the server answers 500"))
@@ -266,30 +256,16 @@ def _wrong(
             return f"the role {reference.role} has no {first[1:]}"
     reached = first
     for step in rest:
-        lower = _step(value, step, lists_only=first == "$secrets" or reference.plugin)
+        lower = mustache.look_up(value, [step])
         if lower is mustache.ABSENT:
             return _nothing_there(reached, value, step)
         value, reached = lower, f"{reached}.{step}"
     return _unfit(reference, value)
 
 
-def _step(value: Any, step: str, *, lists_only: bool) -> Any:
-    """Return the value of a step; the runtime has no ``length`` and no characters of a text."""
-    if lists_only and (isinstance(value, str) or (isinstance(value, list) and step == "length")):
-        return mustache.ABSENT
-    return mustache.look_up(value, [step])
-
-
 def _nothing_there(reached: str, value: Any, step: str) -> str:
     if isinstance(value, dict):
-        near = closest(step, map(str, value))
-        if near is not None:
-            return f"there is no {step} in {reached} (did you mean {near}?)"
-        names = [str(name) for name in islice(value, _MOST_SHOWN)]
-        further = ", ..." if len(value) > len(names) else ""
-        return f"there is no {step} in {reached}" + (
-            f" (known: {', '.join(names)}{further})" if names else ""
-        )
+        return f"there is no {step} in {reached}{nearest(step, map(str, value))}"
     if isinstance(value, list):
         return f"{reached} has {len(value)} entries, counted from 0"
     return f"{reached} has no parts"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
-from luigi_pai.jobspec.paths import item_of, list_of
+from luigi_pai.jobspec.paths import item_of, leaves, list_of
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ __all__ = ["MASK", "fill_secrets", "mask", "masked", "replaced", "secret_values"
 _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
-def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool = False) -> str:
+def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
     """Return a command with its secrets, as the runtime renders it when a task starts.
 
     Without secrets it stays unchanged. With secrets each ``<% $secrets.x %>`` becomes
@@ -28,26 +27,13 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None, *, escape: bool =
     Args:
         text: the command, as the rest-server left it.
         secrets: the protocol's secrets.
-        escape: escape ``&``, ``<``, ``>``, ``"`` and ``'`` as HTML, as the runtimes of 0.17 to 1.8 do (a
-            defect of their pystache).
     """
     if not secrets:
         return text
 
-    view = {"$secrets": _as_the_runtime_has(secrets)}
-
     def filled(tag: re.Match[str]) -> str:
-        name = tag.group(1).strip()
-        bare = (
-            name.removeprefix("&")
-            if name[:1] == "&"
-            else name[1:-1]
-            if name[:1] + name[-1:] == "{}"
-            else None
-        )
-        value = _secret(view, name if bare is None else bare.strip())
-        shown = "" if value is mustache.ABSENT else value if isinstance(value, str) else str(value)
-        return html.escape(shown, quote=True) if escape and bare is None else shown
+        value = mustache.look_up({"$secrets": secrets}, mustache.steps(tag[1].strip()))
+        return "" if value is mustache.ABSENT else str(value)
 
     return replaced(_RUNTIME_TAG, filled, text)
 
@@ -56,23 +42,6 @@ def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text:
     """Return a text with its tags filled in; text after the last ``%>`` is not searched."""
     end = text.rfind("%>") + len("%>") if "%>" in text else 0
     return tag.sub(filled, text[:end]) + text[end:]
-
-
-def _as_the_runtime_has(value: Any) -> Any:
-    """Return secrets with each list as a mapping of its indexes, except lists in lists."""
-    if isinstance(value, list):
-        return {str(index): item for index, item in enumerate(value)}
-    return (
-        {key: _as_the_runtime_has(item) for key, item in value.items()} if isinstance(value, dict) else value
-    )
-
-
-def _secret(view: Mapping[str, Any], name: str) -> Any:
-    """Return what the runtime finds under a name, or ``ABSENT``."""
-    value: Any = view
-    for step in mustache.steps(name) if name != "." else ():
-        value = value.get(step, mustache.ABSENT) if isinstance(value, dict) else mustache.ABSENT
-    return value
 
 
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +75,9 @@ def _masked_value(value: Any) -> Any:
 
 def mask(text: str, document: Mapping[str, Any]) -> str:
     """Return a text in which every secret of a document, and every value of an ``auth``, is ``******``."""
-    values = set(_leaves(document.get("secrets")))
+    values = set(_values(document.get("secrets")))
     for item in list_of(document, "prerequisites"):
-        values.update(_leaves(item_of(item, "auth")))
+        values.update(_values(item_of(item, "auth")))
     shown = sorted({javascript_text(value) for value in values} - {""}, key=len, reverse=True)
     secret = [value for value in shown if not value.lstrip().startswith("<%")]
     return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
@@ -116,16 +85,13 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
 
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
     """Yield every value under ``secrets``, and every password of an ``auth`` that is not a reference."""
-    yield from _leaves(document.get("secrets"))
+    yield from _values(document.get("secrets"))
     for item in list_of(document, "prerequisites"):
         password = item_of(item_of(item, "auth"), "password")
         if not (isinstance(password, str) and password.lstrip().startswith("<%")):
-            yield from _leaves(password)
+            yield from _values(password)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
-    elif value is not None and not isinstance(value, bool):
-        yield value
+def _values(value: Any) -> Iterator[Any]:
+    """Yield the texts and numbers in a value."""
+    yield from (leaf for _, leaf in leaves(value) if leaf is not None and not isinstance(leaf, bool))

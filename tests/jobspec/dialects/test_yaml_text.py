@@ -1,4 +1,4 @@
-"""YAML means here what it means to the rest-server, which reads it with js-yaml 3."""
+"""YAML means here what it means to the rest-servers, which read it with js-yaml 3 or 4; or it is refused."""
 
 from __future__ import annotations
 
@@ -15,16 +15,30 @@ from hypothesis import strategies as st
 from places import DATA
 
 from luigi_pai.errors import Level, SpecError
-from luigi_pai.jobspec.dialects.yaml_readers import JS_YAML_3, JS_YAML_4
 from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml, write_yaml
 from luigi_pai.jobspec.paths import path_text
 
-VERDICTS = json.loads((DATA / "js_yaml_verdicts.json").read_text(encoding="utf-8"))
-SCALARS = [(f"k: {each['text']}", {**each, "value": each.get("value")}) for each in VERDICTS["scalars"]]
-DOCUMENTS = [(each["text"], each) for each in VERDICTS["documents"]]
+VERDICTS = [
+    json.loads((DATA / name).read_text(encoding="utf-8"))
+    for name in ("js_yaml_verdicts.json", "js_yaml_4_verdicts.json")
+]
+TEXTS_JUDGED = [
+    (f"k: {each['text']}" if kind == "scalars" else each["text"], each)
+    for verdicts in VERDICTS
+    for kind in ("scalars", "documents")
+    for each in verdicts[kind]
+]
 
-STRICTER = {"__proto__: 1\n": "loses its value"}
-"""What js-yaml takes, and makes of it what nobody means."""
+DIFFERENT = "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes"
+TIME = "the server takes this for a time, and converts it to UTC; put a text into quotes"
+CHARACTER = "that no job has is here; remove it"
+READ_THOUGH_REFUSED = {
+    "&k a: 1\nb: 2\n",
+    "x: 1\n&k a: 2\n*k : 3\n",
+    "!!str 1: a\n",
+    "a:\n|\n  x\n",
+}
+"""What js-yaml refuses, and this package reads: the server then says so itself."""
 
 TAB = "a tab indents this, and servers differ in what belongs to what then; use blanks"
 TAG = "the tag is none of !!str, !!int, !!float, !!bool and !!null; leave the tag out"
@@ -52,11 +66,24 @@ NOT_READ = {
     "a: !!set {x, y}\n": TAG,
     "a: !!omap [x: 1]\n": TAG,
     "a: !!seq\n": TAG,
-    "a: !!int 012\n": TAG,
-    'a: !!int "1:30"\n': TAG,
     "? [a, 1]\n: b\n": KEY,
     "a: {{ b }}\n": KEY,
-    "a: 9999-12-31T23:59:59-23:59\n": "this is a date beyond the year 9999; put a text into quotes",
+    "a: 2020-01-01 12:30:00\n": TIME,
+    "a: 2020-02-30\n": TIME,
+    "a: 012\n": DIFFERENT,
+    "012: a\n": DIFFERENT,
+    "a: -0777\n": DIFFERENT,
+    "a: 08\n": DIFFERENT,
+    "a: 0o17\n": DIFFERENT,
+    "a: 1:30\n": DIFFERENT,
+    "a: 1:30.5\n": DIFFERENT,
+    "a: !!int 012\n": DIFFERENT,
+    "2020-01-01: a\n": "put the key into quotes",
+    "__proto__: 1\n": "OpenPAI loses the value of a key __proto__; give it another name",
+    "a: ! 1\n": TAG,
+    "a: 0099-12-31\n": TIME,
+    "# \x01 in a comment\n": CHARACTER,
+    "a: 'x\x7fy'\n": CHARACTER,
     f"{'a' * 1025}: 1\n": "or its key has more than 1,024 characters",
     "a: |\t\n  b\n": "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow",
 }
@@ -131,41 +158,46 @@ def refusal(text, source=""):
 # ---------------------------------------------------------------- as js-yaml reads
 
 
-@pytest.mark.parametrize(("text", "verdict"), SCALARS, ids=[text for text, _ in SCALARS])
-def test_a_scalar_means_what_it_means_to_the_server(text, verdict):
+@pytest.mark.parametrize(("text", "verdict"), TEXTS_JUDGED, ids=[repr(text) for text, _ in TEXTS_JUDGED])
+def test_a_text_means_what_it_means_to_the_servers(text, verdict):
+    """Or it is refused: one of the kinds that the next test lists."""
+    try:
+        document = read_yaml(text)
+    except SpecError as error:
+        messages = [problem.message for problem in error.problems]
+        known = (*NOT_READ.values(), "makes null of infinity")
+        assert verdict.get("refused") or any(part in message for message in messages for part in known)
+        return
     if verdict.get("refused"):
-        assert refusal(text).line == 1
+        assert text in READ_THOUGH_REFUSED
     else:
-        assert told(read_yaml(text, reader=JS_YAML_3).value) == told(verdict["value"])
+        assert told(document.value) == told(verdict.get("value"))
 
 
-@pytest.mark.parametrize(("text", "verdict"), DOCUMENTS, ids=[repr(text) for text, _ in DOCUMENTS])
-def test_a_document_means_what_it_means_to_the_server(text, verdict):
-    if verdict.get("refused"):
-        with pytest.raises(SpecError) as caught:
-            read_yaml(text, reader=JS_YAML_3)
-        (problem,) = caught.value.problems
-        assert problem.level is Level.REFUSED
-    elif text in STRICTER:
-        problem = refusal(text)
-        assert STRICTER[text] in problem.message
-        assert problem.level is Level.STRICTER
-    else:
-        assert told(read_yaml(text, reader=JS_YAML_3).value) == told(verdict["value"])
+def test_most_of_what_servers_read_is_read():
+    """Or the test above shows little."""
+    texts = [text for text, verdict in TEXTS_JUDGED if not verdict.get("refused")]
+    refused = [text for text in texts if not is_read(text)]
+    assert len(refused) < len(texts) / 4
 
 
-@pytest.mark.parametrize("reader", [JS_YAML_3, JS_YAML_4], ids=["js-yaml 3", "js-yaml 4"])
+def is_read(text):
+    with contextlib.suppress(SpecError):
+        return bool(read_yaml(text))
+    return False
+
+
 @pytest.mark.parametrize(("text", "message"), NOT_READ.items(), ids=[repr(text)[:40] for text in NOT_READ])
-def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message, reader):
+def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message):
     """The servers read these texts, and no job file at hand has any of them.
 
     To read them as js-yaml does took most of PyYAML's scanner to be overridden. Most are mistakes
     (a tab that indents, ``{{ name }}``), or the two js-yaml differ in them. So each is refused, with what
     to write in its place, and none is read as another value.
     """
-    with pytest.raises(SpecError) as caught:
-        read_yaml(text, lenient=True, reader=reader)
-    (problem,) = caught.value.problems
+    problem = refusal(text)
+    with contextlib.suppress(SpecError):
+        assert read_yaml(text, lenient=True).problems == (problem,)
     assert message in problem.message
     assert problem.level is Level.REFUSED
 
@@ -209,12 +241,8 @@ def test_a_question_mark_within_a_text_is_text(text, value):
     ("text", "value", "message"),
     [
         ("a: .inf\nb: -.inf\n", {"a": math.inf, "b": -math.inf}, "makes null of infinity"),
-        ("a: 1\n2020-01-02: 3\n", {
-            "a": 1, "Thu Jan 02 2020 00:00:00 GMT+0000 (Coordinated Universal Time)": 3
-        }, "put the key into quotes"),
-        ("a: {__proto__: 1, b: 2}\n", {"a": {"b": 2}}, "loses its value"),
     ],
-)  # fmt: skip
+)
 def test_a_lenient_reading_goes_on_where_the_server_does(text, value, message):
     document = read_yaml(text, lenient=True)
     assert document.value == value
@@ -222,20 +250,24 @@ def test_a_lenient_reading_goes_on_where_the_server_does(text, value, message):
     assert {problem.level for problem in document.problems} == {Level.STRICTER}
     with pytest.raises(SpecError) as caught:
         read_yaml(text)
-    assert caught.value.problems == document.problems
+    assert tuple(caught.value.problems) == document.problems
 
 
 def test_not_a_number_is_read_leniently_too():
     assert math.isnan(read_yaml("a: .nan\n", lenient=True).value["a"])
 
 
-def test_ambiguous_values_are_reported_before_the_error_that_ends_the_reading():
-    """Each with its line, up to the one that no server takes."""
+def test_unclear_values_are_reported_together():
+    """Each with its line."""
     with pytest.raises(SpecError) as caught:
-        read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n  c: 1\nd: @e\n")
+        read_yaml("2020-01-01: .inf\n__proto__: 1\nb:\n  c: 012\n")
     assert [(problem.line, problem.level) for problem in caught.value.problems] == [
-        *((1, Level.STRICTER), (2, Level.STRICTER), (5, Level.REFUSED)),
+        *((1, Level.REFUSED), (2, Level.REFUSED), (1, Level.STRICTER), (4, Level.REFUSED)),
     ]
+
+
+def test_no_problem_of_a_secret_shows_it():
+    assert "012" not in str(refusal("secrets: {key: 012}"))
 
 
 def test_keys_keep_the_order_of_the_text():
@@ -319,19 +351,17 @@ def test_a_path_is_written_as_people_write_it(path, text):
         ("a: *b\n", 1, 4, "put a text that begins with '*' into quotes"),
         ("a: !b c\n", 1, 4, "put a text that begins with '!' into quotes"),
         ("a: |x\n  b\n", 1, 5, "only +, -, a digit from 1 to 9"),
-        ("a: 1\n---\nb: 2\n", 2, 0, "a second document begins here"),
+        ("a: 1\n---\nb: 2\n", 2, 1, "a second document begins here"),
         ("a: 1\na: 2\n", 2, 1, "this key is in line 1 already"),
         ("1: a\n'1': b\n", 2, 1, "this key is in line 1 already"),
-        ("a: x\x01\n", 1, 4, r'write it as \x01 in "..."'),
-        ("a: 1\nb: \0\n", 2, 4, "a NUL character"),
+        ("a: x\x01\n", 1, 5, "a character (U+0001) that no job has is here"),
+        ("a: 1\nb: \0\n", 2, 4, "a character (U+0000)"),
         ('a: "\\ud800"\n', 1, 4, "half a character"),
-        ("a: \ud800\n", 1, 4, "half a character"),
-        ("a: &x [*x]\n", 1, 8, "that it is in itself"),
+        ("a: \ud800\n", 1, 4, "a character (U+D800)"),
+        ("a: &x [*x]\n", 1, 4, "this contains itself, by an alias"),
         ("a: .inf\n", 1, 4, "makes null of infinity"),
         ("2020-01-01: a\n", 1, 1, "put the key into quotes"),
-        ("a: &x\nb: *x\n", 2, 4, "nothing has an anchor of this name"),
         ("<<: 1\n", 1, 5, "'<<' takes a mapping"),
-        ("- &x a: 1\n", 1, 3, "cannot stand before the first key"),
     ],
 )
 def test_an_error_says_where_and_what_to_do(text, line, column, message):

@@ -73,7 +73,7 @@ def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
         ApiError: 500 for what is no YAML and commands that cannot be rendered, 400 for no protocol.
     """
     try:
-        document = read_yaml(text, reader=release.reader).value
+        document = read_yaml(text).value
     except SpecError as error:
         raise _failure(error) from None
     number = release_number(release.spec_release)
