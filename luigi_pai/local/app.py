@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base import Api
 
-__all__ = ["LocalApplication", "make_app"]
+__all__ = ["make_app"]
 
 _ASSETS = str(Path(__file__).parent / "pages" / "assets")
 
@@ -43,7 +43,7 @@ def make_app(
     log: logging.Logger,
     faults: Faults,
     scripts: JobScripts,
-) -> LocalApplication:
+) -> _LocalApplication:
     """Return the application of one API: ``v1``, ``v2`` or ``ltp``.
 
     It logs one line for each request, without query, body or headers.
@@ -51,7 +51,7 @@ def make_app(
     shared = {"api": api}
     pages = {**shared, "forms": StopForms()}
     control = {**shared, "faults": faults, "scripts": scripts}
-    return LocalApplication(
+    return _LocalApplication(
         [
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
             *api.hdfs.routes(),
@@ -99,7 +99,7 @@ class _ForeignRequest(RestHandler):
         )
 
 
-class LocalApplication(Application):
+class _LocalApplication(Application):
     """An application that browsers cannot be tricked into using.
 
     A web page can make its reader's browser, which the door lets in, send

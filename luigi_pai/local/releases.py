@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 __all__ = [
     "EXIT_JOB_ENDED",
     "EXIT_LOST",
-    "EXIT_NO_PORTS",
     "EXIT_STOPPED",
     "EXIT_UNRECOGNISED",
     "FRAMEWORK_CONTROLLER",
-    "FRAMEWORK_LAUNCHER",
     "LTP_1_5",
     "OPENPAI_0_7_1",
     "OPENPAI_1_8",
@@ -43,7 +41,7 @@ EXIT_STOPPED = -210
 EXIT_JOB_ENDED = -220
 """The task was stopped because its job attempt was over."""
 
-EXIT_NO_PORTS = 253
+_EXIT_NO_PORTS = 253
 """A port that was assigned to the task is in use."""
 
 EXIT_UNRECOGNISED = 255
@@ -235,7 +233,7 @@ def _yarn_id(application_id: str, number: int) -> str:
     return f"{container}_01_{number + _FIRST_CONTAINER:06d}"
 
 
-FRAMEWORK_LAUNCHER = LauncherRules(
+_FRAMEWORK_LAUNCHER = LauncherRules(
     exit_stopped=_EXIT_STOPPED,
     stopped_text="UserApplication killed due to StopFrameworkRequest",
     stopped_codes=(_EXIT_STOPPED,),
@@ -282,7 +280,7 @@ FRAMEWORK_CONTROLLER = LauncherRules(
     shows_stopping=True,
     exit_lost=EXIT_LOST,
     exit_attempt_over=EXIT_JOB_ENDED,
-    exit_no_ports=EXIT_NO_PORTS,
+    exit_no_ports=_EXIT_NO_PORTS,
     exit_type=_type_on_kubernetes,
     decide_retry=_decide_by_spec,
     container_id=_pod_uid,
@@ -344,7 +342,7 @@ class V2Release(Release):
 OPENPAI_0_7_1 = Release(
     name="OpenPAI 0.7.1",
     api="v1",
-    launcher=FRAMEWORK_LAUNCHER,
+    launcher=_FRAMEWORK_LAUNCHER,
     log_streams=("stdout", "stderr"),
 )
 

@@ -11,12 +11,13 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import responses
 from clocks import MovableClock
+from ending_server import EndingServer
 from faulty_pai import FaultyPai
 from mocked_rest import URL
 from places import DATA
@@ -212,9 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-class _ThreadingServer(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(EndingServer):
     def handle_error(self, *_: Any) -> None:
         pass  # a client that went away
 
@@ -222,10 +221,10 @@ class _ThreadingServer(ThreadingHTTPServer):
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
     """Start real servers on 127.0.0.1, each with a function that answers its requests."""
-    running: list[ThreadingHTTPServer] = []
+    running: list[_Server] = []
 
     def start(answer: Callable[[Asked], tuple[int, dict[str, str], str]]) -> Server:
-        http = _ThreadingServer(("127.0.0.1", 0), _Handler)
+        http = _Server(("127.0.0.1", 0), _Handler)
         http.owner = Server(answer, port=http.server_address[1])  # type: ignore[attr-defined]
         threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
         running.append(http)

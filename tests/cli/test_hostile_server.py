@@ -12,13 +12,14 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 from clocks import MovableClock
+from ending_server import EndingServer
 from process_state import install_clock
 from terminal import on_terminal
 
@@ -83,7 +84,7 @@ COMMANDS = [
 ]
 
 
-class Hostile(ThreadingHTTPServer):
+class Hostile(EndingServer):
     """Hands on the replies of another server, changed.
 
     Attributes:
@@ -91,7 +92,6 @@ class Hostile(ThreadingHTTPServer):
         status: of all replies to other requests than a login; None: that of the other server.
     """
 
-    daemon_threads = True
     change: Callable[[Any], Any] = staticmethod(lambda value: value)
     status: int | None = None
 

@@ -23,6 +23,7 @@ from waiting import wait_for_end, wait_until
 
 from luigi_pai.local.command import run_in_foreground
 from luigi_pai.local.container.processes import Orphans
+from luigi_pai.local.luigi_config import configured_api
 
 CLI = [sys.executable, "-m", "luigi_pai"]
 READ_CONFIG = textwrap.dedent(
@@ -69,23 +70,26 @@ def run_python(code, *options, **more):
     return run("local", *options, "--", sys.executable, "-W", "ignore", "-c", code, **more)
 
 
-@pytest.mark.slow
 @pytest.mark.newest
 @pytest.mark.parametrize(
     ("command", "code"),
     [
         (["true"], 0),
-        (["sh", "-c", "exit 42"], 42),
         (["sh", "-c", "kill -9 $$"], 137),
-        (["sh", "-c", "kill -TERM $$"], 143),
         (["no-such-command-here"], 127),
         (["/dev/null"], 126),
     ],
 )
-def test_the_exit_code_is_the_commands(command, code):
-    """128 + n for a signal, 127 and 126 as in a shell."""
-    done = run("local", "--", *command)
-    assert done.returncode == code, done.stderr
+def test_the_exit_code_is_that_of_a_shell(command, code):
+    """128 + n for a signal, 127 and 126."""
+    assert in_a_loop(run_in_foreground(command, dict(os.environ), Orphans())) == code
+
+
+@pytest.mark.slow
+def test_the_exit_code_is_the_commands():
+    """The command alone writes to standard output."""
+    done = run("local", "--", "sh", "-c", "exit 42")
+    assert done.returncode == 42, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("luigi-pai local: OpenPAI at http://127.0.0.1:")
 
@@ -132,11 +136,8 @@ def test_luigi_in_the_command_finds_the_server(tmp_path):
 @pytest.mark.parametrize(
     ("own", "earlier", "options", "release"),
     [
-        ("v1", None, (), "OpenPAI 0.7.1"),
-        ("v1", "v2", (), "OpenPAI 1.8"),  # Luigi reads the file of LUIGI_CONFIG_PATH last
+        ("v2", "v1", (), "OpenPAI 0.7.1"),  # Luigi reads the file of LUIGI_CONFIG_PATH last
         ("v1", None, ("--api", "ltp"), "LTP 1.5"),
-        ("auto", None, (), "OpenPAI 1.8"),
-        (None, None, ("--api", "v1"), "OpenPAI 0.7.1"),
     ],
 )
 def test_the_server_is_what_the_configuration_names(own, earlier, options, release, tmp_path):
@@ -156,48 +157,51 @@ def test_the_server_is_what_the_configuration_names(own, earlier, options, relea
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(("own", "api"), [("v1", "v1"), ("v2", "v2"), ("auto", None), (None, None)])
+def test_the_api_version_of_the_configuration_is_known(own, api, tmp_path, monkeypatch):
+    """None where it is left to the server."""
+    monkeypatch.chdir(tmp_path)
+    if own is not None:
+        (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\napi_version = {own}\n")
+    assert configured_api() == api
+
+
 @pytest.mark.slow
 def test_an_earlier_config_path_still_counts(tmp_path):
-    """Its content is carried over: [OpenPai] is pointed here, the rest stays as it is written."""
+    """Its content is carried over: every cluster is the local one, the rest stays as it is written.
+
+    So are the clusters of ./luigi.cfg, which Luigi reads by itself: no task reaches a real one.
+    """
     earlier = tmp_path / "mine.cfg"
     earlier.write_text(
         "[OpenPai]\npai_url = http://real.example\npoll_max = 3\n"
         "[MyTask]\nRate = 5%%\nhome = ${HOME}/x\nlong = a\n  b\n"
+        "[OpenPai:us]\npai_url = http://us.example\nusername = uma\n"
     )
+    own = "[OpenPai:eu]\npai_url = http://eu.example\ntoken = abc\npoll_min = 3\n"
+    (tmp_path / "luigi.cfg").write_text(own)
     done = run_python(READ_CONFIG, cwd=tmp_path, env={"LUIGI_CONFIG_PATH": "mine.cfg", "HOME": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     sections = json.loads(done.stdout)["sections"]
     mine = {key.lower(): value for key, value in sections["MyTask"].items()}  # Luigi to 3.5 reads them so
     assert mine == {"rate": "5%", "home": f"{tmp_path}/x", "long": "a\nb"}
-    assert sections["OpenPai"]["poll_max"] == "3"
-    assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
+    here = dict(sections["OpenPai"])
+    assert here.pop("poll_max") == "3"
+    assert here["pai_url"].startswith("http://127.0.0.1:")
+    assert here["token"] == ""
+    assert sections["OpenPai:us"] == here
+    assert sections["OpenPai:eu"] == {**here, "poll_min": "3"}
 
 
 @pytest.mark.slow
-def test_every_cluster_is_the_local_one(tmp_path):
-    """Also those of ./luigi.cfg, which Luigi reads by itself: no task of the command reaches a real one."""
-    own = "[OpenPai:eu]\npai_url = http://eu.example\ntoken = abc\npoll_max = 3\n"
-    (tmp_path / "luigi.cfg").write_text(own)
-    (tmp_path / "mine.cfg").write_text("[OpenPai:us]\npai_url = http://us.example\nusername = uma\n")
-    done = run_python(READ_CONFIG, cwd=tmp_path, env={"LUIGI_CONFIG_PATH": "mine.cfg"})
-    assert done.returncode == 0, done.stderr
-    sections = json.loads(done.stdout)["sections"]
-    assert sections["OpenPai:us"] == sections["OpenPai"]
-    assert sections["OpenPai:eu"] == {**sections["OpenPai"], "poll_max": "3"}
-    assert sections["OpenPai"]["pai_url"].startswith("http://127.0.0.1:")
-    assert sections["OpenPai"]["token"] == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("password", ["s3cret % and = [x]", "pässword#;"])
-def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(password, tmp_path):
+def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(tmp_path):
     """From the environment to the private file; not into argv, logs, or the server's folder."""
     code = (
         READ_CONFIG
         + "import subprocess\n"
         + "subprocess.run(['ps', 'axww', '-o', 'args'], stdout=open('ps', 'w'), check=True)\n"
     )
-    data = tmp_path / "data"
+    data, password = tmp_path / "data", "pässword#; % and = [x]"
     done = run_python(code, "--data", data, cwd=tmp_path, env={"LUIGI_PAI_LOCAL_PASSWORD": password})
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["sections"]["OpenPai"]["password"] == password
@@ -207,30 +211,6 @@ def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(password, tmp_pat
     for path in data.rglob("*"):
         if path.is_file():
             assert password.encode() not in path.read_bytes(), path
-    done = run_python(READ_CONFIG, "--data", data, cwd=tmp_path)
-    assert json.loads(done.stdout)["sections"]["OpenPai"]["password"] != password  # a new one each time
-
-
-@pytest.mark.slow
-def test_a_job_of_the_command_runs_and_hdfs_is_on_the_path():
-    """The command talks to both halves of the server."""
-    code = textwrap.dedent(
-        """
-        import os, subprocess, time, requests, luigi.configuration
-        section = luigi.configuration.get_config()["OpenPai"]
-        api = section["pai_url"] + "/api/v1"
-        login = {"username": section["username"], "password": section["password"]}
-        token = requests.post(api + "/token", json=login).json()["token"]
-        job = {"jobName": "j", "image": "i", "taskRoles": [{"name": "m", "command": "true"}]}
-        headers = {"Authorization": "Bearer " + token}
-        requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
-        while requests.get(api + "/jobs/j").json()["jobStatus"]["state"] != "SUCCEEDED":
-            time.sleep(0.02)
-        subprocess.run(["hdfs", "dfs", "-test", "-d", "/Output/admin/j"], check=True)
-        """
-    )
-    done = run_python(code, "--api", "v1")
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -275,6 +255,7 @@ def test_a_proxy_is_not_asked_for_this_machine():
         requests.post(api + "/jobs", json=job, headers=headers).raise_for_status()
         while (job := requests.get(api + "/jobs/j").json())["jobStatus"]["completedTime"] is None:
             time.sleep(0.02)
+        subprocess.run(["hdfs", "dfs", "-test", "-d", "/Output/admin/j"], check=True)
         print(job["jobStatus"]["state"], job["jobStatus"]["appExitDiagnostics"])
         print(requests.get(job["taskRoles"]["m"]["taskStatuses"][0]["containerLog"] + "stdout").text)
         """
@@ -308,7 +289,7 @@ def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.newest
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_reach_the_command_once(number, tmp_path):
     """The command decides what becomes of them, and its exit code is passed on."""
     code = textwrap.dedent(
@@ -430,18 +411,16 @@ def test_a_password_of_ones_own_is_not_printed(tmp_path):
     assert token not in log
 
 
-@pytest.mark.slow
-@pytest.mark.newest
-def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
-    """Exit code 2; the data folder is free again."""
+def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
+    """The data folder is free again."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run("local", "--port", port, "--data", tmp_path / "data")
-    assert done.returncode == 2
-    assert f"port {port} of 127.0.0.1 is in use; choose another with --port N, or --port 0" in done.stderr
-    assert run("local", "--data", tmp_path / "data", "--", "true").returncode == 0
+        for _ in range(2):
+            errors = refused("--port", str(port), "--data", str(tmp_path / "data"))
+            said = f"port {port} of 127.0.0.1 is in use; choose another with --port N, or --port 0"
+            assert said in errors
 
 
 @pytest.mark.parametrize(
@@ -469,15 +448,12 @@ def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_p
     assert "five5" not in errors
 
 
-@pytest.mark.slow
-@pytest.mark.newest
-def test_a_data_folder_whose_files_cannot_be_used_is_refused(tmp_path):
+def test_a_data_folder_whose_files_cannot_be_used_is_refused(tmp_path, refused):
     """As where an earlier server was another user's, or the disk is full: which file, and why."""
     log = tmp_path / "server.log"
     log.mkdir()
-    done = run("local", "--port", 0, "--data", tmp_path)
     said = f"luigi-pai local: cannot use the data folder {tmp_path}: {log}: Is a directory\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    assert refused("--data", str(tmp_path)) == said
 
 
 @pytest.mark.slow
@@ -528,12 +504,10 @@ def test_a_job_that_never_fits_is_named_on_standard_error():
     assert done.stderr.count("large") == 1
 
 
-@pytest.mark.slow
-def test_a_toml_configuration_gets_advice():
+def test_a_toml_configuration_gets_advice(refused):
     """The settings of a command are written as luigi.cfg, which their Luigi would not read."""
-    done = run("local", "--", "true", env={"LUIGI_CONFIG_PARSER": "toml"})
-    assert done.returncode == 2
-    assert "put the lines it prints into your luigi.toml" in done.stderr
+    errors = refused("--", "true", LUIGI_CONFIG_PARSER="toml")
+    assert "put the lines it prints into your luigi.toml" in errors
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store.jobs import Store
 
-__all__ = ["Bearer", "Tokens", "Users", "hash_password", "password_matches"]
+__all__ = ["Bearer", "Tokens", "Users"]
 
 _ITERATIONS = 20_000
 
@@ -45,7 +45,7 @@ class Users:
 
     async def add(self, name: str, password: str) -> bool:
         """Add a plain user; False if the name is in use."""
-        user = User(name, await asyncio.to_thread(hash_password, password), admin=False)
+        user = User(name, await asyncio.to_thread(_hash_password, password), admin=False)
         if self.get(name) is not None:
             return False
         self.save(user)
@@ -53,12 +53,12 @@ class Users:
 
     def ensure_admin(self, name: str, password: str) -> None:
         """Create the administrator, or give them this password."""
-        self.save(User(name, hash_password(password), admin=True))
+        self.save(User(name, _hash_password(password), admin=True))
 
     async def with_password(self, name: str, password: str) -> User | None:
         """Return the user if this is their password, which a thread checks; else None."""
         user = self.get(name)
-        if user is None or not await asyncio.to_thread(password_matches, user, password):
+        if user is None or not await asyncio.to_thread(_password_matches, user, password):
             return None
         return user
 
@@ -67,13 +67,13 @@ class Users:
         return self._virtual_clusters if user.admin else ("default",)
 
 
-def hash_password(password: str) -> str:
+def _hash_password(password: str) -> str:
     """Return ``SALT$HASH``, both hexadecimal."""
     salt = os.urandom(16)
     return f"{salt.hex()}${_derive(password, salt).hex()}"
 
 
-def password_matches(user: User, password: str) -> bool:
+def _password_matches(user: User, password: str) -> bool:
     """Return whether this is the user's password."""
     salt, _, expected = user.password.partition("$")
     return hmac.compare_digest(_derive(password, bytes.fromhex(salt)).hex(), expected)

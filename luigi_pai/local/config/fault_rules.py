@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTENTS_PATH",
     "CONTROL",
-    "FAULTS",
     "FAULTS_PATH",
     "Faults",
     "Rule",
@@ -30,7 +29,7 @@ __all__ = [
     "read_faults",
 ]
 
-FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
+_FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
 """What a rule can do; docs/local.md describes each."""
 
 CONTROL = "/local/"
@@ -48,7 +47,7 @@ class Rule:
     """A kind of fault, and the requests that it strikes.
 
     Attributes:
-        fault: one of `FAULTS`.
+        fault: one of `_FAULTS`.
         method: the methods it strikes; none for all.
         path: the paths it strikes, ``*`` standing for anything; ``/rest-server`` is left out of them.
         rate: how many of them, from 0 to 1.
@@ -163,7 +162,7 @@ _SCHEMA = {
             "items": {
                 "type": "object",
                 "properties": {
-                    "fault": {"enum": list(FAULTS)},
+                    "fault": {"enum": list(_FAULTS)},
                     "method": {"if": {"type": "string"}, "then": _METHOD, "else": _METHODS},
                     "path": {"type": "string", "pattern": "^[/*]"},
                     "rate": {"type": "number", "minimum": 0, "maximum": 1},

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "DEFAULT",
     "DEFAULT_API",
     "DEFAULT_LIMITS",
     "DEFAULT_PASSWORD",
@@ -69,11 +68,11 @@ class Resources:
         return {name: count for name, count in asdict(self).items() if count > most[name]}
 
 
-DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
+_DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 """The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
 
 
-def virtual_clusters(texts: Iterable[str], otherwise: Resources = DEFAULT) -> dict[str, Resources]:
+def virtual_clusters(texts: Iterable[str], otherwise: Resources = _DEFAULT) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
     There is always a ``default``, and it is first; of duplicates the last counts. ``otherwise`` has the

@@ -1,6 +1,6 @@
 """Job scripts, for tests: how jobs end whose commands are not run; their code and plugins play no part.
 
-A rule is an object of JSON with the fields of `JobScript`. The first rule whose pattern the job's name
+A rule is an object of JSON with the fields of `_JobScript`. The first rule whose pattern the job's name
 matches decides, unless it has been used up.
 """
 
@@ -18,7 +18,7 @@ from luigi_pai.local.container.environment import base_variables
 if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskStart
 
-__all__ = ["JOB_SCRIPTS_PATH", "JobScript", "JobScripts", "parse_job_scripts", "prepare_scripted"]
+__all__ = ["JOB_SCRIPTS_PATH", "JobScripts", "parse_job_scripts", "prepare_scripted"]
 
 JOB_SCRIPTS_PATH = "/local/job-scripts"
 """Where rules are added."""
@@ -41,7 +41,7 @@ _SCHEMA = {
 
 
 @dataclass
-class JobScript:
+class _JobScript:
     """What becomes of the jobs of some names, in place of their commands.
 
     Attributes:
@@ -72,10 +72,10 @@ class JobScripts:
     """
 
     def __init__(self) -> None:
-        self.rules: list[JobScript] = []
-        self._decided: dict[int, JobScript] = {}
+        self.rules: list[_JobScript] = []
+        self._decided: dict[int, _JobScript] = {}
 
-    def decide(self, job_id: int, name: str) -> JobScript | None:
+    def decide(self, job_id: int, name: str) -> _JobScript | None:
         """Return the rule for a job that was submitted now; None if its commands are to run."""
         for rule in self.rules:
             if fnmatchcase(name, rule.job) and rule.used != rule.times:
@@ -84,7 +84,7 @@ class JobScripts:
                 return rule
         return None
 
-    def of(self, job_id: int) -> JobScript | None:
+    def of(self, job_id: int) -> _JobScript | None:
         """Return the rule that was decided on for a job."""
         return self._decided.get(job_id)
 
@@ -94,13 +94,13 @@ class JobScripts:
         self._decided.clear()
 
 
-def parse_job_scripts(value: Any) -> list[JobScript]:
+def parse_job_scripts(value: Any) -> list[_JobScript]:
     """Return the rules that a value of JSON describes; raises ConfigError: all that is wrong."""
     check_rules("job scripts", value, _SCHEMA)
-    return [JobScript(**rule) for rule in value]
+    return [_JobScript(**rule) for rule in value]
 
 
-def prepare_scripted(start: TaskStart, script: JobScript) -> Preparation:
+def prepare_scripted(start: TaskStart, script: _JobScript) -> Preparation:
     """Return what a task needs that waits, writes and ends as a job script says."""
     lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
     lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 __all__ = [
-    "MAX_CODE_BYTES",
     "JobFolders",
     "Preparation",
     "TaskFiles",
     "TaskStart",
-    "find_bash",
     "log_lines",
     "redactor",
 ]
@@ -73,7 +71,7 @@ class TaskStart:
 Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
 """What a task needs before its process starts: what makes its files, or raises OSError; its environment."""
 
-MAX_CODE_BYTES = 200_000_000
+_MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""
 
 _TAIL_BYTES = 8192
@@ -126,7 +124,7 @@ if cd "$folder/work" && { [ -z "$PAI_CODE_DIR" ] || fetch_code; }; then
 fi
 printf '%s\\n' "$code" >"$folder/exit"
 exit "$code"
-""".replace("MAX_CODE_BYTES", str(MAX_CODE_BYTES))
+""".replace("MAX_CODE_BYTES", str(_MAX_CODE_BYTES))
 
 
 @dataclass(frozen=True)
@@ -213,7 +211,7 @@ class JobFolders:
     def __init__(self, root: Path, script: Path) -> None:
         self.root = root
         self._script = script
-        self._bash = find_bash()
+        self._bash = _find_bash()
         root.mkdir(
             mode=0o700, exist_ok=True
         )  # other users do not read what jobs write, wherever the data folder is
@@ -265,7 +263,7 @@ def log_lines(sentences: Iterable[str]) -> str:
     return "".join(f"luigi-pai local: {sentence}\n" for sentence in sentences)
 
 
-def find_bash() -> str:
+def _find_bash() -> str:
     """Return the path of bash; raises ConfigError: there is none."""
     bash = shutil.which("bash")
     if bash is None:

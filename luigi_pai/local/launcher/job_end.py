@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Job
 
-__all__ = ["complete_job", "complete_stopped_job", "conclude_attempt"]
+__all__ = ["complete_stopped_job", "conclude_attempt"]
 
 
-def complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Services) -> None:
+def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Services) -> None:
     """Save that a job has ended."""
     job.sub_state = COMPLETED
     job.completed = now_ms()
@@ -35,7 +35,7 @@ def complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Se
 def complete_stopped_job(job: Job, services: Services) -> None:
     """Save that a job has ended because a user stopped it."""
     launcher = job.release.launcher
-    complete_job(job, launcher.exit_stopped, launcher.stopped_text, services)
+    _complete_job(job, launcher.exit_stopped, launcher.stopped_text, services)
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
@@ -50,7 +50,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
         return False
     decision = _decide_retry(job, outcome)
     if outcome is not None and not decision.retry:
-        complete_job(job, outcome.exit_code, _failure_diagnostics(job, outcome, services), services)
+        _complete_job(job, outcome.exit_code, _failure_diagnostics(job, outcome, services), services)
         return False
     job.retries += 1
     job.counted_retries += decision.counted

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["EXIT_NOT_STARTED", "Services", "TaskLost", "TaskRunner"]
+__all__ = ["Services", "TaskLost", "TaskRunner"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Services:
     retry_seconds: float = 1.0
 
 
-EXIT_NOT_STARTED = 1
+_EXIT_NOT_STARTED = 1
 """Exit code of a task whose process cannot be started."""
 
 _SIGNALLED = 128
@@ -121,7 +121,7 @@ class TaskRunner:
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
                 files.log_error(f"the task could not be started: {reason}")
-            task.exit_code, task.exit_info = EXIT_NOT_STARTED, json.dumps({"init": reason})
+            task.exit_code, task.exit_info = _EXIT_NOT_STARTED, json.dumps({"init": reason})
             task.completed = now_ms()
         else:
             self._children[task.container_id] = child

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["PRODUCT", "Html", "duration", "join", "page", "table", "tag", "time_of_day"]
+__all__ = ["Html", "duration", "join", "page", "table", "tag", "time_of_day"]
 
-PRODUCT = "luigi-pai local"
+_PRODUCT = "luigi-pai local"
 _VOID = ("input", "link", "meta")
 _REFRESH_SECONDS = 3
 
@@ -75,7 +75,7 @@ def page(title: str, *content: object, live: bool = False) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title} - {PRODUCT}"),
+        tag("title", f"{title} - {_PRODUCT}"),
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href="/assets/page.css"),
         tag("script", src="/assets/page.js", defer=True),
@@ -86,7 +86,7 @@ def page(title: str, *content: object, live: bool = False) -> str:
         tag("a", "Skip to the content", href="#content", class_="skip"),
         tag(
             "header",
-            tag("span", PRODUCT, class_="product"),
+            tag("span", _PRODUCT, class_="product"),
             tag("span", "OpenPAI on this machine", class_="about"),
             tag("nav", tag("a", "All jobs", href="/"), aria_label="Pages"),
         ),

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["job_page", "jobs_page", "state_mark"]
+__all__ = ["job_page", "jobs_page"]
 
 _AT_MOST = 100
 """Jobs and tasks in a table."""
 _HEADS = ("Job", "State", "Submitted", "Duration", "User", "Virtual cluster", "Exit code", "Retries")
 
 
-def state_mark(state: str) -> Html:
+def _state_mark(state: str) -> Html:
     """Return a state as it is shown everywhere."""
     return tag("span", state, class_=f"state {state}")
 
@@ -42,7 +42,7 @@ def jobs_page(store: Store) -> str:
 def _row(job: Job) -> tuple[object, ...]:
     return (
         tag("a", job.name, href=job_link(job), id=f"job-{job.id}"),
-        state_mark(job.state),
+        _state_mark(job.state),
         time_of_day(job.created),
         duration(job.created, job.completed or now_ms()),
         job.username,
@@ -72,7 +72,7 @@ def job_page(api: Api, job: Job, stop_form: Html | None) -> str:
 
 def _facts(job: Job, attempt: Attempt | None, waits_for: str | None) -> Html:
     facts: dict[str, object] = {
-        "State": state_mark(job.state),
+        "State": _state_mark(job.state),
         "User": job.username,
         "Virtual cluster": job.virtual_cluster,
         "Submitted": time_of_day(job.created),
@@ -119,7 +119,7 @@ def _tasks(api: Api, job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -
     rows = (
         (
             task.name,
-            state_mark(state),
+            _state_mark(state),
             task.exit_code,
             tag("span", *_log_links(api, job, task), class_="links"),
             time_of_day(task.launched),

@@ -31,7 +31,6 @@ __all__ = [
     "Api",
     "ApiHandler",
     "RateLimits",
-    "Route",
     "Rule",
     "checked_body",
     "is_too_large",
@@ -59,7 +58,7 @@ class Api:
 
 
 @dataclass(frozen=True)
-class Route:
+class _Route:
     """A method, a pattern of paths, and the handler."""
 
     method: str
@@ -67,15 +66,15 @@ class Route:
     action: Callable[..., Awaitable[None]]
 
 
-def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> Route:
+def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
     """Return a route; ``:word`` in the path stands for one part, ``*`` for every method."""
-    return Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
+    return _Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
 class ApiHandler(RestHandler):
     """Every address of one of the APIs."""
 
-    routes: ClassVar[Sequence[Route]] = ()
+    routes: ClassVar[Sequence[_Route]] = ()
 
     def initialize(self, api: Api) -> None:
         """Store what all requests share."""

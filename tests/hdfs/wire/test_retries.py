@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
+from ending_server import EndingServer
 from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs, transport
@@ -171,12 +172,8 @@ def test_a_refused_connection_is_retried_once(
 
 
 def _serve(port: int, script: Callable[[Any], None]) -> Any:
-    from http.server import ThreadingHTTPServer  # noqa: PLC0415
-
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", port), type("Handler", (Scripted,), {"script": staticmethod(script)})
-    )
-    server.daemon_threads = True
+    handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
+    server = EndingServer(("127.0.0.1", port), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     return server
 

@@ -43,19 +43,24 @@ class CuttingProxy:
         self.up: int | None = None
         self.orderly = False
         self.connections = 0
+        self._clients: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Close the connections, and take no more."""
         with contextlib.suppress(OSError):  # closed already
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for client in self._clients:
+            with contextlib.suppress(OSError):  # as above
+                client.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _address = self._listener.accept()
                 self.connections += 1
+                self._clients.append(client)
                 cut = self.cuts > 0
                 self.cuts -= cut
                 work = functools.partial(self._serve, client, cut=cut)

@@ -8,6 +8,8 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ending_server import EndingServer
+
 from luigi_pai.hdfs import WebHdfs
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Scripted(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class _Server(http.server.ThreadingHTTPServer):
+class _Server(EndingServer):
     request_queue_size = 128  # connections at once
 
 
@@ -57,7 +59,6 @@ def scripted(script: Callable[[Any], None], context: Any = None) -> Iterator[str
     """Yield the address of a server that answers by a script, over TLS where there is a context for it."""
     handler = type("Handler", (Scripted,), {"script": staticmethod(script)})
     server = _Server(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
     if context:
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -21,7 +21,7 @@ from luigi_pai.jobspec.templates.secrets import replaced
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["fill_plugin_secrets", "job_spec", "read_parameters", "server_name"]
+__all__ = ["fill_plugin_secrets", "job_spec", "server_name"]
 
 _REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 _SECRET = re.compile(r"<%\s*(\$secrets\b[^%]*)%>")
@@ -122,12 +122,12 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
 def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plugin with its parameters filled in; secrets follow when the task starts."""
     try:
-        return {**plugin, "parameters": read_parameters(plugin["parameters"], view)}
+        return {**plugin, "parameters": _read_parameters(plugin["parameters"], view)}
     except ValueError as error:
         return {**plugin, "parameters": None, "fault": str(error)}
 
 
-def read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
+def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
     """Return the parameters of a plugin; references to secrets are checked, and stay.
 
     Args:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["AFTER", "BEFORE", "COMMAND", "exit_of", "prepare", "role_scripts", "task_environment"]
+__all__ = ["BEFORE", "exit_of", "prepare", "role_scripts"]
 
-BEFORE, COMMAND, AFTER = "before.sh", "command.sh", "after.sh"
+BEFORE, _COMMAND, _AFTER = "before.sh", "command.sh", "after.sh"
 
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"
 _LEFT_OUT = {
@@ -69,7 +69,7 @@ def prepare(start: TaskStart) -> Preparation:
             link.symlink_to(storage)
         files.runtime.write_text(log_lines(notes), "utf-8")
 
-    return make_files, task_environment(start)
+    return make_files, _task_environment(start)
 
 
 def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[int, dict[str, Any]]:
@@ -95,8 +95,8 @@ def role_scripts(
             f"OpenPAI 1.8 cannot run the role {role['shown']}: "
             "its runtime finds only names of small letters and digits"
         )
-    files = {COMMAND: f"{_STRICT}{fill_secrets(role['command'], secrets)}"}
-    calls: dict[str, list[str]] = {BEFORE: [], AFTER: []}
+    files = {_COMMAND: f"{_STRICT}{fill_secrets(role['command'], secrets)}"}
+    calls: dict[str, list[str]] = {BEFORE: [], _AFTER: []}
     for number, plugin in enumerate(role["plugins"]):
         _refuse_unknown(plugin)
         for kind, text in _plugin_scripts(plugin, secrets, folder, tasks).items():
@@ -104,7 +104,7 @@ def role_scripts(
                 file = f"{kind.removesuffix('.sh')}-{number}.sh"
                 files[file] = text
                 calls[kind].append(f'"$BASH" {shlex.quote(f"{folder}/{file}")}')
-    calls[AFTER].reverse()
+    calls[_AFTER].reverse()
     return files | {
         name: _STRICT + "".join(f"{line}\n" for line in lines) for name, lines in calls.items() if lines
     }
@@ -130,7 +130,7 @@ def _plugin_scripts(
         return {}
     try:
         before, after = _cmd(fill_plugin_secrets(plugin["parameters"], secrets))
-        return {BEFORE: _script(before, policy), AFTER: _script(after, policy)}
+        return {BEFORE: _script(before, policy), _AFTER: _script(after, policy)}
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         if policy == "ignore":
             return {}
@@ -180,7 +180,7 @@ def _script(commands: Sequence[str], policy: Any) -> str:
     )
 
 
-def task_environment(start: TaskStart) -> dict[str, str]:
+def _task_environment(start: TaskStart) -> dict[str, str]:
     """Return every variable of a v2 task."""
     job, task = start.job, start.task
     environment = {

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.releases import V2Release
 
-__all__ = ["read_extras", "read_protocol", "shown_config", "spec_of", "virtual_cluster"]
+__all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
 
-def read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
+def _read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
     """Return extras in which ``storages`` and plugins are lists of objects.
 
     Args:
@@ -118,13 +118,13 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
 def spec_of(
     document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: V2Release
 ) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it; ``storages`` and ``defaults`` are those of `read_extras`.
+    """Return a protocol as the launcher reads it; ``storages`` and ``defaults`` are those of `_read_extras`.
 
     Raises:
         ApiError: 404 for a storage that is not there, 500 for extras that the server fails over and commands
             that cannot be rendered, 400 for more tasks or ports than this server takes.
     """
-    extras = read_extras(document.get("extras") or {}, storages, defaults)
+    extras = _read_extras(document.get("extras") or {}, storages, defaults)
     mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
     extras = {**extras, PLUGIN: mine}
     try:
