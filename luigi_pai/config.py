@@ -40,7 +40,7 @@ _REQUIRED = {  # of a further cluster: their defaults are those of the first one
     "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
     "username": "write username = ..., your user name there",
 }
-_SHARED = (  # how one works, not where: a further cluster takes them from [OpenPai]
+_SHARED = (  # keys that a further cluster takes from [OpenPai]
     "connect_timeout",
     "read_timeout",
     "poll_min",
@@ -247,12 +247,12 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def _of(cls, key: str) -> str:
-        """Return a note for errors on a key that is read from another section."""
+        """Return a note for errors of a key that is read from another section."""
         return "" if cls._source(key) == cls.section else f" of [{cls._source(key)}]"
 
     @classmethod
     def _unreadable(cls, params: Any) -> list[str]:
-        """Return the problem of each key that cannot be read."""
+        """Return the problems of the keys that cannot be read."""
         wrong = []
         for name, parameter in params:
             source, key = cls._source(name), f"{name}{cls._of(name)}"
@@ -272,8 +272,8 @@ class OpenPai(PickledSettings, luigi.Config):
         """Return the settings, checked; they are read again only if the configuration has changed.
 
         Args:
-            cluster: the NAME of ``[OpenPai:NAME]``. Where None or empty, the environment variable
-                ``LUIGI_PAI_CLUSTER`` names it; where that is not set, it is the cluster of ``[OpenPai]``.
+            cluster: the NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
+                ``LUIGI_PAI_CLUSTER`` names it; if that is not set, it is the cluster of ``[OpenPai]``.
 
         Raises:
             ConfigError: there is no such section, or as ``check``.
@@ -327,7 +327,7 @@ class OpenPai(PickledSettings, luigi.Config):
         """Check all values at once. An unknown key is logged as a warning, once per process.
 
         Raises:
-            ConfigError: values are wrong; names each key and what to write.
+            ConfigError: values are wrong; names each key and valid values.
         """
         self._warn_of_unknown_keys()
         wrong = [*unreadable_files(self.section), *self._missing(), *misspelled_sections()]

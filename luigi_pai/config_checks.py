@@ -39,7 +39,7 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 def problems(settings: OpenPai) -> Iterator[str]:
-    """Yield what is wrong with settings: the key, its value, and what to write."""
+    """Yield the problems of settings: key, value, and valid values."""
     yield from _url_problems(settings)
     for name in (*_WORDS, *_CHECKS):
         yield from _problem(name, getattr(settings, name))
@@ -57,7 +57,7 @@ def problems(settings: OpenPai) -> Iterator[str]:
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Yield what is wrong with the attributes of a task that are settings; None is the setting itself."""
+    """Yield the problems of settings that are attributes of a task; None stands for the setting."""
     for name in (*_WORDS_OF_TASKS, *_CHECKS):
         value = getattr(task, name)
         if value is not None:
@@ -69,14 +69,14 @@ def task_problems(task: object) -> Iterator[str]:
 
 
 def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a setting that has several: ``"a, b"``, or a list of texts."""
+    """Return the words of a setting with several: ``"a, b"``, or a list of texts."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
 
 
 def _problem(name: str, value: object) -> Iterator[str]:
-    """Yield what is wrong with a setting of the kind that tasks have, too."""
+    """Yield the problem of a setting that tasks have, too."""
     words = _WORDS.get(name)
     if words is not None:
         is_valid, advice = value in words, f"{', '.join(words[:-1])} or {words[-1]}"
@@ -121,14 +121,14 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "tags": (_are_words, "texts without commas"),
     "notify": (_are_notifications, f"some of {', '.join(_NOTIFICATIONS)}"),
 }
-"""Settings of tasks: whether a value is valid, and which ones are."""
+"""Settings of tasks: the check of a value, and a description of valid values."""
 
 
 def _url_problems(settings: OpenPai) -> Iterator[str]:
     urls = [(name, getattr(settings, name) or "") for name in ("pai_url", "portal_url")]
     urls += [("webhdfs_url", url) for url in split_urls(settings.webhdfs_url)]
     for name, url in urls:
-        if "@" in url:  # the value is not repeated: it may contain a password
+        if "@" in url:  # the value is not shown: it may contain a password
             yield f"{name} must not contain a user or password; use the keys username and password"
         elif url and not _is_http(url):
             text = f"{name} = {url!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
@@ -145,7 +145,7 @@ def _url_problems(settings: OpenPai) -> Iterator[str]:
 
 
 def _layout_hint(value: str) -> str:
-    """Return what a value that is no word tells of the lines of luigi.cfg."""
+    """Return a hint on the layout of luigi.cfg for a value of several words or lines."""
     if "\n" in value:
         return ". It goes on in the next line, as that is indented: begin each key at the start of its line"
     return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
@@ -172,7 +172,7 @@ def tls_verify(value: object) -> bool | str:
 
 
 def kind_of(parameter: luigi.Parameter) -> str:
-    """Return what a value of a key is to be, for an error: ``a number``."""
+    """Return the type of a key's value, for an error: ``a number``."""
     if isinstance(parameter, luigi.BoolParameter):
         return "true or false"
     return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
@@ -200,13 +200,13 @@ def _is_redirect(rule: str) -> bool:
 
 
 def exit_codes(value: object) -> tuple[range, ...]:
-    """Return the ranges of exit codes that a value stands for.
+    """Parse exit codes and ranges of them.
 
     Args:
         value: ``"1, 128-255"``, a code, or a list of codes, ranges and such texts.
 
     Raises:
-        ValueError: it stands for none; the text says what is valid.
+        ValueError: the value is not valid; the text describes valid ones.
     """
     if isinstance(value, str):
         parts: list[object] = [*value.split(",")]

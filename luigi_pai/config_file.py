@@ -51,7 +51,7 @@ _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # to [Ope
 
 
 class PickledSettings:
-    """Settings that are pickled without secrets; where they are loaded, these are read from luigi.cfg."""
+    """Settings that are pickled without secrets; unpickling reads these from luigi.cfg."""
 
     param_kwargs: dict[str, Any]
 
@@ -66,7 +66,7 @@ class PickledSettings:
         self.param_kwargs.update(known)
 
     def __copy__(self) -> PickledSettings:
-        return self  # nothing of it changes
+        return self  # it never changes
 
     def __deepcopy__(self, _memory: object) -> PickledSettings:
         return self
@@ -80,7 +80,7 @@ def files_read() -> list[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """Return a problem for each file in which ``pai_url`` of a section may be, and which may not be read."""
+    """Return a problem for each file without read permission that may have ``pai_url`` of a section."""
     files = [] if has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
@@ -90,7 +90,7 @@ def unreadable_files(section: str) -> list[str]:
 
 
 def unset_address(section: str) -> str:
-    """Return why it is not known where the cluster of a section is; empty if ``pai_url`` is set."""
+    """Return why ``pai_url`` of a section is not set; empty if it is."""
     if has_key(section, "pai_url"):
         return ""
     why = "" if files_read() else f": {NO_FILE}"
@@ -99,7 +99,7 @@ def unset_address(section: str) -> str:
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """Add to the error of a server without a reply that nobody has said where it is."""
+    """Add to a ClusterUnreachable that ``pai_url`` is not set, if so."""
     try:
         yield
     except PaiApiError as error:
@@ -112,13 +112,13 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 
 
 def chosen_section(cluster: str | None) -> str:
-    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` if none is named here or outside.
+    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` for no name.
 
     Args:
         cluster: its name; where None or empty, ``LUIGI_PAI_CLUSTER`` names it.
 
     Raises:
-        ConfigError: luigi.cfg has no such section; the text has those that there are.
+        ConfigError: luigi.cfg has no such section; the text has the existing ones.
     """
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
@@ -142,13 +142,13 @@ def clusters() -> list[str]:
 
 
 def cluster_option(section: str) -> str:
-    """Return the option of luigi-pai's commands that chooses a section, with a space before; "" for none."""
+    """Return the option ``--cluster`` for a section, after a space; "" for [OpenPai]."""
     name = section.partition(":")[2]
     return f" --cluster {shlex.quote(name)}" if name else ""
 
 
 def raw_settings(section: str) -> tuple[Any, ...]:
-    """Return everything that the settings are read from; equal values mean equal settings."""
+    """Return the source texts of the settings; equal texts mean equal settings."""
     parser = luigi.configuration.get_config()
     data = getattr(parser, "data", None)  # of TOML
     text = ""
@@ -197,12 +197,12 @@ def misspelled_sections() -> list[str]:
 
 
 def misspelled_clusters() -> list[str]:
-    """Return a problem for each section that is similar to [OpenPai:NAME] only."""
+    """Return a problem for each misspelled [OpenPai:NAME]."""
     return list(_misspelled_clusters().values())
 
 
 def _misspelled_clusters() -> dict[str, str]:
-    """Return what to do about each section that is similar to [OpenPai:NAME] only, by its right name."""
+    """Return the advice for each misspelled [OpenPai:NAME], by the right name."""
     wrong = {}
     for section in _sections():
         match = _SIMILAR.fullmatch(section)
@@ -225,12 +225,12 @@ def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
 
 
 def has_key(section: str, key: str) -> bool:
-    """Return whether a section has a key of its own; those of [DEFAULT] are in no section."""
+    """Return whether a section itself has a key; keys of [DEFAULT] do not count."""
     return key in (found.replace("-", "_") for found in _keys(section))
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Return which environment variables of a value are not set, without the rest of the value."""
+    """Return the unset environment variables in a value, without the rest of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
     unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

@@ -1,4 +1,4 @@
-"""A quiet console: a line for each change of a job, and failures as the job's own error, or the user's code.
+"""A quiet console: a line for each change of a job; failures as the job's own error, or the user's.
 
 One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` in [OpenPai]; for a script,
 ``luigi_pai.console.install()`` before ``luigi.build``; ``luigi-pai run`` has it, with a progress line.
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
-"""Environment variable: a pipe, to which each change of a job is written as a line of JSON."""
+"""Environment variable: the pipe for changes of jobs, as lines of JSON."""
 
 COLUMNS = "LUIGI_PAI_COLUMNS"
-"""Environment variable: width of the terminal to which the lines are copied."""
+"""Environment variable: width of the terminal that shows the lines."""
 
 _WRAPPER = functools.partial(
     textwrap.TextWrapper,
@@ -67,7 +67,7 @@ _SUMMARY = re.compile(
     re.DOTALL,
 )
 _FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # a line of Luigi's
-_LONGEST = 300  # characters of a line
+_LONGEST = 300  # characters of an error's line
 _HEADING = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
 _HANGING = 10  # characters of a time, and the blanks behind it
@@ -76,10 +76,10 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Shows what luigi_pai and the user's tasks log, and everybody's warnings and errors.
+    """Shows the log of luigi_pai and of the user's tasks, and all warnings and errors.
 
     Args:
-        stream: where to; standard output where not given.
+        stream: the output; standard output by default.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -90,9 +90,9 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(short)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is shown: Luigi's own from WARNING on, or that nothing was to run."""
+        """Return whether a record is shown; of Luigi's own, warnings, and that all tasks are complete."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
-            return False  # requests that are repeated: what fails in the end is an error of its own
+            return False  # retries; a final failure is an error of its own
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
@@ -115,10 +115,10 @@ def note_progress(event: Mapping[str, Any]) -> None:
     if not number.isdecimal():
         return
     try:
-        if progress_pipe(int(number)) == pipe:  # else it is a file of a program that a task has started
+        if progress_pipe(int(number)) == pipe:  # else it is a file of a program that a task started
             os.write(int(number), (json.dumps(event) + "\n").encode())
     except OSError:
-        os.environ.pop(PROGRESS_FD, None)  # nobody reads it any more
+        os.environ.pop(PROGRESS_FD, None)  # its reader has ended
 
 
 def progress_pipe(number: int) -> str:
@@ -137,7 +137,7 @@ class _Short(logging.Formatter):
     columns: int | None = None
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record; of a failed task, the error in place of Luigi's words about it."""
+        """Return the text of a record; for a failed task, its error instead of Luigi's message."""
         return printable(self._formatted(record))
 
     def _formatted(self, record: logging.LogRecord) -> str:
@@ -159,16 +159,16 @@ class _Short(logging.Formatter):
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Let a stream show a character that its encoding lacks as an escape, not raise an error, as stderr does.
+    """Let a stream escape characters that its encoding lacks, as stderr does, instead of raising an error.
 
-    What containers print may be in any language, and a terminal in ISO 8859.
+    Containers print any language, and a terminal may have ISO 8859.
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
 
 
 def _all_complete(message: str) -> int:
-    """Return the number of tasks in a summary of Luigi's that says that all were complete before; else 0."""
+    """Return the number of tasks in a summary of Luigi in which all were complete before; else 0."""
     found = _SUMMARY.fullmatch(message)
     return int(found[1]) if found and found[1] == found[2] else 0
 
@@ -179,13 +179,12 @@ def _columns() -> int | None:
 
 
 def install(stream: TextIO | None = None) -> None:
-    """Show the log of this process and its forks by a ``Console``, in place of what writes to a terminal.
+    """Show the log of this process and its forks by a ``Console``, which replaces handlers for terminals.
 
-    Handlers that write to files stay. Ctrl-C shows no traceback: it is no error, and the jobs go on,
-    or are stopped, as ``on_kill`` says.
+    Handlers for files stay. Ctrl-C shows no traceback: jobs continue or are stopped, as ``on_kill`` says.
 
     Args:
-        stream: where to; standard output where not given.
+        stream: the output; standard output by default.
     """
     root, luigi_logger = logging.getLogger(), logging.getLogger(_OF_LUIGI)
     if getattr(root, _INSTALLED, False):
@@ -205,7 +204,7 @@ def install(stream: TextIO | None = None) -> None:
 
 
 def _keep_luigi_from_logging() -> None:
-    """Let a later luigi.build add no handler of its own; what the user has set up for it stays."""
+    """Keep a later luigi.build from adding a handler; a configuration of the user stays."""
     import luigi.configuration  # noqa: PLC0415  costs what only this needs
 
     config = luigi.configuration.get_config()
@@ -226,12 +225,12 @@ def _end_at_ctrl_c() -> None:
 
 
 def wrap(text: str, columns: int | None, hanging: int = 2) -> str:
-    """Return a text whose lines are wrapped at spaces, so that they are no longer than a terminal is wide.
+    """Wrap the lines of a text at spaces to the width of a terminal.
 
     Args:
-        text: of one line or several; what they begin with stays.
+        text: of one line or several; leading blanks stay.
         columns: width of the terminal; None for none.
-        hanging: how many characters the further lines of each line are indented, beside what it begins with.
+        hanging: further indentation of continued lines, in characters.
     """
     if columns is None:
         return text
@@ -246,14 +245,14 @@ def wrap(text: str, columns: int | None, hanging: int = 2) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or the problems of a job, printable and cut."""
+    """Return the first line of an error, or the problems of a job, printable and shortened."""
     text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
     lines = printable(text).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
 
 
 def is_users(error: BaseException) -> bool:
-    """Return whether the user's code takes part in an error."""
+    """Return whether the traceback of an error has a frame of the user's code."""
     return _users_frame(error) is not None
 
 
@@ -264,10 +263,10 @@ def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
-    """Return a line for what a function of the user's raised: ``tell() raised KeyError: 'x' (study.py:12)``.
+    """Return a line about an error in the user's code: ``tell() raised KeyError: 'x' (study.py:12)``.
 
     Args:
-        error: what was raised.
+        error: that was raised.
         function: ``tell()``, or empty.
         whole_path: name the file by its path, not by its name alone.
     """
@@ -281,9 +280,9 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
 
 
 def shortened(message: str) -> str:
-    """Return a message with the frames of the user's code only in its tracebacks.
+    """Return a message whose tracebacks have only the frames of the user's code.
 
-    It stays as it is if there are none: it is of an error of Luigi or of this package.
+    Without such frames the message stays: it is about an error of Luigi or of this package.
     """
 
     def kept(frame: re.Match[str]) -> str:
@@ -299,7 +298,7 @@ def _is_library(file: str) -> bool:
 
 @functools.cache
 def _not_theirs() -> tuple[str, ...]:
-    """Return how the paths of files begin that are Luigi's, ours, or Python's that we call."""
+    """Return the beginnings of paths of Luigi's files, ours, and those of Python that call user code."""
     import luigi  # noqa: PLC0415  loaded where user code runs; costs what no other command needs
 
     folders = [str(Path(file).resolve().parent) + os.sep for file in (__file__, luigi.__file__)]

@@ -1,4 +1,4 @@
-"""Checks of the configuration, the way to the cluster, the cluster and its HDFS, one after the other."""
+"""Checks of the configuration, the network, the cluster and its HDFS, for ``luigi-pai doctor``."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Check:
     Attributes:
         name: what was checked.
         state: ``ok``, ``warn`` or ``fail``.
-        text: what was found.
-        mend: what to do, if something is wrong.
+        text: the result.
+        mend: advice, if something is wrong.
     """
 
     name: str
@@ -62,14 +62,13 @@ class Check:
 
 
 def diagnose() -> Iterator[Check]:
-    """Carry out the checks, each when the one before is through; stop where the rest cannot work.
+    """Run the checks one after the other; stop if the rest cannot work.
 
-    They are those of the cluster that ``OpenPai.current()`` chooses.
-
-    Nothing is submitted. On HDFS a folder is made in /tmp and removed.
+    They concern the cluster of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
+    and removed.
     """
     level = logging.getLogger("luigi-interface").level
-    logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each thing is said once, below
+    logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem is a Check below
     try:
         for check in _configuration():
             yield check
@@ -122,7 +121,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """Say which cluster is checked, if there are several, and how the others are."""
+    """Yield which of several clusters is checked, and the options for the others."""
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
         return
@@ -132,7 +131,7 @@ def _other_clusters(section: str) -> Iterator[Check]:
 
 
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
-    """Check the way to the server, and return what answers there; None if nothing does."""
+    """Check the network, and return the reply of the server; None for no reply."""
     parts = urlsplit(settings.pai_url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -290,7 +289,7 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
 
 
 def _hdfs_writes(fs: WebHdfs) -> Check:
-    """Write, read and rename a file: the way to the DataNodes, which WebHDFS redirects to, is another one."""
+    """Write, read and rename a file, for which WebHDFS redirects to DataNodes."""
     folder = f"/tmp/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"  # noqa: S108  on HDFS
     try:
         fs.mkdir(folder)
@@ -310,5 +309,5 @@ def _hdfs_writes(fs: WebHdfs) -> Check:
             "DataNodes must be reachable too; webhdfs_redirect names where they are, if their names are not",
         )
     if not same:
-        return Check("hdfs", "fail", "what was written was not what was read")
+        return Check("hdfs", "fail", "a file was read with other content than was written")
     return Check("hdfs", "ok", "wrote, renamed, read and removed a file in /tmp")

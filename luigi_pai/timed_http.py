@@ -1,8 +1,8 @@
-"""HTTP connections whose answers are bounded, and that record whether a request was sent; their errors.
+"""HTTP connections with bounded answers that record whether a request was sent; their errors.
 
-requests' timeout bounds each silence, and nothing bounds the whole of an answer, neither in time nor in
-length. It is bounded where it is received, and again where it is decompressed, so that every way to read one
-is: also the answers that requests reads itself.
+The timeout of requests bounds each pause; nothing bounds the time or the length of a whole answer. Here an
+answer is bounded as it is received and as it is decompressed, so that every way of reading has the bound,
+also when requests itself reads.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ MAX_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer, as it is received and as it is decompressed."""
 
 _MIB = 1024 * 1024
-_WHOLE_ANSWER = 4  # times the timeout: the longest that an answer may take from its first byte to its last
+_WHOLE_ANSWER = 4  # times the timeout: the longest time of an answer from its first byte to its last
 
 
 class OverLimit(OSError):
-    """An answer is longer, or takes longer, than answers may."""
+    """An answer exceeds its bound in length or time."""
 
 
 def too_long(longest: int) -> OverLimit:
-    """Return the error for an answer that has more bytes than it may have."""
+    """Return the error of an answer that is too long."""
     return OverLimit(f"the answer is longer than {longest / _MIB:g} MiB")
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
-    """An answer has taken longer than answers may."""
+    """An answer has taken too long."""
 
     def __init__(self, limit: float) -> None:
         super().__init__(f"the answer was not finished within {limit:g} s")
@@ -65,11 +65,11 @@ class AnswerTimeout(OverLimit, TimeoutError):
 
 
 class TimedBytes(io.RawIOBase):
-    """The bytes of an answer as a socket receives them, until the deadline: some times its own timeout.
+    """The bytes of an answer from a socket, until a deadline of four times the socket's timeout.
 
     Args:
         connected: the socket.
-        longest: bytes that may be received.
+        longest: largest number of bytes.
     """
 
     def __init__(self, connected: socket.socket, longest: int = MAX_ANSWER) -> None:
@@ -104,7 +104,7 @@ class TimedBytes(io.RawIOBase):
 
 
 class TimedAnswer(HTTPResponse):
-    """An answer that is read until its deadline, and that is an error when it ends too early."""
+    """An answer with a deadline; an early end of its body is an error."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -112,17 +112,17 @@ class TimedAnswer(HTTPResponse):
         self.fp = io.BufferedReader(self.received(sock))
 
     def received(self, sock: socket.socket) -> TimedBytes:
-        """Return what a socket receives."""
+        """Return the bytes from a socket."""
         return TimedBytes(sock)
 
     def begin(self) -> None:
-        """Read the headers; of the encodings only gzip is decompressed, for which there is a bound."""
+        """Read the headers; only gzip is decompressed, as there is a bound for it alone."""
         super().begin()
         if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
             del self.headers["Content-Encoding"]
 
     def read(self, amt: int | None = None) -> bytes:
-        """Read the body. urllib3 before 2 takes a body that is cut off for a whole one."""
+        """Read the body; raises for one that is cut off, which urllib3 before 2 accepts."""
         data = super().read(amt)
         if amt and not data and self.length:
             raise IncompleteRead(b"", self.length)
@@ -130,14 +130,14 @@ class TimedAnswer(HTTPResponse):
 
 
 class _Progress(threading.local):
-    """How far this thread's request got: it decides whether the server may have done what it was asked.
+    """The progress of this thread's request, which decides whether the server may have executed it.
 
-    The exceptions of urllib3 do not say it; the connection knows.
+    The exceptions of urllib3 do not have it; the connection does.
 
     Attributes:
-        sent: whether a connected socket took any of it; None before a connection is asked for.
-        complete: whether all of it was sent, so that only the answer is missing.
-        read_timeout: seconds that the server may take for a part of the body; None: no limit.
+        sent: whether a connected socket has taken some of it; None before a connection is requested.
+        complete: whether all of it was sent; only the answer is missing then.
+        read_timeout: seconds that the server may need for a part of the body; None: no limit.
     """
 
     sent: bool | None = None
@@ -149,13 +149,13 @@ progress = _Progress()
 
 
 class TimedConnection(HTTPConnection):
-    """A connection whose answers have a deadline, and that records what was sent."""
+    """A connection whose answers have a deadline, and that records the progress of requests."""
 
     response_class = TimedAnswer
     _connecting = False
 
     def connect(self) -> None:
-        """Connect; what is sent to a proxy meanwhile is not the request."""
+        """Connect; data to a proxy meanwhile does not count as the request."""
         if progress.sent is None:
             progress.sent = False
         self._connecting = True
@@ -176,7 +176,7 @@ class TimedConnection(HTTPConnection):
                 progress.sent = True
 
     def getresponse(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the answer to a request that was sent as a whole."""
+        """Return the answer to a request that was sent completely."""
         progress.complete = True
         return super().getresponse(*args, **kwargs)
 
@@ -206,7 +206,7 @@ class TimedAdapter(HTTPAdapter):
         super().__init__(**options)
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
-        """Send a request; its ``timeout`` is a pair, in seconds: for the connection, and for each silence."""
+        """Send a request; its ``timeout`` is a pair of seconds: for the connection, and for each pause."""
         progress.read_timeout = options["timeout"][1]
         return super().send(request, **options)
 

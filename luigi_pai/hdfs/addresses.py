@@ -1,4 +1,4 @@
-"""Addresses of a WebHDFS: of its NameNodes, as configured, and of its DataNodes, as sent."""
+"""URLs of a WebHDFS: of its NameNodes, as configured, and of its DataNodes, as sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def api_base(url: str) -> str:
-    """Return what stands before a path in requests to a WebHDFS, from its URL as configured.
+    """Return the base URL of requests to a WebHDFS, from its configured URL.
 
     That is ``http://HOST:PORT``, or with the path of a proxy, ``https://KNOX/gateway/default``; a path that
     ends in ``/v1``, as ``http://PYLON/webhdfs/api/v1``, is taken as it is.
@@ -26,16 +26,15 @@ def api_base(url: str) -> str:
 
 
 def datanode_address(location: str, path: str, rule: str | None) -> str:
-    """Return where to send a request about a path that a NameNode sent on.
+    """Return the URL on a DataNode of a request that a NameNode redirected.
 
     Args:
-        location: as the NameNode, or a proxy before it, has sent it. The Pylon of
-            OpenPAI 0.7.1 sends on to ``/a/HOST/PORT/...`` and serves ``/a/HOST:PORT/...``
-            (its ``nginx.conf.template``; 0.7.2 has it right).
-        path: takes the place of the one in ``location``, in which Hadoop composes characters
+        location: from the NameNode, or from a proxy before it. The Pylon of OpenPAI 0.7.1 redirects to
+            ``/a/HOST/PORT/...`` and serves ``/a/HOST:PORT/...`` (``nginx.conf.template``; 0.7.2 is right).
+        path: replaces the one in ``location``, in which Hadoop composes characters
             (``java.net.URI.toASCIIString``): that would be another file.
-        rule: what to put in place of scheme, host and port, where ``{host}`` and ``{port}``
-            stand for those of ``location``; None: nothing.
+        rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it stand for those of
+            ``location``. None: they stay.
     """
     parts = urlsplit(location)
     slip = _PYLONS_SLIP.fullmatch(parts.path)
@@ -50,7 +49,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return what to GET of a DataNode: a file ``%zz``, not found or, decoded twice, an illegal argument."""
+    """Return the URL of a file ``%zz``: not found, or an illegal argument if it is decoded twice."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

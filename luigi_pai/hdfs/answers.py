@@ -1,4 +1,4 @@
-"""What a NameNode answers to each operation."""
+"""The answers of a NameNode, parsed and checked."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Answer:
     """The answer to an operation.
 
     Attributes:
-        reply: as it was received; only the body of a file that is open is not read yet.
-        value: of the operation's field (``boolean`` of MKDIRS), of CREATE where to send the
-            data; None where the operation has no field, and of an empty answer to RENAME.
-        leads_to: where to send the request instead; None where this is its answer.
-        field: the name of the operation's field; empty where it has none.
+        reply: as received; the body of an open file is not read yet.
+        value: of the operation's field (``boolean`` of MKDIRS); of CREATE the URL for the data; None for
+            operations without a field, and for an empty answer to RENAME.
+        leads_to: URL of a redirect; None for a final answer.
+        field: name of the operation's field; empty for none.
     """
 
     reply: requests.Response
@@ -43,15 +43,15 @@ class Answer:
     field: str = ""
 
     def json(self) -> dict[str, Any]:
-        """Return the answer's document, as the ``hdfs`` library asks for it."""
+        """Return the answer as the document that the ``hdfs`` library expects."""
         return {self.field: self.value}
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
-    """Return what a reply, whose status is below 400, says of an operation on a path.
+    """Parse a reply with a status below 400.
 
     Raises:
-        HdfsError: it is not what a WebHDFS answers to this operation.
+        HdfsError: a WebHDFS does not answer so to this operation.
     """
     status, location = reply.status_code, reply.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # which wait for their data
@@ -71,7 +71,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     if isinstance(document, dict) and is_right(document.get(field)):
         return Answer(reply, document[field], field=field)
     if operation == "CREATE":
-        raise malformed(operation, path, reply, "the server did not say where to write to")
+        raise malformed(operation, path, reply, "the server sent no URL to write to")
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
     raise malformed(operation, path, reply, f"{what}: not in the way of a WebHDFS")
 
@@ -106,7 +106,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether it lists a folder, or a file, without a name. Names are read here only."""
+    """Return whether a value lists a folder, or a file, whose entry has no name. Checks all names."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False
@@ -116,7 +116,7 @@ def _is_listing(value: Any) -> bool:
 
 
 def _is_name(value: Any) -> bool:
-    """Return whether a value can be the name of a file, on HDFS and here."""
+    """Return whether a value is a valid file name on HDFS and on this machine."""
     return isinstance(value, str) and value not in ("", ".", "..") and not _IN_NO_NAME.search(value)
 
 
@@ -134,4 +134,4 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "MKDIRS": ("boolean", _is(bool)),
     "RENAME": ("boolean", _is(bool)),
 }
-"""The field of an operation's answer, and what its value has to be."""
+"""The field of an operation's answer, and the check of its value."""

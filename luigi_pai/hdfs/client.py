@@ -1,4 +1,4 @@
-"""HDFS over WebHDFS, as a file system of Luigi's."""
+"""WebHdfs: HDFS over WebHDFS as a file system of Luigi."""
 
 from __future__ import annotations
 
@@ -43,23 +43,24 @@ _BUFFER = 1024 * 1024  # bytes of a file that is read
 class WebHdfs(HdfsFileSystem):
     """The cluster's HDFS.
 
-    A path is written in any way that ``hdfs_path`` takes. Everything raises HdfsError for what the
-    server refuses or does not answer, and ConfigError where ``webhdfs_url`` is needed and missing.
+    Paths have any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server refuses a request or
+    does not answer, and ConfigError if ``webhdfs_url`` is needed and missing.
 
-    Making one makes no network requests. It can be pickled and forked: sessions are per process and server.
+    Constructing one makes no network requests. It can be pickled and forked: each process has sessions of its
+    own.
 
     Args:
         url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; several NameNodes are
             ``URL;URL``. None: only ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, or None.
-        auth: ``simple``, or ``kerberos``: as the one of the ticket, whatever ``user`` says.
-        redirect: how DataNodes are reached, ``http://PROXY/{host}:{port}``; None: as the NameNode says.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``, or None.
+        auth: ``simple``, or ``kerberos``: as the user of the ticket; ``user`` is ignored.
+        redirect: URL of DataNodes, ``http://PROXY/{host}:{port}``; None: the one that the NameNode sends.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, or its next part. A whole answer takes four
-            times that at most; in the same time 64 KiB of a file have to arrive.
-        patience: seconds to wait altogether before retries, since the last answer.
+        read_timeout: seconds to wait for an answer, or its next part. A whole answer may take four times as
+            long; of the content of a file, 64 KiB have to arrive in that time.
+        patience: seconds to wait before the retries of one request, together.
         section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
     """
 
@@ -87,7 +88,7 @@ class WebHdfs(HdfsFileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the HDFS of a cluster of luigi.cfg; that of [OpenPai] may be in Luigi's own configuration.
+        """Return the HDFS of a cluster in luigi.cfg; for [OpenPai], Luigi's own sections may name it.
 
         Args:
             cluster: the NAME of [OpenPai:NAME]; None: as ``OpenPai.current()``.
@@ -117,7 +118,7 @@ class WebHdfs(HdfsFileSystem):
         return f"{type(self).__name__}({self.url!r}, {self.user!r})"
 
     def at(self, path: str) -> tuple[Connection, str]:
-        """Return the connection for a path, and the path as WebHDFS takes it.
+        """Return the connection for a path, and the absolute path.
 
         Raises:
             HdfsError: it is no path on this HDFS.
@@ -146,15 +147,15 @@ class WebHdfs(HdfsFileSystem):
             )
         return connection(dataclasses.replace(self.account, bases=tuple(map(api_base, urls)))), place
 
-    # looking
+    # lookups
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or folder is there."""
+        """Return whether a file or folder exists."""
         server, place = self.at(path)
         return server.status(place) is not None
 
     def isdir(self, path: str) -> bool:
-        """Return whether a folder is there."""
+        """Return whether a path is a folder."""
         server, place = self.at(path)
         return server.is_folder(place)
 
@@ -168,7 +169,7 @@ class WebHdfs(HdfsFileSystem):
         include_time: bool = False,  # noqa: FBT001, FBT002
         recursive: bool = False,  # noqa: FBT001, FBT002
     ) -> Iterator[Any]:
-        """Yield what is in a folder, as Luigi's hadoop client does.
+        """Yield the entries of a folder, as Luigi's hadoop client does.
 
         Yields:
             The path of each entry, beginning as ``path`` does; with an
@@ -191,7 +192,7 @@ class WebHdfs(HdfsFileSystem):
             yield (entry, *wanted) if wanted else entry
 
     def count(self, path: str) -> dict[str, int]:
-        """Return ``content_size`` in bytes, ``dir_count`` and ``file_count`` of all that is under a path."""
+        """Return ``content_size`` in bytes, ``dir_count`` and ``file_count`` of all that is below a path."""
         server, place = self.at(path)
         summary = server.content_summary(place)
         return {
@@ -203,48 +204,48 @@ class WebHdfs(HdfsFileSystem):
     # reading and writing
 
     def open_reader(self, path: str) -> io.BufferedReader:
-        """Return a file, open for reading; it arrives in parts."""
+        """Return a file, open for reading; it is received in parts."""
         return io.BufferedReader(HdfsReader(*self.at(path)), _BUFFER)
 
     def open_writer(self, path: str) -> HdfsWriter:
-        """Return a file, open for writing; it appears when it is closed, and replaces one that is there.
+        """Return a file, open for writing; ``close()`` publishes it, and replaces an existing one.
 
         Its folder is made if it is missing.
         """
         return HdfsWriter(*self.at(path))
 
     def touchz(self, path: str) -> None:
-        """Make an empty file; FileAlreadyExists where something is there."""
+        """Make an empty file; FileAlreadyExists if the path exists."""
         server, place = self.at(path)
         server.create_file(place, b"")
 
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
-        """Copy a local file or folder to HDFS; into a folder that exists. Nothing is replaced.
+        """Copy a local file or folder to a new path on HDFS, or into an existing folder.
 
-        What ``upload`` leaves out of a folder is left out.
+        Files that ``upload`` ignores are ignored here, too.
 
         Raises:
-            FileAlreadyExists: something is there.
-            TransferError: it cannot be sent; nothing was.
+            FileAlreadyExists: the path exists.
+            TransferError: some files cannot be sent; none was.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
         send_new(LocalTree.of(Path(local_path), posixpath.basename(goal)), server, goal)
 
     def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
-        """Copy a file or folder to the local disk; into a folder that exists. Nothing is replaced.
+        """Copy a file or folder to a new local path, or into an existing folder.
 
         Raises:
-            FileAlreadyExists: something is there.
-            TransferError: it cannot be written there.
+            FileAlreadyExists: the path exists.
+            TransferError: a file cannot be written.
         """
         fetch_new(*self.at(path), local_destination)
 
     def copy(self, path: str, destination: str) -> None:
-        """Copy on HDFS, through this machine; into a folder that exists. Nothing is replaced.
+        """Copy on HDFS through this machine, to a new path, or into an existing folder.
 
         Raises:
-            FileAlreadyExists: something is there.
-            HdfsError: it would be copied into itself.
+            FileAlreadyExists: the path exists.
+            HdfsError: a folder would be copied into itself.
         """
         source, place = self.at(path)
         server, goal = self._goal(destination, posixpath.basename(place))
@@ -253,18 +254,19 @@ class WebHdfs(HdfsFileSystem):
             raise server.failed("COPY", place, f"it cannot be copied into itself, to {goal}", next_step=step)
         send_new(RemoteTree.of(source, place, WorkerPool(JOBS)), server, goal)
 
-    # changing
+    # changes
 
     def mkdir(self, path: str, parents: bool = True, raise_if_exists: bool = False) -> None:  # noqa: FBT001, FBT002
         """Make a folder.
 
         Args:
             path: of the folder.
-            parents: make those above it, too; else a missing one is a MissingParentDirectory.
-            raise_if_exists: a folder that is there is a FileAlreadyExists.
+            parents: make missing parents, too.
+            raise_if_exists: raise FileAlreadyExists if the folder exists.
 
         Raises:
-            NotADirectory: a file is there.
+            MissingParentDirectory: the parent is missing, and ``parents`` is False.
+            NotADirectory: the path or a parent is a file.
         """
         server, place = self.at(path)
         if raise_if_exists and server.status(place):
@@ -275,21 +277,21 @@ class WebHdfs(HdfsFileSystem):
         server.make_folders(place)
 
     def move(self, path: str, dest: str) -> None:
-        """Rename, or move into a folder that exists; nothing is replaced. Missing folders are made."""
+        """Rename, or move into an existing folder. Nothing is replaced; missing folders are made."""
         server, place, goal = self._both(path, dest)
         server.make_folders(posixpath.dirname(goal))
         renames.move(server, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest``, in one step; FileAlreadyExists if there. Missing folders are made."""
+        """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Parents are made."""
         server, place, goal = self._both(path, dest)
         server.make_folders(posixpath.dirname(goal))
         renames.rename_exactly(server, place, goal)
 
     def replace(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest``, replacing a file that is there, in one step.
+        """Rename to exactly ``dest`` in one step, replacing an existing file.
 
-        On a server without this rename (HttpFS) the file that is there is deleted first.
+        On a server without this rename (HttpFS) the existing file is deleted first.
         """
         renames.replace(*self._both(path, dest))
 
@@ -325,7 +327,7 @@ class WebHdfs(HdfsFileSystem):
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return where a copy goes to: into a folder that exists, or to that very path."""
+        """Return the path of a copy: in the destination if that is a folder, else the destination itself."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 

@@ -27,7 +27,7 @@ _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "
 
 @contextlib.contextmanager
 def missing_ok() -> Iterator[None]:
-    """Pass over the error for something that is not there."""
+    """Suppress the HdfsError of a path that does not exist."""
     try:
         yield
     except HdfsError as error:
@@ -44,7 +44,7 @@ class Connection(Transport):
 
     @property
     def owner(self) -> str:
-        """The user whose the files are that are written; with Kerberos, the one of the home folder."""
+        """The owner of files that are written; with Kerberos, the user of the home folder."""
         if not self._owner:
             self._owner = posixpath.basename(self.home())
         return self._owner
@@ -55,13 +55,13 @@ class Connection(Transport):
         return found
 
     def status(self, path: str) -> dict[str, Any] | None:
-        """Return the FileStatus of a file or folder; None where nothing is there."""
+        """Return the FileStatus of a file or folder; None if it does not exist."""
         with missing_ok():
             return self.file_status(path)
         return None
 
     def is_folder(self, path: str) -> bool:
-        """Return whether a folder is there."""
+        """Return whether a path is a folder."""
         status = self.status(path)
         return status is not None and status["type"] == "DIRECTORY"
 
@@ -71,17 +71,17 @@ class Connection(Transport):
         return found
 
     def list_folder(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder; NotADirectory where a file is there."""
+        """Return the FileStatus of each entry of a folder; NotADirectory if it is a file."""
         found = self.list_status(path)
         if [status["pathSuffix"] for status in found] == [""]:
-            step, reason = "name another folder, or remove the file", "a file is there, no folder"
+            step, reason = "name another folder, or remove the file", "it is a file, not a folder"
             raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of all that is in a folder, at any depth, or of a file.
+        """Yield path and FileStatus of each entry of a folder, at any depth, or of a file.
 
-        A folder in it that is removed meanwhile, as those of temporary files are, is passed over.
+        A subfolder that is removed meanwhile, as those of temporary files are, is skipped.
         """
         for status in self.list_status(path):
             below = child_of(path, status["pathSuffix"])
@@ -100,17 +100,17 @@ class Connection(Transport):
         return str(self.library.resolve("."))
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and those above it; NotADirectory where a file is in place of one of them."""
+        """Make a folder and its parents; NotADirectory if one of them is a file."""
         try:
             done = self.ask("PUT", path, "MKDIRS").value
         except HdfsError as error:
             file = self._file_at_or_above(path) if error.exception in _MAYBE_BELOW_A_FILE else None
             if not file:
                 raise
-            reason = "a file is there" if file == path else f"{file} is a file"
+            reason = "it is a file" if file == path else f"{file} is a file"
             raise self.failed("MKDIRS", path, reason, kind=NotADirectory) from error
         if not done:
-            raise self.failed("MKDIRS", path, "the server did not do it, and does not say why")
+            raise self.failed("MKDIRS", path, "the server did not make it, and gives no reason")
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
@@ -122,15 +122,15 @@ class Connection(Transport):
         return None
 
     def remove(self, path: str, *, recursive: bool) -> bool:
-        """Delete; False where there was nothing."""
+        """Delete a path; return False if it did not exist."""
         return bool(self.library.delete(path, recursive=recursive))
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename, with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its first rename.
+        """Rename by HDFS's rename2 with ``NONE`` or ``OVERWRITE``, without options by its first rename.
 
         Returns:
-            None after a rename2; true or false after a first rename, which is also
-            what a server answers that does not know the options.
+            None after a rename2; True or False after a first rename, to which servers that ignore the
+            options (HttpFS) fall back.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
@@ -145,13 +145,13 @@ class Connection(Transport):
         self.library.set_owner(path, owner=owner, group=group)
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return the reply whose body is the file from an offset on; to be closed."""
+        """Return a reply with the file from an offset on as its body. The caller closes it."""
         return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a file where nothing is; its folder is made if it is missing.
+        """Write a new file; its folder is made if it is missing.
 
-        A DataNode that takes no connection has taken no data: the NameNode is asked for another.
+        If no connection to the DataNode is possible, the NameNode is asked for another one.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
             answer = self.ask("PUT", path, "CREATE", overwrite="false")
@@ -165,7 +165,7 @@ class Connection(Transport):
                 break
 
     def append_file(self, path: str, data: bytes) -> None:
-        """Append to a file, in one request to a DataNode: all of it is there then, or perhaps nothing."""
+        """Append to a file in one request to a DataNode; after an error, all of the data may be there."""
         answer = self.ask("POST", path, "APPEND")
         address = self.datanode(answer.reply, answer.value, path, "APPEND")
         self.send_once("POST", address, path, "APPEND", data=data, params=AS_SENT).close()
@@ -177,7 +177,7 @@ _connections: dict[tuple[int, Account], Connection] = {}
 def connection(account: Account) -> Connection:
     """Return this process's connection for an account; a forked process makes its own."""
     key = (os.getpid(), account)
-    # no lock: it could be held at the moment of a fork; two threads at once make one too many
+    # no lock, which a fork could copy while it is held; two threads at once make one connection too many
     return _connections.get(key) or _connections.setdefault(key, Connection(account))
 
 

@@ -1,13 +1,13 @@
-"""What can go wrong on HDFS, as errors of this package and of Luigi at once.
+"""The errors of HDFS; each is an error of this package and of Luigi.
 
 The tree::
 
     HdfsError              PaiError and luigi.target.FileSystemException
-    ├── HdfsUnreachable          nobody answered, or no NameNode is active
+    ├── HdfsUnreachable          no reply, or no active NameNode
     ├── FileAlreadyExists        also luigi.target.FileAlreadyExists
     ├── MissingParentDirectory   also luigi.target.MissingParentDirectory
     └── NotADirectory            also luigi.target.NotADirectory
-    TransferError          PaiError: files that cannot be sent or fetched as they are
+    TransferError          PaiError: files that cannot be sent or fetched
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PROBLEMS_SHOWN = 20
 _SHOWN = 200  # characters of an answer
 _LONGEST_MESSAGE = 2000  # characters of a RemoteException
 
-# what a RemoteException tells the user to do
+# the next step of the user after a RemoteException
 _NEXT_STEPS = {
     "AccessControlException": "ask for permission on that path, or check hdfs_user in [OpenPai]",
     "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
@@ -81,12 +81,12 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
     """An operation on HDFS failed.
 
     Attributes:
-        operation: what was tried (``LISTSTATUS``), or empty.
-        path: the path on HDFS it was tried on, or empty.
-        server: host and port that was asked, or empty.
-        exception: the name of the ``RemoteException`` that the server answered
-            with (``FileNotFoundException``), or None.
-        reason: why, without what was tried and what to do next, or empty.
+        operation: of WebHDFS (``LISTSTATUS``), or empty.
+        path: on HDFS, or empty.
+        server: host and port of the NameNode or DataNode, or empty.
+        exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
+            server sent none.
+        reason: why, without operation and next step, or empty.
         unsent: the request has surely not reached the server.
         transient: the same request may succeed soon.
         retry_after: seconds that the server asks to wait before that, or None.
@@ -111,23 +111,23 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
 
 
 class HdfsUnreachable(HdfsError):
-    """Nobody answered: connection refused, no such host, timeout, TLS failure, no active NameNode."""
+    """There was no reply: connection refused, unknown host, timeout, TLS failure, no active NameNode."""
 
 
 class FileAlreadyExists(HdfsError, luigi.target.FileAlreadyExists):
-    """Something is there already."""
+    """The path exists."""
 
 
 class MissingParentDirectory(HdfsError, luigi.target.MissingParentDirectory):
-    """The folder that it would be in is not there."""
+    """The parent folder does not exist."""
 
 
 class NotADirectory(HdfsError, luigi.target.NotADirectory):
-    """A file is where a folder has to be."""
+    """There is a file in place of a folder."""
 
 
 class TransferError(PaiError):
-    """Files cannot be sent or fetched as they are; every problem is said at once.
+    """Files cannot be sent or fetched; the text has all problems.
 
     Attributes:
         what: what was to be done with them, and was not.
@@ -158,11 +158,11 @@ def failed(
     exception: str | None = None,
     kind: type[HdfsError] | None = None,
 ) -> HdfsError:
-    """Return the error that says operation, path, server, reason and what to do next."""
+    """Return the error of an operation, with path, server, reason and next step."""
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
-    # without what would end a line or move the cursor of a terminal
+    # without line breaks and control characters of a terminal
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
     text = f"HDFS {operation} {shown} on {server}: {reason}" + (f"; {step}" if step else "")
     kind = kind or _CLASSES.get(exception or "", HdfsError)
@@ -170,7 +170,7 @@ def failed(
 
 
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
-    """Return the error for a file of which HDFS has not kept what was sent.
+    """Return the error of a file that HDFS has not stored completely.
 
     DataNodes of 2.7.4 answer 201 also where they could not close the file: over a
     quota, without room.
@@ -181,12 +181,12 @@ def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error for a reply whose status is not 2xx or 3xx; reads its body."""
+    """Return the error of a reply with a status of 400 or more; reads its body."""
     server, body = urlsplit(response.url).netloc, _body(response)
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
         step = _WANTS_KERBEROS if wants_kerberos else "check hdfs_user in [OpenPai]"
-        return failed(operation, path, server, "the server wants to know who you are (401)", next_step=step)
+        return failed(operation, path, server, "the server requires a login (401)", next_step=step)
     try:
         remote = json.loads(body)["RemoteException"]
         exception, message = str(remote["exception"]), str(remote.get("message", ""))
@@ -198,7 +198,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def _refused_by_another(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error for a refusal that is not a WebHDFS's own."""
+    """Return the error of a refusal by another server than a WebHDFS."""
     status, after = response.status_code, response.headers.get("Retry-After", "")
     retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
     step = _ADVICE.get(status, _NO_WEBHDFS)
@@ -213,7 +213,7 @@ def _refused_by_another(operation: str, path: str, response: requests.Response) 
 def malformed(
     operation: str, path: str, response: requests.Response, reason: str, step: str = _CHECK_URL
 ) -> HdfsError:
-    """Return the error for a reply that is not what a WebHDFS answers; reads its body."""
+    """Return the error of a reply from another server than a WebHDFS; reads its body."""
     server, shown = urlsplit(response.url).netloc, _shown(_body(response))
     error = failed(operation, path, server, reason, next_step=f"{step}; {shown}")
     error.transient = response.request.method == "GET"
@@ -221,7 +221,7 @@ def malformed(
 
 
 def _body(response: requests.Response) -> bytes:
-    """Return what can be read of a reply's body, and close it."""
+    """Return a reply's body, empty if it breaks off, and close it."""
     try:
         return response.content or b""
     except (OSError, RuntimeError):  # it breaks off, now or when it was first read
@@ -231,7 +231,7 @@ def _body(response: requests.Response) -> bytes:
 
 
 def _shown(body: bytes) -> str:
-    """Return how an answer begins, in one line without tokens."""
+    """Return the beginning of an answer, in one line without tokens."""
     text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
     if not text:
         return "the answer is empty"
@@ -241,10 +241,10 @@ def _shown(body: bytes) -> str:
 def unanswered(
     operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], silence: str | None
 ) -> HdfsError:
-    """Return the error for a request that got no answer, or no whole one, from a host and port.
+    """Return the error of a request without a complete answer from a host and port.
 
-    Any that is not one of the NameNodes is a DataNode. ``silence`` is the reason if the read timeout ended
-    the request; None for a request that has surely not reached the server.
+    A server that is no NameNode is a DataNode. ``silence`` is the reason if the read timeout ended the
+    request; None if the request has certainly not reached the server.
     """
     causes = list(chain(error))
     for cause in causes:
@@ -256,8 +256,8 @@ def unanswered(
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if server not in namenodes:
         step = (
-            f"NameNode {' or '.join(namenodes)} sent us to this DataNode: check that this machine resolves "
-            "and reaches it, or say in webhdfs_redirect of [OpenPai] how it does"
+            f"NameNode {' or '.join(namenodes)} redirected to this DataNode: check that this machine "
+            "resolves its name and reaches it, or set webhdfs_redirect in [OpenPai]"
         )
         if is_silent:
             step = "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
@@ -271,14 +271,14 @@ def unanswered(
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Return whether a limit of ours has passed, not one of the system (ETIMEDOUT)."""
+    """Return whether a timeout of this package, not one of the system (ETIMEDOUT), has passed."""
     if isinstance(error, TimeoutError):
         return error.errno is None
     return isinstance(error, (requests.ReadTimeout, ReadTimeoutError))
 
 
 def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:
-    """Return the error for several NameNodes of which none could do it."""
+    """Return the error of a request that none of several NameNodes has executed."""
     reasons = "; ".join(f"{error.server}: {error.reason}" for error in errors)
     names = {error.exception for error in errors}
     return failed(

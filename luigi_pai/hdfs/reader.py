@@ -1,4 +1,4 @@
-"""A file on HDFS, open for reading: it arrives in parts, and a part that breaks off is asked for again."""
+"""A file on HDFS, open for reading; after a broken connection the rest is requested again."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["WAITS", "HdfsReader"]
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each further try; of two DataNodes, NameNodes name the dead one every second time
+# seconds before each retry; of two DataNodes, NameNodes name the dead one every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
-_SLOW = 5  # tries that one counts for in which too little arrived
-_PIECE = 64 * 1024  # bytes that are copied into a buffer at once: larger ones cost new pages of memory
+_SLOW = 5  # tries that count for one in which too little arrived
+_PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # of a FileStatus, while the file is the same
-# what a NameNode says while it has lost a DataNode, or is about to be another one
+# exceptions of a NameNode that has lost a DataNode, or during a failover
 _PASSING = (
     "BlockMissingException",
     "IOException",
@@ -44,13 +44,12 @@ _PASSING = (
 class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
-    What was read is the file, or there is an error: never a part of it, and never
-    parts of two. When a connection breaks, the rest is asked for again, of
-    whatever DataNode the NameNode now names, ten times within 3.5 s, and again
-    so after each further MiB; if the file was replaced meanwhile, that is an error.
+    Reading returns the whole file or raises an error, and never a part of it or parts of two versions.
+    When a connection breaks, the rest is requested from the DataNode that the NameNode then names, up to ten
+    times within 3.5 s, and again after each further MiB. A file that was replaced meanwhile is an error.
 
     Raises:
-        HdfsError: there is no such file; or the connection broke and the rest cannot be had.
+        HdfsError: there is no such file, or the rest cannot be read after a broken connection.
     """
 
     def __init__(self, connection: Connection, path: str) -> None:
@@ -67,17 +66,16 @@ class HdfsReader(io.RawIOBase):
         except HdfsError as error:
             if error.exception or error.server == connection.server:
                 raise
-            self._open_again(error)  # a DataNode that has just died
+            self._open_again(error)  # the DataNode has just died
 
     def readable(self) -> bool:
         """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Raise AttributeError: there is no file under it.
+        """Raise AttributeError, at which Luigi's process formats (gzip) copy to a local file first.
 
-        Luigi's process formats (gzip) then copy to a local file first; those of
-        Luigi before 3.4 know no other sign.
+        Those of Luigi before 3.4 accept no other error.
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
@@ -87,7 +85,7 @@ class HdfsReader(io.RawIOBase):
         return self._end
 
     def tell(self) -> int:
-        """Return how many bytes were read."""
+        """Return the number of bytes that were read."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
@@ -111,20 +109,20 @@ class HdfsReader(io.RawIOBase):
         return len(part)
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         if self._response is not None:
             self._response.close()
         super().close()
 
     def _open(self) -> bool:
-        """Ask for the file from where we are; False if it has another length by now."""
+        """Request the file from the current position; False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
-        # a server that does not say how much it sends (HttpFS) could end early without a sign
+        # without Content-Length (HttpFS) an early end would not be noticed
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
-            if end != self._status["length"]:  # the file is not shorter by now
+            if end != self._status["length"]:  # it is not the file that is shorter now
                 response.close()
                 reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
                 raise self._failed(reason, urlsplit(response.url).netloc)
@@ -136,7 +134,7 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def _open_again(self, error: HdfsError) -> None:
-        """Ask for the rest, as long as there is hope; else raise the error."""
+        """Request the rest until there are no retries left; then raise the error."""
         if self._response is not None:
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:

@@ -16,13 +16,13 @@ _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also whe
 
 
 def move(server: Connection, path: str, goal: str) -> None:
-    """Rename, or move into a folder that exists; nothing is replaced. HdfsError says why it was not done."""
+    """Rename, or move into an existing folder; nothing is replaced. HdfsError has the reason of a failure."""
     if not server.rename_to(path, goal):
         raise _not_renamed(server, path, goal)
 
 
 def rename_exactly(server: Connection, path: str, goal: str) -> None:
-    """Rename to exactly ``goal``, in one step; FileAlreadyExists where anything is there, also a folder."""
+    """Rename to exactly ``goal`` in one step; FileAlreadyExists if it is a file or a folder."""
     try:
         done = server.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -33,9 +33,9 @@ def rename_exactly(server: Connection, path: str, goal: str) -> None:
 
 
 def replace(server: Connection, path: str, goal: str) -> None:
-    """Rename to exactly ``goal``, replacing a file that is there, in one step.
+    """Rename to exactly ``goal`` in one step, replacing an existing file.
 
-    On a server without this rename (HttpFS) the file that is there is deleted first.
+    On a server without this rename (HttpFS) the existing file is deleted first.
     """
     done = server.rename_to(path, goal, "OVERWRITE")
     if done is False:
@@ -47,7 +47,7 @@ def replace(server: Connection, path: str, goal: str) -> None:
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Check a rename that must not move into a folder; a server that knows such renames answers None."""
+    """Check that a rename has not moved into a folder; servers with rename2 (``done`` None) never do."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))
@@ -57,7 +57,7 @@ def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None)
 
 
 def _not_renamed(server: Connection, path: str, goal: str) -> HdfsError:
-    """Return the error for a rename that the server answered with false."""
+    """Return the error of a rename that the server answered with false."""
     if not server.status(path):
         return server.failed("RENAME", path, "nothing is there", exception="FileNotFoundException")
     if server.status(goal):

@@ -1,9 +1,9 @@
-"""Temporary files: their names, on HDFS and here, and the removal of those that nobody uses any more.
+"""Temporary files on HDFS and on this machine: their names, and the removal of abandoned ones.
 
-What is not complete on HDFS lies in a hidden folder beside its destination, ``.luigi-pai-tmp-USER``, which
-is removed with the last of them. A name in it says whose it is, ``HOST-PID-UNIQUE.NAME``, where HOST stands
-for one start of one machine, or of a container on it. Here it lies beside its destination, under that name
-behind ``.luigi-pai-tmp-``.
+On HDFS, incomplete files are in a hidden folder beside their destination, ``.luigi-pai-tmp-USER``, which is
+removed with the last of them. Their names, ``HOST-PID-UNIQUE.NAME``, have the process that writes them; HOST
+stands for one start of one machine, or of a container on it. On this machine, they are beside their
+destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger("luigi-interface")
 
 _FOLDER = ".luigi-pai-tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
-_ABANDONED = 2 * 24 * 3600  # seconds without a change after which another machine's is taken to be dead
+_ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
 _LONGEST_STEM = 50  # characters of a name that its temporary name ends with
 
 
@@ -42,17 +42,17 @@ def is_temporary(name: str) -> bool:
 
 
 def temporary_path(path: str, user: str) -> str:
-    """Return a new temporary path for what is to become a path, in any way that is written; makes nothing."""
+    """Return a new temporary path beside a path, which may be a URI. Nothing is made."""
     folder, name = posixpath.split(path.rstrip("/"))
     hidden = _FOLDER + re.sub(r"[^\w.-]", "_", user)
     return f"{folder.rstrip('/')}/{hidden}/{_unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def tidy(server: Connection, folder: str) -> None:
-    """Remove a folder of temporary files if it is empty; else those in it that nobody uses any more.
+    """Remove a folder of temporary files if it is empty, else the abandoned files in it.
 
-    These are files of this user whose process ran on this machine and has ended, or which another machine
-    has left unchanged for two days. What is removed is logged, and so are errors: they fail nothing.
+    Abandoned are files of this user whose process ran on this machine and has ended, and files of other
+    machines that have not changed for two days. Removals and errors are logged; errors are not raised.
     """
     if not is_temporary(posixpath.basename(folder)):
         return
@@ -88,7 +88,7 @@ def local_temporary(place: Path) -> Path:
 
 
 def tidy_local(folder: Path) -> None:
-    """Remove temporary files here that nobody uses any more, as ``tidy`` does on HDFS."""
+    """Remove abandoned temporary files in a local folder, as ``tidy`` does on HDFS."""
     with contextlib.suppress(OSError):
         for found in os.scandir(folder):
             name = found.name.removeprefix(_FOLDER)
@@ -100,7 +100,7 @@ def tidy_local(folder: Path) -> None:
 
 
 def _is_abandoned(name: str, changed: float) -> bool:
-    """Return whether nobody uses a temporary file any more, which was changed at a time (s since 1970)."""
+    """Return whether a temporary file is abandoned; ``changed`` is its time in seconds since 1970."""
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():
         return changed < time.time() - _ABANDONED
@@ -117,7 +117,7 @@ def _unique() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Return a name of what a PID belongs to: one start of one machine, or of a container on it."""
+    """Return a name for the scope of a PID: one start of one machine, or of a container on it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

@@ -41,11 +41,10 @@ AS_SENT = {"user.name": None}
 """Parameters of a request to an address that a NameNode sent, which names the user already."""
 
 _PAUSES = (0.05, 0.2)  # seconds before each retry
-# What may be done twice. CREATE: what a NameNode answers to it is where to send the data; it has done
-# nothing yet.
+# Operations that may be repeated. CREATE: the NameNode only answers with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
-_LIBRARYS_URL = "namenode:"  # what the library puts before ``/webhdfs/v1`` and the path; it is replaced
+_LIBRARYS_URL = "namenode:"  # stands before ``/webhdfs/v1`` in the library's URLs; it is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
@@ -56,24 +55,24 @@ class _Library(Client):  # type: ignore[misc]  # the library has no types
     """The client of the ``hdfs`` library."""
 
     def resolve(self, hdfs_path: str) -> str:
-        """Return an absolute path as it is, as ``#LATEST`` is a name like any other; make others absolute."""
+        """Make a path absolute; one that is absolute stays as it is: ``#LATEST`` is a name like any other."""
         return hdfs_path if hdfs_path.startswith("/") else str(super().resolve(hdfs_path))
 
 
 class Transport:
     """The requests to one HDFS, as one account.
 
-    What is refused, and what gets no answer, is an HdfsError. Requests that may be done twice are retried
-    after transient errors; any other is sent once.
+    Refusals and missing answers are HdfsErrors. Requests that may be repeated are retried after transient
+    errors; all others are sent once.
 
-    Of several NameNodes, the one that answered last is asked first. One that is on standby, or did not get
-    the request, is passed over; a request that changes something and whose answer is lost is an error,
-    for it may be done.
+    Of several NameNodes, the one that answered last comes first. One on standby, or that the request has not
+    reached, is skipped. A request that changes something and whose answer is lost is an error: it may have
+    been executed.
 
     Attributes:
         account: as given.
-        library: the ``hdfs`` library, whose requests are sent by ``request``. ``ask`` makes those for which
-            it has no public method, or one that takes more requests or drops what is needed of the answer.
+        library: the ``hdfs`` library, whose requests are sent by ``request``. ``ask`` sends requests for
+            which the library has no public method, or one that needs more requests or drops the answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -91,15 +90,15 @@ class Transport:
         return urlsplit(self._active).netloc
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
-        """Return the error for what this HDFS did not do, see ``errors.failed``."""
+        """Return the HdfsError of an operation that failed, see ``errors.failed``."""
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def close(self) -> None:
-        """Close what is kept open; it opens again when it is needed."""
+        """Close the open connections; the next request opens one again."""
         self._session.close()
 
     def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> Answer:
-        """Send a request of the library's."""
+        """Send a request of the library."""
         about = {name: str(one).lower() if isinstance(one, bool) else one for name, one in params.items()}
         return self.ask(method, unquote(url.removeprefix(_LIBRARYS_BASE)), about.pop("op"), **about)
 
@@ -115,12 +114,12 @@ class Transport:
         alone = self._alone and not stream  # a reader asks for another DataNode
         answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=AS_SENT)
         if answer.leads_to is not None:
-            error = malformed(operation, path, answer.reply, "it was redirected to nowhere")
+            error = malformed(operation, path, answer.reply, "the DataNode redirected again")
             raise error.in_section(self.account.section)
         return answer
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return where to send what a NameNode sent on; HdfsError where that is not a valid URL."""
+        """Return the URL of a redirect to a DataNode; HdfsError if it is not valid."""
         rule = self.account.redirect
         try:
             location = urljoin(reply.url, location)
@@ -128,7 +127,7 @@ class Transport:
         except ValueError:
             address = ""
         if not address:
-            reason = f"the server sent us to {redact(location)[:200]!r}, which is not a valid URL"
+            reason = f"the server redirected to {redact(location)[:200]!r}, which is not a valid URL"
             raise self.failed(operation, path, reason, next_step="check webhdfs_url in [OpenPai]")
         if "%" in path and self._datanodes_decode_twice(address, path):
             return datanode_address(location, quote(path), rule)
@@ -170,8 +169,8 @@ class Transport:
     ) -> Answer:
         """Send a request, again after transient errors where it may be done twice.
 
-        Retries are at most two, or as many as the server asks for in a Retry-After and fit into the patience.
-        What has surely not reached the server is retried once. Where another server can be asked
+        There are at most two retries, or as many as the server asks for by Retry-After within the patience.
+        A request that has certainly not reached the server is retried once. If another server can be asked
         (not ``alone``), only reads are retried.
         """
         is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
@@ -183,7 +182,7 @@ class Transport:
             except HdfsError as error:
                 failure = error.in_section(self.account.section)
             else:
-                # of a repeated DELETE, that nothing is there means that it was done
+                # a repeated DELETE that finds nothing has been executed before
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
             may_retry = alone and unsent == 1 if failure.unsent else is_safe
@@ -198,10 +197,10 @@ class Transport:
             time.sleep(pause)
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once; HdfsError where it is refused, or gets no answer."""
+        """Send a request once; HdfsError if it is refused or gets no answer."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS requires it
-            "Accept-Encoding": "identity",  # what arrives is counted
+            "Accept-Encoding": "identity",  # the received bytes are counted
         }
         progress.sent = False
         account = self.account
@@ -227,12 +226,12 @@ class Transport:
             what = "no answer" if progress.complete else "it took no more data"
             silence = f"{what} within {account.read_timeout:g} s (read_timeout)" if progress.sent else None
             failure = unanswered(operation, path, server, error, namenodes, silence)
-        # not in the except block: the text of its error has the address, and that a delegation token
+        # not in the except block: the text of its error has the URL with a delegation token
         raise failure.in_section(account.section)
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
-    """Return whether another NameNode can be asked after this error."""
+    """Return whether another NameNode may execute the request after this error."""
     if error.exception:
         return error.exception in _ELSEWHERE
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)

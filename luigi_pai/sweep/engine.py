@@ -1,4 +1,4 @@
-"""Engine: starts the points of a sweep where places are free, and watches their jobs to the end."""
+"""Engine: starts the points of a sweep as places become free, and watches their jobs to the end."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ logger = logging.getLogger("luigi-interface")
 _AT_ONCE = 8  # points or packs that are being started
 _SLICE = 0.5  # seconds of starting before running jobs are looked up again
 _STOPPED_WITHIN = 30.0  # seconds
-_AGAIN_AFTER = 1.0  # seconds, points that another process has claimed, perhaps for an array on its way
-_GATHERED = 2.0  # seconds in which points claimed for one array are found
+_AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
+_GATHERED = 2.0  # seconds to find all points that are claimed for one array
 SHOWN_FAILURES = 10
-"""In the log, and in an error."""
+"""Number of failed points in the log and in an error."""
 
 
 class Engine:
-    """Runs the points of a sweep. ``step()`` does what is due; it waits a twentieth of a second at most.
+    """Runs the points of a sweep. ``step()`` does the work that is due, and waits 0.05 s at most.
 
-    Up to eight starts are on their way at once, in threads. While HDFS or the server does not answer there
-    is one, so that an outage is met, and logged, once; what was begun is tried again, with growing pauses.
-    A server's limit of submissions is kept.
+    Up to eight points or packs are started at once, in threads. While HDFS or the server does not answer, one
+    at a time is started, so that an outage is logged once; starts are retried with growing pauses. The
+    server's limit of submissions is kept.
 
     Args:
         source: of the points.
         limits: of the sweep; they may change at any time.
-        clock: says when something is due.
+        clock: for the times of lookups and retries.
         journal: of the sweep.
-        table: gets every event.
+        table: records every event.
         keep: see ``Pruning``.
 
     Attributes:
@@ -93,11 +93,11 @@ class Engine:
         self._outage: Retry | None = None
         self._paused_until = -math.inf
 
-    # for its user
+    # for the run
 
     @property
     def done(self) -> bool:
-        """Whether nothing runs, and nothing is left to begin."""
+        """Whether no job runs, and no point is left to start."""
         if self._jobs or self._workers.starts:
             return False
         return self.stopping or not (self._packs or not self._source.exhausted)
@@ -110,7 +110,7 @@ class Engine:
 
     @property
     def window(self) -> Window | None:
-        """How many submissions the server takes, where that is known."""
+        """The server's limit of submissions; None if it is not known."""
         return None if self.book is None else self.book.api.submission_window()
 
     def watched(self) -> list[SweepJob]:
@@ -126,7 +126,7 @@ class Engine:
         self._workers.close()
 
     def stop(self) -> str:
-        """Begin no more jobs, ask the server to stop those that wait or run, and return what was done."""
+        """Start no more jobs, ask the server to stop those that wait or run, and return a text about it."""
         self.stopping = True
         jobs = self.watched()
         asked, problem = stop_jobs(jobs, _STOPPED_WITHIN)
@@ -134,7 +134,7 @@ class Engine:
         return f"{text}; {len(jobs) - asked} could not be: {problem}" if problem else text
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
+        """Return the seconds until ``step()`` has work to do; infinity for none."""
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
         waits += [self._pruning.idle(), self._workers.idle()]
@@ -144,11 +144,11 @@ class Engine:
         return min(waits, default=math.inf)
 
     def step(self) -> None:
-        """Begin the jobs for which there are places, and look up those that are due.
+        """Start jobs for the free places, and look up the jobs that are due.
 
         Raises:
-            PaiError: the cluster cannot be reached, or refuses the user; what runs continues.
-            ValueError: the search waits for points to end, and none runs.
+            PaiError: the cluster cannot be reached, or refuses the user; running jobs continue.
+            ValueError: the search waits for the end of a point, and none runs.
         """
         self._begin()
         for key, watcher in self._watchers.items():
@@ -156,10 +156,10 @@ class Engine:
                 self._update(key, update)
         self._pruning.step()
 
-    # beginning
+    # starting
 
     def _may_begin(self) -> bool:
-        """Return whether there is a place, and perhaps a point for it."""
+        """Return whether there is a free place, and perhaps a point for it."""
         at_once = _AT_ONCE if self._is_proven else 1
         busy = self._busy
         if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
@@ -172,7 +172,7 @@ class Engine:
         return sum(bool(start.members) for start in self._workers.starts)
 
     def _due_pack(self) -> Pack | None:
-        """Return a pack to start; one that waits for further points only if none come."""
+        """Return a pack to start; one that waits for further points only if there are none."""
         now = self._clock.monotonic()
         due = next((pack for pack in self._packs if pack.due <= now), None)
         if due is None and not self._busy and (self._source.exhausted or self._source.waits):
@@ -181,7 +181,7 @@ class Engine:
         return due
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server takes no further submission, or does not answer."""
+        """Return the seconds for which the server accepts no submission, or is taken to be away."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= self._busy else 0.0
         return max(held, self._paused_until - self._clock.monotonic())
@@ -202,7 +202,7 @@ class Engine:
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
 
     def _start_next(self) -> None:
-        """Begin to look up, or to submit, the next points."""
+        """Start looking up, or submitting, the next points."""
         pack = self._due_pack() or Pack(self._next_members())
         self._packs = [each for each in self._packs if each is not pack]
         if not pack.members:
@@ -234,7 +234,7 @@ class Engine:
         return members
 
     def _taken(self, start: Start[Started]) -> None:
-        """Handle a step that was taken."""
+        """Handle the result of a step."""
         future, start.future = start.future, None
         members = start.members
         assert future is not None
@@ -257,7 +257,7 @@ class Engine:
                     self._started(start.result)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
-        """Draw points again later, if HDFS or the server does not answer for now; False if it never has."""
+        """Draw points again later after a transient error; return False for any other error."""
         assert self.book is not None
         api = self.book.api
         if self._outage is None:
@@ -265,7 +265,7 @@ class Engine:
         is_away = error.transient if isinstance(error, HdfsError) else api.answered
         if not is_away or self._clock.monotonic() - began >= api.polling.patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # else it was on its way already
+        if self._is_proven or began >= self._paused_until:  # else it began before the last failure
             try:
                 self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
             except PaiError:
@@ -315,14 +315,14 @@ class Engine:
             pack.due = -math.inf
 
     def _add(self, job: SweepJob) -> None:
-        """Watch a job, or take its end."""
+        """Watch a job, or record its end if it has ended."""
         if not job.status.finished or job.posted:
             job.announce()
         if job.status.finished:
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
         known = self._jobs.get((job.key, job.name))
-        if known is not None:  # other points of this job were begun before
+        if known is not None:  # other points of this job were found before
             known.members += job.members
         else:
             self._jobs[job.key, job.name] = job
@@ -335,7 +335,7 @@ class Engine:
                 run_timeout=job.options["run_timeout"],
             )
         self._changed(job, job.status)
-        if self.stopping:  # while it was begun
+        if self.stopping:  # since the job was submitted
             stop(job)
 
     # watching
@@ -353,7 +353,7 @@ class Engine:
             self._end_all(job, update)
         elif isinstance(update.error, OF_ALL):
             raise update.error
-        else:  # its lookup is refused; what becomes of it is not known
+        else:  # its lookup is refused; the end of the job is not known
             self._fail_all(job.members, update.error)
 
     def _changed(self, job: SweepJob, status: JobStatus) -> None:

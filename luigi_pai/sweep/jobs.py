@@ -48,8 +48,8 @@ class Point:
         task: the user's task.
         name: of its job; that of the task.
         index: its number in the sweep, from 0.
-        record: what the journal says of it.
-        max_attempts: how often its task says that it is to be submitted.
+        record: of the point in the journal.
+        max_attempts: of its task.
         handled: the number of its last submission whose failure led to another one.
     """
 
@@ -68,14 +68,14 @@ class Ended:
     Attributes:
         point: which one.
         state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``, or ``PRUNED``.
-        job: the name of its submission; empty where the server no longer knows it.
+        job: the name of its submission; empty if the server no longer knows it.
         page: URL of that job's page, or empty.
-        seconds: from the start of the job to its end; None where it is not known.
+        seconds: from the start of the job to its end; None if not known.
         error: why it failed, in a line.
         may_retry: another submission may succeed.
         cluster: URL of its rest-server.
-        number: of the submission; 0 where none is known.
-        recorded: it is in the journal.
+        number: of the submission; 0 if not known.
+        recorded: the end is in the journal.
     """
 
     point: Point
@@ -91,17 +91,17 @@ class Ended:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is no failure."""
+        """Whether the end is no failure."""
         return self.state in GOOD
 
 
 class JournalClaims:
-    """The claims of one point, in the journal of its sweep; for a point whose output is not on HDFS.
+    """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. Of other points the journal has a copy of the claims, for their attempts.
+    See ``tasks.claims.Claims``. For other points the journal has copies of the claims, to count attempts.
 
     Attributes:
-        shares_job: a copy is written by ``flush`` of any point of its job, not alone.
+        shares_job: the copy is written by ``flush`` of any point of the job.
     """
 
     shares_job = False
@@ -111,7 +111,7 @@ class JournalClaims:
         self._name = name
 
     def read(self) -> None:
-        """Read what other processes that run the sweep have written; errors as those of ``Journal.read``."""
+        """Read the events of other processes that run the sweep; errors as of ``Journal.read``."""
         self._journal.read()
 
     def last(self) -> Claim | None:
@@ -119,11 +119,11 @@ class JournalClaims:
         return self._journal.of(self._name).claim
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the claim that holds."""
+        """Claim a submission, and return the valid claim."""
         return self._journal.begin(claim)
 
     def replace(self, claim: Claim) -> Claim:
-        """Put a claim in place of the one that is there, and return it."""
+        """Replace the claim, and return the new one."""
         self._journal.note_claim(claim)
         if not self.shares_job:
             self._journal.flush()
@@ -134,16 +134,16 @@ class JournalClaims:
         self._journal.flush()
 
     def end(self, claim: Claim, state: str) -> Claim:
-        """Return the claim: ends are in the journal as those of points."""
+        """Return the claim: the journal records the ends of points."""
         del state
         return claim
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back: the job was certainly not submitted."""
+        """Release a claim whose job was certainly not submitted."""
         self.release_void(claim.number)
 
     def release_void(self, number: int) -> None:
-        """Record that a submission never runs, so that it is none of those that the point may have."""
+        """Record that a submission never runs, so that it is no attempt of the point."""
         record = self._journal.of(self._name)
         if number in record.begun:
             token = record.claim.token if record.claim is not None else ""
@@ -156,15 +156,15 @@ class Member:
 
     Args:
         point: the point.
-        claims: its submissions in the journal, where it is claimed if its output folder is not on HDFS.
+        claims: in the journal; used if the output folder is not on HDFS.
 
     Attributes:
         point, claims: as given.
         run: of its task.
         number: of its submission.
         index: its instance in the job; None for a job of its own.
-        looked_up: when, in seconds of the monotonic clock.
-        started_ms: when its job was first seen running, in ms since 1970.
+        looked_up: time of the last lookup in seconds of the monotonic clock.
+        started_ms: time of the first lookup that found the job running, in ms since 1970.
     """
 
     __slots__ = ("claims", "index", "looked_up", "number", "point", "run", "started_ms")
@@ -181,7 +181,7 @@ class Member:
 
     @property
     def submission(self) -> str:
-        """The name that its submission has as a job of its own."""
+        """The name of its submission as a job of its own."""
         return self.run.book.job_name(self.point.name, self.number)
 
 
@@ -210,7 +210,7 @@ class SweepJob:
 
     @property
     def key(self) -> Hashable:
-        """Jobs of one key are on one cluster, in one dialect: one watcher has them all."""
+        """Key of cluster and dialect; one watcher watches all jobs of a key."""
         return self.book.api.url, self.book.api.username, self.book.api.detector.given
 
     @property
@@ -224,17 +224,17 @@ class SweepJob:
             member.run.announce(self._entry(member, status), with_tags=False)
 
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
-        """Yield the points that have not ended, each with its own status, by the status of the job."""
+        """Yield the points that have not ended, each with its part of the status of the job."""
         of = instance_statuses(status)
         for member in list(self.members):
             yield member, status if member.index is None else of(member.index)
 
     def ended(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ended]:
-        """Record and yield the points that have ended, or all where the job has.
+        """Record and yield the points that have ended; all if the job has ended.
 
         Args:
             update: of the job.
-            kept: points that stay to the end of the job if they fail, to share their next one, too.
+            kept: points that stay to the end of the job if they fail, to share their next job, too.
         """
         for member, status in self.statuses(update.status):
             is_over = update.outcome is not Outcome.CHANGED
@@ -246,7 +246,7 @@ class SweepJob:
             yield _end(member, self._entry(member, status), replace(update, status=status, outcome=outcome))
 
     def reports(self) -> list[dict[str, Any]]:
-        """Return what the containers of the point have reported in this submission, oldest first."""
+        """Return the reports of the point's containers in this submission, oldest first."""
         return self.members[0].run.outputs.reports(self.name)
 
     def _entry(self, member: Member, status: JobStatus) -> Entry:
@@ -282,7 +282,7 @@ def _end(member: Member, entry: Entry, update: Update) -> Ended:
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
-    """Return why a job failed, in a line: its end, and the last line of its log, or what the server says."""
+    """Return the reason of a failed job in a line: its end, and the last line of its log or diagnostics."""
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
@@ -291,6 +291,6 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
 
 
 def _last_text(diagnostics: str | None) -> str:
-    """Return the last line that a v1 server has from the program, not from itself; an empty text for none."""
+    """Return the last line of the program in the diagnostics of a v1 server; empty for none."""
     lines = [line.strip() for line in (diagnostics or "").splitlines()[1:]]
     return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

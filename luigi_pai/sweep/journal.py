@@ -1,4 +1,4 @@
-"""Journal: what has happened in a sweep, a line of JSON for each event; its state is read from it.
+"""Journal: the events of a sweep as lines of JSON, and the state that they add up to.
 
 ``journal.jsonl`` in the folder of the sweep's results::
 
@@ -13,11 +13,11 @@
     {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
     {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20}
 
-Events that lead to an act are written before it. Each write begins with a line break, so that a line whose
-writer was killed spoils no other. Two processes may write at once, on HDFS in files of their own, and a write
-may be repeated: what the lines say of a point depends neither on their order nor on their number. Its
-submissions are compared by their numbers, "again" names the ends that it makes void, and the last run is that
-with the highest number and token.
+Events that announce an act are written before it. Each write begins with a line break, so that the unfinished
+line of a killed writer spoils no other. Two processes may write at once, on HDFS in files of their own, and a
+write may be repeated: the state of a point depends neither on the order nor on the number of its lines.
+Submissions are compared by their numbers, "again" names the ends that it makes void, and the last run is the
+one with the highest number and token.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ __all__ = ["GOOD", "Journal", "Record", "retried"]
 T = TypeVar("T")
 
 GOOD = ("SUCCEEDED", "PRUNED")
-"""The states of points that are no failures."""
+"""States of points that are no failures."""
 
 
 @dataclass(slots=True)
 class Record:
-    """What the journal says of a point.
+    """The state of a point in the journal.
 
     Attributes:
         claim: of its last submission; None before the first.
         begun: numbers of its submissions.
-        before: number of the last submission that is no attempt of the current run of the sweep.
-        last: the last event "ended", without its name; empty before.
+        before: number of the last submission of earlier runs of the sweep.
+        last: the last event "ended", without its name; empty for none.
         void: ids of ends that no longer count.
-        pruned: its job is being, or was, stopped because the point is not kept.
-        asked: the event in which a search proposed it, without its name; None in other sweeps.
-        told: the search was told of its end.
+        pruned: keep() returned False; its job was stopped, or is being stopped.
+        asked: the event of a search that proposed it, without its name; None in other sweeps.
+        told: ``tell`` was called with its end.
     """
 
     claim: Claim | None = None
@@ -76,7 +76,7 @@ class Record:
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """Its end, see ``Row``; None before."""
+        """The row of its end, see ``Row``; None before its end."""
         if not self.last or self.last["id"] in self.void:
             return None
         is_last = self.claim is None or self.claim.number <= self.last["number"]
@@ -85,16 +85,16 @@ class Record:
 
     @property
     def cluster(self) -> str:
-        """URL of the rest-server that the end is from."""
+        """URL of the rest-server of the job that has ended."""
         return str(self.last.get("cluster", ""))
 
     @property
     def made(self) -> tuple[int, ...]:
-        """Numbers of the submissions that the current run of the sweep has begun."""
+        """Numbers of the submissions of the current run of the sweep."""
         return tuple(number for number in self.begun if number > self.before)
 
     def is_final(self, number: int, most: int) -> bool:
-        """Return whether no submission follows one that has failed, of ``most`` in the current run.
+        """Return whether a failed submission is the last one of ``most`` in the current run.
 
         Another process that runs the sweep may have begun the next one.
         """
@@ -115,12 +115,12 @@ class Journal:
 
     Attributes:
         records: by the names of points.
-        history: in their order, the points that a search has asked for and was told of: event and name.
+        history: events "asked" and "told" of a search, in their order: event and name of the point.
         info: the event of the last run; empty before the first.
-        over: that run has ended, and not by a kill.
-        complete: it has ended as it should.
-        budget: how many points the search was to propose then.
-        notes: of a search about what it has asked and was told, in their order.
+        over: the last run has ended, and was not killed.
+        complete: the last run has succeeded.
+        budget: number of points that the search was to propose in it.
+        notes: of a search, in their order, see ``PaiSweep._note``.
     """
 
     def __init__(self, folder: str, clock: Clock) -> None:
@@ -138,11 +138,11 @@ class Journal:
 
     @property
     def asked(self) -> list[str]:
-        """Names of the points that a search has asked for, in their order."""
+        """Names of the points that a search has proposed, in their order."""
         return [name for event, name in self.history if event == "asked"]
 
     def read(self) -> Journal:
-        """Read what was written since the last call; return the journal.
+        """Read the events since the last call; return the journal.
 
         Raises:
             HdfsError, OSError: the file cannot be read.
@@ -170,11 +170,11 @@ class Journal:
         return events
 
     def of(self, name: str) -> Record:
-        """Return what is known of a point."""
+        """Return the record of a point."""
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write events, after those that were noted.
+        """Write events, after the noted ones.
 
         Raises:
             HdfsError, OSError: they could not be written; the next call tries again.
@@ -183,14 +183,14 @@ class Journal:
         self.flush()
 
     def note(self, *events: Mapping[str, Any]) -> None:
-        """Take events that need not be written before anything else is done."""
+        """Note events that may be written later."""
         with self._state:
             for event in events:
                 self._unwritten.append(json.dumps(event, default=str).encode())
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the events that were noted, by any thread; errors as ``write``."""
+        """Write the noted events of all threads; errors as ``write``."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -200,7 +200,7 @@ class Journal:
                     del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
-        """Write the claim of a submission, unless there is one; return the one that holds.
+        """Write the claim of a submission, unless there is one; return the valid one.
 
         On a local file system one of several processes gets it. Errors as ``write``.
         """
@@ -233,7 +233,7 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run: after one that is over, points that are not done have all their attempts again."""
+        """Begin a run. After a run that is over, points that have not succeeded get new attempts."""
         if self.over:
             self._again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
@@ -242,9 +242,10 @@ class Journal:
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
-        """Write that a search asks for a point, unless another process runs it by now.
+        """Write the event of a proposed point, unless another process runs the search.
 
-        The last one goes on. It knows what was asked for before, as each of them first writes and then reads.
+        The process that began last goes on. As each process first writes and then reads, that one knows all
+        points that were proposed before.
 
         Raises:
             PaiSweepFailed: another process runs the search.
@@ -273,11 +274,11 @@ class Journal:
             )
 
     def finish(self, *, complete: bool, budget: int) -> None:
-        """Note that the run has ended, and not by a kill.
+        """Note that the run has ended, and was not killed.
 
         Args:
-            complete: it has ended as it should.
-            budget: how many points the search was to propose; 0 for no search.
+            complete: the run has succeeded.
+            budget: number of points that the search was to propose; 0 for no search.
         """
         self.note({"event": "over", "run": self._run, "complete": complete, "budget": budget})
 
@@ -305,7 +306,7 @@ class Journal:
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
-        """Return how many of these points have ended in which state."""
+        """Return the number of these points in each state of ends."""
         rows = (self.of(name).row for name in names)
         return dict(Counter(row["state"] for row in rows if row is not None))
 
@@ -370,7 +371,7 @@ def _check(
     page: str,
     error: str,
 ) -> None:
-    """Raise ValueError or TypeError for an end that no journal of ours has."""
+    """Raise ValueError or TypeError for an invalid end."""
     texts = state, job, page, error
     is_finite = seconds is None or math.isfinite(seconds)
     if not (all(isinstance(text, str) for text in texts) and isinstance(result, dict) and is_finite):
@@ -379,5 +380,5 @@ def _check(
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
-    """Call a function until HDFS does what it asks for, for ``limit`` seconds at most; return its result."""
+    """Call a function, with retries of transient errors for ``limit`` seconds; return its result."""
     return run_steps(Retry(limit, clock).call(act), clock.sleep)

@@ -1,4 +1,4 @@
-"""The files of a journal: lines that are appended, by several processes at once, on HDFS or local."""
+"""The files of a journal on HDFS or local, to which several processes may append lines at once."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class LocalFile:
         self._held: Any = None  # the file, while it is locked
 
     def read(self) -> bytes:
-        """Return what was written since the last call."""
+        """Return the data since the last call."""
         try:
             with Path(self.path).open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:
             return b""
-        whole = data[: data.rfind(b"\n") + 1]  # the rest is being written, or never will be
+        whole = data[: data.rfind(b"\n") + 1]  # the rest is incomplete
         self._offset += len(whole)
         return whole
 
     def append(self, data: bytes) -> bytes:
-        """Append, and return what others have written before since the last call."""
+        """Append data; return what other processes have appended since the last call."""
         with self.locked() as others:
             self._held.write(data)
             self._held.flush()
@@ -56,7 +56,7 @@ class LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Keep others from appending; yield what they have written since the last call of ``read``."""
+        """Keep other processes from appending; yield their data since the last ``read``."""
         if self._held is not None:
             yield b""
             return
@@ -74,8 +74,8 @@ class LocalFile:
 class HdfsFiles:
     """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
 
-    A file has one writer at a time: who cannot append to the last one begins the next. So lines of two
-    processes are not in the order of their writing.
+    A file has one writer at a time: a process that cannot append to the last file begins the next one.
+    So lines of two processes are not in the order of time.
     """
 
     def __init__(self, folder: str) -> None:
@@ -85,7 +85,7 @@ class HdfsFiles:
         self._read: dict[int, int] = {}  # bytes of each file that ``read`` has returned
 
     def read(self) -> bytes:
-        """Return what was written since the last call, also by this process."""
+        """Return the data since the last call, also of this process."""
         from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
 
         parts = []
@@ -101,9 +101,9 @@ class HdfsFiles:
         return b"".join(parts)
 
     def append(self, data: bytes) -> bytes:
-        """Append; what others have written is not read.
+        """Append data; other processes' data is not read.
 
-        After an error the data may be there, or be there later: it may be appended again.
+        After an error the data may have been appended, or may still be: appending it again is safe.
         """
         for _ in range(_MOST_FILES):
             path = self._path(self._number)
@@ -126,7 +126,7 @@ class HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Do nothing: HDFS has no locks. Claims are files of their own there."""
+        """Do nothing: HDFS has no locks, and claims there are files of their own."""
         yield b""
 
     @property

@@ -1,4 +1,4 @@
-"""SweepLimits: how many jobs at once, failures and attempts a sweep may have; and a server's own limit."""
+"""SweepLimits: the limits of a sweep on jobs, failures and attempts; the server's limit of submissions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS: Mapping[str, tuple[int, str]] = {
     "points_per_job": (1, "a whole number from 1 on"),
     "max_points": (1, "a whole number from 1 on"),
 }
-"""The limits of a sweep by name: the smallest value, and what it may be, for people."""
+"""The limits of a sweep by name: the smallest value, and a description of valid values."""
 
 
 @dataclass
@@ -39,10 +39,10 @@ class SweepLimits:
     Attributes:
         parallel_jobs: jobs that wait or run at once.
         tolerance: share (below 1) or number of points that may fail.
-        max_attempts: how often a run of the sweep submits a point that fails.
-        points_per_job: points that share a job.
-        max_points: the most points that a sweep may have.
-        resource: of Luigi's resource ``pai``, what the sweep holds; None where it holds none.
+        max_attempts: number of submissions of a failing point in one run of the sweep.
+        points_per_job: number of points that share a job.
+        max_points: the largest number of points.
+        resource: the sweep's share of Luigi's resource ``pai``; None for none.
     """
 
     parallel_jobs: int
@@ -58,7 +58,7 @@ class SweepLimits:
         return cls(*(getattr(sweep, name) for name in LIMITS))
 
     def problems(self) -> list[Problem]:
-        """Return what is wrong with them."""
+        """Return the problems of all values."""
         return [
             Problem(name, f"{value!r} is not {text}")
             for name, (_, text) in LIMITS.items()
@@ -67,24 +67,24 @@ class SweepLimits:
 
     @property
     def places(self) -> int:
-        """How many jobs may wait or run at once: ``parallel_jobs``, within the resource."""
+        """Number of jobs that may wait or run at once: ``parallel_jobs``, within the resource."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return how often a point is submitted that fails."""
+        """Return the number of submissions of a failing point."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
-        """Return how many of a number of points may fail."""
+        """Return the number of points that may fail."""
         if self.tolerance >= 1:
             return int(self.tolerance)
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
     def change(self, message: str) -> str:
-        """Change a limit as a message says, ``parallel_jobs = 100``, and return what was done.
+        """Change a limit by a message such as ``parallel_jobs = 100``; return a text about the change.
 
         Raises:
-            ValueError: the message names no limit, or no valid value; the limits are as before.
+            ValueError: the message has no limit, or no valid value; nothing is changed.
         """
         name, _, text = (part.strip() for part in message.partition("="))
         if name not in LIMITS:
@@ -124,12 +124,12 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
 
 
 def pace(window: Window | None, points: int, points_per_job: int, *, packs: bool) -> str | None:
-    """Return how long a server's limit of submissions makes a sweep take; None if it is not felt.
+    """Return a text about the time that a server's limit of submissions costs; None if it costs none.
 
     Args:
-        window: of submissions, where one is known.
-        points: that are still to be submitted.
-        points_per_job: that share a job.
+        window: of submissions; None if not known.
+        points: number of points that are not submitted yet.
+        points_per_job: number of points that share a job.
         packs: whether points can share jobs on this cluster.
     """
     jobs = math.ceil(points / points_per_job)
@@ -146,5 +146,5 @@ def pace(window: Window | None, points: int, points_per_job: int, *, packs: bool
 
 
 def _minutes(seconds: float) -> str:
-    """Return a time that is not too short, in whole minutes."""
+    """Return a duration, rounded up to minutes."""
     return duration(60 * math.ceil(seconds / 60))

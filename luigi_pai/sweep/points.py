@@ -1,4 +1,4 @@
-"""The points of a sweep: collected, validated and named; and whether they can share jobs."""
+"""The points of a sweep: collecting, validating and describing them; whether they can share jobs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ logger = logging.getLogger("luigi-interface")
 _LEAVE_OUT = "leave points_per_job out"
 _MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
 _MOST_LINES = 20  # of an error
-_LIKENESS = 0.85  # of a misspelt setting
+_LIKENESS = 0.85  # of a misspelled setting, see difflib
 
 
 def checked_points(
@@ -115,11 +115,11 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     """Validate a sweep and its points; nothing is sent.
 
     Returns:
-        what ``best`` says, if it is set; the points, none of a search.
+        the ``best`` of the sweep, None if it is not set; the points, none for a search.
 
     Raises:
         SpecError: all problems of the sweep and of its points.
-        ConfigError: points are to share jobs on a cluster of v1.
+        ConfigError: points are to share jobs, and the cluster has the API v1.
     """
     name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
     try:
@@ -149,10 +149,10 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return what ``points()`` of a sweep returns.
+    """Return the points of a sweep.
 
     Raises:
-        SpecError: the text of what it raises, with the user's line.
+        SpecError: ``points()`` raised an error; the text has it, with the user's line.
     """
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
@@ -164,10 +164,10 @@ def points_of(sweep: PaiSweep) -> list[Any]:
 
 
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
-    """Yield what ``points()`` returns.
+    """Yield the tasks that ``points()`` returns.
 
     Raises:
-        TypeError: it returns no list.
+        TypeError: it returns nothing that can be iterated.
     """
     given = points()
     if not isinstance(given, Iterable):
@@ -176,7 +176,7 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
 
 
 def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield the problems of points: text -> the points that have it."""
+    """Yield the problems of points, from a dict of text -> points with this problem."""
     for text, whose in itertools.islice(wrong.items(), _MOST_LINES):
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
         yield Problem(f"{whose[0]}{others}", text)
@@ -188,7 +188,7 @@ def check_job(task: Any) -> list[str]:
     """Return warnings about the job of a point.
 
     Raises:
-        ValueError: it is no task of this package.
+        ValueError: the point is no task of this package.
         SpecError: its job is not valid.
     """
     if not isinstance(task, JobTask):
@@ -198,12 +198,12 @@ def check_job(task: Any) -> list[str]:
 
 
 def too_many_points(most: int) -> str:
-    """Return the problem of a sweep that has more points than ``max_points``."""
+    """Return the problem of a sweep with more points than ``max_points``."""
     return f"there are more than max_points = {most}; set max_points to a higher number if you mean it"
 
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
-    """Return the significant parameters of a task; those that Luigi's page does not show are left out."""
+    """Return the significant parameters of a task, without those that are not public."""
     shown = _shown_parameters(type(task))
     return {name: getattr(task, name) for name in shown}
 
@@ -226,7 +226,7 @@ def describe(task: object) -> str:
 
 
 def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
-    """Yield what tasks require, each task once."""
+    """Yield the requirements of tasks, each once."""
     known = set()
     for task in tasks:
         if not isinstance(task, luigi.Task):
@@ -238,12 +238,12 @@ def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
 
 
 def problem_texts(error: Exception) -> list[str]:
-    """Return the problems that an error has, each in a line."""
+    """Return the problems of an error, each in a line."""
     return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
 def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
-    """Return attributes of a sweep's class that are settings of its points, or that are misspelt."""
+    """Return a problem for each attribute of a sweep's class that is a setting of tasks, or misspelled."""
     users = users_classes(type(sweep))
     ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
     of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours
@@ -252,17 +252,17 @@ def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
         *sweep._problems(),  # noqa: SLF001  of this package
         *(Problem(name, "is a setting of tasks: set it in the class of the points") for name in of_tasks),
         *(
-            Problem(name, f"is no setting of a sweep (did you mean {near!r}?)")
+            Problem(name, f"is not a setting of sweeps (did you mean {near!r}?)")
             for name, near in misspelt(type(sweep), known, _LIKENESS)
         ),
     ]
 
 
 def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
-    """Check that ``points()`` has returned what it returned for ``complete()``.
+    """Check that ``points()`` returns the same points as for ``complete()``.
 
     Raises:
-        SpecError: it has not.
+        SpecError: it returns others.
     """
     before = getattr(sweep, "_points_before", None)
     if before is None or before == {point.name for point in points}:
@@ -275,10 +275,10 @@ def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
 
 
 def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:
-    """Check that a journal is this sweep's.
+    """Check that a journal is of this sweep.
 
     Raises:
-        SpecError: it is that of another sweep.
+        SpecError: it is of another sweep.
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
@@ -293,11 +293,11 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
 
 
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
-    """Return what is wrong with a point whose requirements are not complete; None if they are.
+    """Return the problem of a point with an incomplete requirement; None if all are complete.
 
     Args:
         task: the point.
-        known: tasks that were asked before, by their ids: whether they are complete.
+        known: whether tasks are complete, by their ids; requirements are added.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -308,7 +308,7 @@ def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
 
 
 def file_of(sweep: PaiSweep) -> str:
-    """Return the path of the file that defines a sweep; empty where it has none."""
+    """Return the path of the file that defines a sweep; empty for none."""
     try:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
@@ -321,11 +321,11 @@ def file_of(sweep: PaiSweep) -> str:
 def check_shared(name: str, points: Sequence[Point]) -> None:
     """Check that any points of a sweep can be instances of one job; nothing is sent.
 
-    What the first loses as a job of a v2 cluster is logged, if it is a v1 job.
+    If the first is a v1 job, its losses on a v2 cluster are logged.
 
     Raises:
-        SpecError: they cannot; the text has the first point that differs, and what differs.
-        ConfigError: the cluster is one of v1.
+        SpecError: they cannot; the text has the first point that differs, and its fields.
+        ConfigError: the cluster has the API v1.
     """
     clusters = sorted({point.task.cluster or "" for point in points})
     if len(clusters) > 1:
@@ -349,7 +349,7 @@ def check_cluster(book: Book) -> None:
     """Ask a cluster whether its jobs can have several points.
 
     Raises:
-        ConfigError: it is one of v1.
+        ConfigError: the cluster has the API v1.
         PaiApiError: it does not answer.
     """
     if book.api.detector.detect() == "v1":
@@ -357,7 +357,7 @@ def check_cluster(book: Book) -> None:
 
 
 def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
-    """Yield jobs without v1 jobs that differ from an earlier one in what may differ only."""
+    """Yield jobs; of v1 jobs that differ only in fields that may differ, one."""
     kinds = set()
     for job in jobs:
         if isinstance(job, PaiJob):

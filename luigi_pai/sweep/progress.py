@@ -1,4 +1,4 @@
-"""Progress: where a sweep stands, in a line: counts, the best point so far, and when it will be done."""
+"""Progress of a sweep in a line: counts, the best point so far, and the estimated end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["Best", "Progress"]
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # of the sweep's age
-_RATE_OF = 100  # ends that the rate of a sweep is taken from
-_LEAST_ENDS = 5  # before an end of the sweep is estimated
+_RATE_OF = 100  # last ends, from which the rate of a sweep is estimated
+_LEAST_ENDS = 5  # before the end of the sweep is estimated
 _HOUR, _DAY = 3600.0, 86400.0
 
 
@@ -52,7 +52,7 @@ class Best:
         self._seen: dict[str, set[str]] = {}
 
     def add(self, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-        """Take the row of a point that has ended.
+        """Add the row of a point that has ended.
 
         Args:
             row: column -> value.
@@ -67,16 +67,16 @@ class Best:
             self._row = {**parameters, self.column: row[self.column]}
 
     def missing(self) -> str:
-        """Return why no point is the best, where none has the column; else an empty text."""
+        """Return a problem if points have results, and none has the column; else an empty text."""
         if self._row is not None or not self._columns:
             return ""
         return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
 
     def note(self, parameters: Mapping[str, Any]) -> None:
-        """Take the parameters of a point; those that vary are shown."""
+        """Add the parameters of a point; those that vary are shown."""
         for name, value in parameters.items():
             values = self._seen.setdefault(name, set())
-            if len(values) < 2:  # noqa: PLR2004  it is known to vary then
+            if len(values) < 2:  # noqa: PLR2004  two show that it varies
                 values.add(str(value))
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Best:
 
 
 class Progress:
-    """Where a sweep stands.
+    """The progress of a sweep.
 
     Args:
         clock: of the sweep.
@@ -110,7 +110,7 @@ class Progress:
         self._last = ""
 
     def changed(self, point: str, status: JobStatus) -> None:
-        """Take the status of a point that waits or runs."""
+        """Record the status of a point that waits or runs."""
         self._going[point] = status.state is not JobState.WAITING
 
     def left(self, point: str) -> None:
@@ -119,7 +119,7 @@ class Progress:
             self._ends.append(self._clock.monotonic())
 
     def ended(self, state: str) -> None:
-        """Take the state in which a point has ended."""
+        """Record the state in which a point has ended."""
         self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
 
     @property
@@ -130,7 +130,7 @@ class Progress:
         return {"done": 0, **going, "failed": 0, "pruned": 0, **self._ended}
 
     def percentage(self, total: int | None) -> int | None:
-        """Return how much of a number of points has ended."""
+        """Return the percentage of finished points; None if the total is not known."""
         return math.floor(100 * sum(self._ended.values()) / total) if total else None
 
     def idle(self) -> float:
@@ -140,11 +140,11 @@ class Progress:
         return max(0.0, self._shown_at + wait - now)
 
     def line(self, total: int | None, slowest: float = 0.0) -> str | None:
-        """Return a line of the log; None if nothing has changed, or the last one was just now.
+        """Return a line for the log; None if nothing has changed, or if the last line is too recent.
 
         Args:
             total: number of points, if it is known.
-            slowest: seconds that submissions alone will take.
+            slowest: seconds that the submissions need at least.
         """
         if self.idle() > 0:
             return None

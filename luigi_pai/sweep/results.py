@@ -10,7 +10,7 @@
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column, and no objects or lists as values; ``docs/sweeps.md`` says what becomes of these.
+A row has every column, and no objects or lists as values; ``docs/sweeps.md`` describes their conversion.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FILE = "file://"
 _PARTIAL = "partial.json"
 _LARGEST = 500_000_000  # bytes of a table
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Where a spreadsheet may take what follows for a formula: some locales split cells at ``;``."""
+"""Positions before text that a spreadsheet may take for a formula: some locales split cells at ``;``."""
 
 _FACTS = {
     "sweep": str,
@@ -78,16 +78,16 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True)
 class Row:
-    """A point of a sweep, as the table shows it.
+    """A point of a sweep in the table.
 
     Attributes:
-        parameters: those that tell the points apart, name -> value.
+        parameters: significant ones of the task, name -> value.
         state: of its job (``SUCCEEDED``, ``RUNNING``, ...), or ``PENDING`` before it is submitted.
-        result: name -> value; empty while there is none.
-        seconds: from the start of its job to the end; None while it is not known.
+        result: name -> value; empty for none.
+        seconds: from the start of its job to the end; None if not known.
         job: the name of its latest submission; empty before the first.
         page: URL of that job's page.
-        error: why it failed, in a line; empty if it has not.
+        error: the reason of its failure in a line; empty for none.
     """
 
     parameters: Mapping[str, Any]
@@ -101,14 +101,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is true of a whole sweep.
+    """The summary of a sweep.
 
     Attributes:
         sweep: its name.
         points: their number.
-        complete: the sweep has ended as it should; the table does not change any more.
-        started_ms, updated_ms: when the sweep began, and when this was written: ms since 1970 UTC.
-        digest: of the points that it is about, see ``points_digest``.
+        complete: the sweep has succeeded; the table no longer changes.
+        started_ms, updated_ms: start of the sweep and time of this summary, in ms since 1970 UTC.
+        digest: of its points, see ``points_digest``.
         counts: state -> number of rows; ``SweepResults.write`` counts them.
     """
 
@@ -127,11 +127,11 @@ def points_digest(names: Iterable[str]) -> str:
 
 
 class SweepResults(luigi.Target):
-    """The table of a sweep in a folder. Making one makes no request.
+    """The table of a sweep in a folder. Constructing one makes no requests.
 
     Each of its files is replaced in one step: a reader finds the old file or the new one. ``results.json`` is
-    that of a complete table only, so that another run of the sweep, which may be going on, cannot replace a
-    complete table by its own, in which points wait or run: that is ``results.partial.json``.
+    always a complete table; that of a run with unfinished points is ``results.partial.json``. So a second run
+    of the sweep cannot replace a complete table by an incomplete one.
 
     Args:
         folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
@@ -168,7 +168,7 @@ class SweepResults(luigi.Target):
         return is_on_hdfs(self.folder)
 
     def path(self, ending: str) -> str:
-        """Return the path of a file: of ``json``, ``csv`` or ``html``."""
+        """Return the path of a file by its ending, ``json``, ``csv`` or ``html``."""
         return f"{self.folder.rstrip('/')}/results.{ending}"
 
     def exists(self) -> bool:
@@ -181,14 +181,14 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table; None if there is none; errors as ``exists()``."""
+        """Return the summary of the complete table, None for none; errors as ``exists()``."""
         table = self._document("json")
         return None if table is None else self._summary(table)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a dict of column -> value for each point.
 
-        It is the complete one, unless a later run of the sweep has begun another.
+        It is the complete table, unless a later run of the sweep has begun a new one.
 
         Raises:
             FileNotFoundError: there is no table.
@@ -199,7 +199,7 @@ class SweepResults(luigi.Target):
         return rows
 
     def summary(self) -> Summary:
-        """Return what is true of the whole sweep; errors as ``rows()``."""
+        """Return the summary of the sweep; errors as ``rows()``."""
         return self._summary(self._read())
 
     def write(self, rows: Iterable[Row], summary: Summary) -> None:
@@ -283,7 +283,7 @@ class SweepResults(luigi.Target):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether JSON is a table; errors of its parts are errors of other types."""
+    """Return whether a JSON document is a table; parts of other types may raise, too."""
     summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
     return (
         all(isinstance(summary[key], kind) for key, kind in _FACTS.items())
@@ -307,7 +307,7 @@ def is_on_hdfs(folder: str) -> bool:
 
 
 def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns of a table, and its rows with a value of JSON in each of them."""
+    """Return the columns of a table, and its rows as dicts of column -> JSON value."""
     parameters: list[dict[str, Any]] = []
     for row in rows:
         plain = _plain(row.parameters)
@@ -335,7 +335,7 @@ def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def plain_values(value: Any) -> Any:
-    """Return a value with what JSON has in it: mappings, lists, texts, numbers, bools and None."""
+    """Convert a value to the types of JSON: mappings, lists, texts, numbers, bools and None."""
     if isinstance(value, Mapping):
         return {str(key): plain_values(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -348,7 +348,7 @@ def plain_values(value: Any) -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of values; of two with one name, ``a.b`` and ``{"a": {"b"}}``, one gets a number."""
+    """Flatten values to columns; of two with one name, ``a.b`` and ``{"a": {"b"}}``, one gets a number."""
     columns: dict[str, Any] = {}
     for key, value in _flat(plain_values(values), ""):
         names = itertools.chain([key], (f"{key}_{number}" for number in itertools.count(2)))
@@ -365,7 +365,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _cell_of(value: Any) -> Any:
-    """Return a plain value as one of a row: lists as texts, and so numbers that JSON does not have."""
+    """Convert a plain value to a value of a row: lists, NaN and infinities become texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return json.dumps(value) if isinstance(value, list) else value

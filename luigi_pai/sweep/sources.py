@@ -35,20 +35,20 @@ __all__ = ["SearchedPoints", "Source"]
 logger = logging.getLogger("luigi-interface")
 
 _OTHERS = (
-    "%s: points() proposes other points than before it was interrupted (has its sampler a seed?). The points "
-    "of then are in the table, their jobs are watched, and tell() gets their rows"
+    "%s: points() proposes other points than before the interruption (has its sampler a seed?). The earlier "
+    "points stay in the table, their jobs are watched, and tell() gets their rows"
 )
 
 
 class Source:
-    """Where the engine draws points from: a list. Points that were submitted before are drawn first.
+    """A list of points for the engine. Points with submissions are drawn first.
 
     Args:
         points: in their order.
-        known: returns how a point has ended in an earlier run of the sweep, if that stands; else None.
+        known: returns the valid end of a point in an earlier run of the sweep; None for none.
 
     Attributes:
-        points: all that are known so far, in their order.
+        points: all known points, in their order.
         error: of the user's code, which ends a search; empty for none.
     """
 
@@ -61,59 +61,58 @@ class Source:
 
     @property
     def exhausted(self) -> bool:
-        """There are no more points."""
+        """Whether there are no more points."""
         return not self._again
 
     @property
     def waits(self) -> bool:
-        """It has no point before another one has ended."""
+        """Whether the next point depends on the end of another one."""
         return False
 
     @property
     def total(self) -> int | None:
-        """Number of points; None while it is not known."""
+        """Number of points; None if not known yet."""
         return len(self.points)
 
     @property
     def left(self) -> int:
-        """Number of points that are known and not drawn yet."""
+        """Number of known points that are not drawn yet."""
         return len(self._again)
 
     def draw(self) -> Point | Ended | None:
-        """Return the next point, or how it has ended if it has already; None if there is none now."""
+        """Return the next point, or its end if it has ended; None if there is no point now."""
         if not self._again:
             return None
         point = self._again.popleft()
         return self._known(point) or point
 
     def put_back(self, point: Point) -> None:
-        """Draw a point again, after the others that are known."""
+        """Draw a point again, after the other known ones."""
         self._again.append(point)
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Take note of the end of a point; only a search does.
+        """Handle the end of a point; only a search does something.
 
         Args:
-            point: which one.
+            point: that has ended.
             row: of the table: column -> value.
         """
 
 
 class SearchedPoints(Source):
-    """Points that a generator proposes, one whenever a place is free.
+    """Points that a generator proposes, one for each free place.
 
-    It may yield None: there is no point before another one has ended. A task that it has yielded before is
-    not run again; it gets the row of the first.
+    The generator yields None to wait for the end of another point. A task that it has yielded before is not
+    run again; it gets the row of the first one.
 
-    What was asked and told before a kill is asked and told again first, in the same order. A point of the
-    journal that is not proposed again is made from its parameters, so that its job is watched, and its row
-    stays.
+    After a kill, points are drawn and ``tell`` is called in the recorded order first. A recorded point that
+    is not proposed again is made from its parameters, so that its job is watched, and its row stays.
 
     Args:
         sweep: the search.
         name: of the sweep.
         limits: of the sweep.
-        journal: of the sweep, as it was read.
+        journal: of the sweep, after reading.
         known: as of ``Source``.
         row_of: returns the row of a point that has ended, from the journal.
     """
@@ -158,11 +157,11 @@ class SearchedPoints(Source):
         return len(self.points) if self._ended else None
 
     def draw(self) -> Point | Ended | None:
-        """Return the next point, or how it has ended.
+        """Return the next point, or its end.
 
         Raises:
-            PaiError, OSError: the journal cannot be written, or a server does not answer; it is drawn again.
-            PaiSweepFailed: another process runs the search by now.
+            PaiError, OSError: the journal cannot be written, or a server does not answer; the point stays.
+            PaiSweepFailed: another process runs the search.
         """
         point = self._again.popleft() if self._again else self._propose()
         if point is None or point.handled:
@@ -183,7 +182,7 @@ class SearchedPoints(Source):
         return ended or point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Hand on the end of a point, for each time that the generator has yielded it."""
+        """Call ``tell`` of the sweep, once for each time that the generator has yielded the point."""
         self._waits = False
         self._rows[point.name] = row
         tasks = self._untold.pop(point.name, [])
@@ -217,7 +216,7 @@ class SearchedPoints(Source):
         return None
 
     def _taken(self, task: Any) -> Point | None:
-        """Return the point of a task that was yielded; None if there is one of its name, or it is no task."""
+        """Return the point of a yielded task; None if its name is known, or if it is no task."""
         self._yielded += 1
         if self._yielded > self._limits.max_points:
             self._fail(too_many_points(self._limits.max_points))
@@ -239,7 +238,7 @@ class SearchedPoints(Source):
         return point
 
     def _fail(self, error: str) -> None:
-        """End the search; what runs is watched to its end."""
+        """End the search; running jobs are watched to their ends."""
         if not self.error:
             logger.error("%s: %s; no further points are proposed", self._name, error)
         self.error, self._ended = self.error or error, True
@@ -247,7 +246,7 @@ class SearchedPoints(Source):
     # after a kill
 
     def _replay(self, row_of: Callable[[Point], Mapping[str, Any]]) -> None:
-        """Ask and tell again what the journal has."""
+        """Repeat the draws and ``tell`` calls in the journal."""
         told, is_same = 0, True
         for event, name in list(self._journal.history):
             if event == "asked":
@@ -266,11 +265,11 @@ class SearchedPoints(Source):
         self._waits = False
 
     def _proposes(self, name: str, told: int) -> bool:
-        """Return whether the generator proposes a point next.
+        """Return whether a point is the next one of the generator.
 
         Args:
             name: of the point.
-            told: how many ends it was told of; it may have waited for each of them.
+            told: number of ``tell`` calls; the generator may have waited for each of them.
         """
         for _ in range(told + 1):
             self._waits = False
@@ -303,7 +302,7 @@ def _is_new(point: Point) -> bool:
 
 
 def _name_of(task: JobTask) -> str:
-    """Return the name of a point; that of one whose name cannot be had is its task's."""
+    """Return the name of a point; if that raises an error, the text of its task."""
     try:
         return task._definition().name  # noqa: SLF001  of this package
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
@@ -311,6 +310,6 @@ def _name_of(task: JobTask) -> str:
 
 
 def _recipe(task: JobTask) -> dict[str, Any]:
-    """Return what it takes to make a task again."""
+    """Return family and parameters, from which a task can be made again."""
     texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
     return {"family": task.task_family, "parameters": texts}

@@ -1,11 +1,11 @@
-"""Starting of points: each is looked up, and submitted if that is needed, alone or with others in an array.
+"""Starting of points: looks each up, and submits it if needed, alone or with others in an array.
 
 A point in an array is the same work as alone: it has its own submissions (NAME, NAME__attempt2, ...), its
-own output folder, claims and completion flag; its claim names the array as the job that runs it. The array's
-name is made of the submissions that were to be in it, so that equal packs are sent once. Each submission is
-claimed before its array is sent: an array has those of its points whose claims name it.
+own output folder, claims and completion flag; its claim names the array as its job. The array's name is made
+of the names of its intended submissions, so that equal packs are sent once. Each submission is claimed before
+its array is sent; an array has the points whose claims name it.
 
-All functions are steps (``retries.Steps``), which may be taken in any thread: they yield the seconds to wait.
+All functions are steps (``retries.Steps``), which may run in any thread: they yield the seconds to wait.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _ON_ITS_WAY = 10.0  # seconds from the claim of a point to the arrival of its ar
 
 @dataclass(slots=True)
 class Started:
-    """What starting points has led to; each of them is in one of these.
+    """The result of starting points; each point is in one of the attributes.
 
     Attributes:
-        jobs: they run, or have ended, in these.
-        ended: they were complete.
-        to_submit: they are to be submitted in an array with others.
-        claimed: they are claimed for arrays that should be on the server, and are not, by the array's name.
-        again: they are to be looked up again after a moment.
-        failed: they cannot be started, each with the error.
+        jobs: that run points, or have run them.
+        ended: complete points.
+        to_submit: points to submit in an array with others.
+        claimed: points that are claimed for an array that the server does not know, by the array's name.
+        again: points to look up again after a moment.
+        failed: points that cannot be started, each with its error.
     """
 
     jobs: list[SweepJob] = field(default_factory=list)
@@ -75,9 +75,9 @@ class Pack:
 
     Attributes:
         members: the points.
-        name: of the array that is to be submitted: the one that they are claimed for, or empty for a new
-            one; None: they are to be looked up.
-        due: when, in seconds of the monotonic clock.
+        name: of the array to submit: the one that they are claimed for, or empty for a new one; None: the
+            points are to be looked up.
+        due: time of the start in seconds of the monotonic clock.
     """
 
     members: list[Member]
@@ -86,10 +86,10 @@ class Pack:
 
 
 def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
-    """Look up points; those that are missing are submitted, if they share no job with others.
+    """Look up points, and submit missing ones that share no job with others.
 
     Raises:
-        ConfigError: the cluster takes no arrays.
+        ConfigError: the cluster does not support arrays.
         PaiApiError: the cluster cannot be reached, or refuses the user.
         HdfsError: HDFS failed.
     """
@@ -141,16 +141,16 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 
 def _is_new(member: Member, *, alone: bool) -> bool:
-    """Return whether a point needs no lookup, as a young list lacks it."""
+    """Return whether a point needs no lookup, since a recent list does not have it."""
     is_corrected = alone or member.run.evidence.has_flag  # by a 409, or by a claim on HDFS
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
 
 def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
-    """Return whether a failed submission is none of this run of the sweep, or leads to another one.
+    """Return whether another submission follows a failed one, or if it is of an earlier run of the sweep.
 
-    Another process may run the sweep, too: what it has begun is read before a point is submitted again.
+    Another process may run the sweep, too: its events are read before a point is submitted again.
     """
     number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
@@ -165,7 +165,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 def _may_arrive(member: Member) -> bool:
     """Return whether the array that a point is claimed for may still be on its way to the server.
 
-    Later it is sent again, with what is known to be in it: its name decides.
+    Later it is sent again with its known points; its name decides which of the two the server accepts.
     """
     claim = member.run.evidence.last()
     return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY
@@ -209,7 +209,7 @@ def _add_tags(job: SweepJob) -> None:
 
 
 def record_starts(seen: Sequence[tuple[Member, JobStatus]]) -> Steps[Started]:
-    """Record when points were first seen running, where their server does not send it."""
+    """Record the start times of points whose server does not send them."""
     for member, status in seen:
         yield 0.0
         member.run.evidence.with_start(status)
@@ -217,11 +217,11 @@ def record_starts(seen: Sequence[tuple[Member, JobStatus]]) -> Steps[Started]:
 
 
 def submit(pack: Pack) -> Steps[Started]:
-    """Claim points, and submit an array of those that are given; the others are to be looked up again.
+    """Claim points, and submit an array of the claimed ones; the others are to be looked up again.
 
     Raises:
-        SpecError: the points differ in what they share, or the array is too large; nothing was sent.
-        PaiError: it was not submitted, or may have been: the text says which.
+        SpecError: the points differ in shared fields, or the array is too large; nothing was sent.
+        PaiError: the array was not submitted, or may have been: the text says which.
     """
     book, started = pack.members[0].run.book, Started()
     book = book.with_api(book.api.with_version("v2"))
@@ -247,7 +247,7 @@ def submit(pack: Pack) -> Steps[Started]:
     except BaseException:
         logger.warning("Interrupted: %s", _unknown(name))
         raise
-    if status is None or posting.may_be_submitted:  # the one that is there may have other points
+    if status is None or posting.may_be_submitted:  # the existing array may have other points
         yield from _meet(name, book, claimed, started)
         return started
     book.note_members(name, [member.submission for member in claimed])
@@ -262,7 +262,7 @@ def submit(pack: Pack) -> Steps[Started]:
 def _claim(
     members: Sequence[Member], name: str, claimed: list[Member], started: Started
 ) -> Steps[list[JobProtocol]]:
-    """Claim points, add those that are given to ``claimed``, and return their jobs."""
+    """Claim points, add the claimed ones to ``claimed``, and return their jobs."""
     jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
         yield 0.0  # another thread may go on
@@ -278,10 +278,10 @@ def _claim(
 
 
 def _meet(name: str, book: Book, claimed: Sequence[Member], started: Started) -> Steps[None]:
-    """Watch the array that is there; points that it does not have are looked up again."""
+    """Watch the existing array; points that it does not have are looked up again."""
     entry = yield from book.holder(name, 1)
     if entry is None or entry.status is None:
-        raise JobNotFound(f"the server refuses the name {name!r} as in use, but shows no job of it")
+        raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
     there = yield from _retried(book, lambda: book.members(name))
     members = []
     for member in claimed:

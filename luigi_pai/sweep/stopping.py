@@ -1,4 +1,4 @@
-"""Stopping of jobs: those of points that ``keep()`` does not keep, and all of them."""
+"""Stopping of jobs: of points for which ``keep()`` returns False, or of all points."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ logger = logging.getLogger("luigi-interface")
 
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
 _SLICE = 0.5  # seconds of reading reports before other work is done
-_THREADS = 16  # that stop jobs
+_THREADS = 16  # for requests to stop jobs
 
 
 class Pruning:
-    """Reads the reports of running jobs. Jobs with several points are left alone.
+    """Reads the reports of running jobs, except those with several points.
 
     Args:
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
-        journal: that a point is not kept is written before its job is stopped.
-        clock: says when reports are due.
+        journal: records pruned points before their jobs are stopped.
+        clock: for the times of the next reports.
         failed_code: called with an error of ``keep`` and the point.
     """
 
@@ -56,7 +56,7 @@ class Pruning:
         self._due: dict[SweepJob, float] = {}
 
     def watch(self, job: SweepJob, status: JobStatus) -> None:
-        """Take the status of a job; one that was to be stopped before a kill is stopped."""
+        """Watch a job; one that was to be stopped before a kill is stopped."""
         now = self._clock.monotonic()
         if not job.shared and job.members[0].point.record.pruned:
             self._due.setdefault(job, now)
@@ -64,15 +64,15 @@ class Pruning:
             self._due.setdefault(job, now + _REPORTS_EVERY)
 
     def forget(self, job: SweepJob) -> None:
-        """Take the end of a job."""
+        """Forget a job that has ended."""
         self._due.pop(job, None)
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has something to do; infinity if nothing has."""
+        """Return the seconds until ``step()`` has work to do; infinity for none."""
         return max(0.0, min(self._due.values(), default=math.inf) - self._clock.monotonic())
 
     def step(self) -> None:
-        """Show the reports that are due to ``keep``, and stop the jobs that it does not keep."""
+        """Call ``keep`` with the reports that are due, and stop the jobs for which it returns False."""
         now = self._clock.monotonic()
         for job in [job for job, due in self._due.items() if due <= now]:
             if self._clock.monotonic() > now + _SLICE:
@@ -101,7 +101,7 @@ class Pruning:
 
 
 def stop(job: SweepJob) -> PaiApiError | None:
-    """Ask the server to stop a job, for some seconds; return the error, if that failed."""
+    """Ask the server to stop a job, with retries for some seconds; return the error of a failure."""
     try:
         job.book.api.stop_surely(job.name)
     except JobNotFound:
@@ -115,7 +115,7 @@ def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
     """Ask the server to stop as many jobs as the time allows, several at once.
 
     Returns:
-        how many were asked to; the first problem, or an empty text.
+        the number of jobs that were asked to stop; the first problem, or an empty text.
     """
     left, results = list(jobs), list[PaiApiError | None]()
 

@@ -29,7 +29,7 @@ _PATIENCE = 2.0  # seconds for which complete() retries transient errors of HDFS
 
 
 def default_folder(name: str) -> str:
-    """Return the folder of a sweep's table that has no ``results_dir``."""
+    """Return the folder of the table of a sweep without ``results_dir``."""
     account = OpenPai.current().hdfs_account()
     home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
     return f"{home}sweeps/{name}"
@@ -47,20 +47,20 @@ class PaiSweep(Task):
             def points(self):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
-    A point is the task that it is alone: it has its own job, submissions, completion flag and output, and
-    its ``complete()``. What is done is not done again, what runs is taken over, by the next run of the sweep
-    as by another sweep that has the same point. ``output()`` is the table; the sweep is complete if that has
-    all of its current points.
+    A point is the same task as alone: it has its own job, submissions, completion flag, output and
+    ``complete()``. Finished points are not run again and running ones are taken over, by the next run of the
+    sweep and by another sweep with the same point. ``output()`` is the table; the sweep is complete if the
+    table has all current points.
 
     A sweep that defines ``tell`` is a search: its ``points()`` is a generator, which is asked for a point
-    whenever there is a place for a job.
+    whenever a place for a job is free.
     """
 
     @abc.abstractmethod
     def points(self) -> Iterable[JobTask | None]:
-        """Return the points: PaiTasks and PaiProtocolTasks, each with a name of its own. Required.
+        """Return the points: PaiTasks and PaiProtocolTasks with different names. Required.
 
-        In a search, a generator of them; it yields None to wait for the end of another point.
+        In a search, a generator; it yields None to wait for the end of another point.
         """
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
@@ -72,14 +72,14 @@ class PaiSweep(Task):
         """
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
-        """Return whether a point shall go on; define it to stop poor ones early.
+        """Return whether a point continues; define it to stop poor points early.
 
-        It is called every 10 s or more while the job of a point runs, once its containers have reported.
-        The job of a point that is not kept is stopped; the state of its row is PRUNED, which is no failure.
+        It is called every 10 s or more while the job of a point runs and its containers have reported. If it
+        returns False, the job is stopped; the state of the row is PRUNED, which is no failure.
 
         Args:
             point: the task.
-            reports: what its containers have written with ``luigi_pai.runtime.report``, oldest first.
+            reports: of its containers, by ``luigi_pai.runtime.report``, oldest first.
         """
         del point, reports
         return True
@@ -100,15 +100,15 @@ class PaiSweep(Task):
 
     @attribute
     def best(self) -> str | None:
-        """``max COLUMN`` or ``min COLUMN``: which point the log shows as the best; None for no such word."""
+        """``max COLUMN`` or ``min COLUMN``: the best point is in the log; None: no point is."""
         return None
 
     @attribute
     def results_dir(self) -> str | None:
         """Folder of the table, on HDFS or local.
 
-        None: ``sweeps/NAME`` in the user's home folder on HDFS where one is configured, else in the
-        current folder.
+        None: ``sweeps/NAME`` in the user's home folder on HDFS if one is configured, else in the current
+        folder.
         """
         return None
 
@@ -125,7 +125,7 @@ class PaiSweep(Task):
         default=0.0, significant=False, description="share (below 1) or number of points that may fail"
     )
     max_attempts: ClassVar[Any] = luigi.IntParameter(
-        default=1, significant=False, description="how often a point is submitted that fails"
+        default=1, significant=False, description="number of submissions of a failing point"
     )
     points_per_job: ClassVar[Any] = luigi.IntParameter(
         default=1, significant=False, description="points that share a job"
@@ -146,7 +146,7 @@ class PaiSweep(Task):
 
     @property
     def requires_other_tasks(self) -> bool:
-        """Whether it defines ``requires``, in place of the requirements of its points."""
+        """Whether it defines ``requires``, which replaces the requirements of its points."""
         return type(self).requires is not PaiSweep.requires
 
     @property
@@ -163,7 +163,7 @@ class PaiSweep(Task):
         return shlex.quote(folder if "/" in folder else f"./{folder}")
 
     def requires(self) -> Any:
-        """Return what the points require; nothing for a search, whose points are not known beforehand."""
+        """Return the requirements of the points; none for a search, whose points are not known before."""
         if self.is_search:
             return []
         from luigi_pai.sweep.points import requirements_of  # noqa: PLC0415  loads what only runs need
@@ -175,9 +175,9 @@ class PaiSweep(Task):
         return self.results
 
     def complete(self) -> bool:
-        """Return whether all points have ended, no more failed than may, and the table has them.
+        """Return whether all points have ended, with no more failures than allowed, and are in the table.
 
-        A search is complete once its ``points()`` has ended.
+        A search is complete when its ``points()`` has ended.
 
         Raises:
             HdfsError: HDFS failed.
@@ -205,16 +205,16 @@ class PaiSweep(Task):
         summary = results.complete_summary()
         if summary is None or summary.digest != points_digest(names):
             return False
-        return dict(summary.counts) == journal.counts(names)  # else they were retried, and it is older
+        return dict(summary.counts) == journal.counts(names)  # else points were retried since
 
     def run(self) -> None:
-        """Run the points that are not complete, and collect the results of all.
+        """Run the incomplete points, and collect the results of all.
 
         Raises:
-            SpecError: the sweep or points of it are not valid; nothing was sent.
+            SpecError: the sweep or some of its points are not valid; nothing was sent.
             ConfigError: a setting is wrong.
-            PaiSweepFailed: more points failed than the tolerance allows, or the user's code did.
-            PaiApiError: the cluster cannot be reached, or refuses the user; jobs that run continue.
+            PaiSweepFailed: more points failed than the tolerance allows, or the user's code failed.
+            PaiApiError: the cluster cannot be reached, or refuses the user; running jobs continue.
             HdfsError, OSError: the journal or the table cannot be written.
         """
         from luigi_pai.sweep.sweep_run import SweepRun  # noqa: PLC0415  only runs need it
@@ -223,15 +223,15 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """How many points a search proposes, where that is known; a complete one goes on when it grows."""
+        """Number of points that a search proposes, 0 if not known. If it grows, the search continues."""
         return 0
 
     def _note(self) -> Any:
-        """Return what a search wants to have recorded since the last call, as JSON; None for nothing."""
+        """Return JSON of a search for the journal since the last call; None for nothing."""
 
     def _recall(self, notes: list[Any]) -> None:
-        """Take what a search had recorded before a kill; called before ``points()``."""
+        """Take the notes of a search in the journal; called before ``points()``."""
 
     def _problems(self) -> Iterable[Problem]:
-        """Return what is wrong with further attributes."""
+        """Return the problems of further attributes."""
         return ()

@@ -1,4 +1,4 @@
-"""SweepRun: a run of a sweep: its points are validated, run by the engine, shown and collected.
+"""SweepRun: a run of a sweep: validates the points, runs the engine, shows the progress.
 
 Messages of Luigi's scheduler are answered.
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
-_LEAST_PAUSE = 0.001  # seconds; a message is read in them while there is always more to submit
+_LEAST_PAUSE = 0.001  # seconds to read a message while there is always more to submit
 _RESOURCE = "pai"  # Luigi's resource of which each job takes one
 
 
@@ -48,7 +48,7 @@ class SweepRun:
         sweep: the task.
 
     Raises:
-        SpecError: the sweep or points of it are not valid; names all problems.
+        SpecError: the sweep or some of its points are not valid; names all problems.
         ConfigError: a setting is wrong.
         HdfsError, OSError, ValueError: its journal cannot be read.
     """
@@ -105,7 +105,7 @@ class SweepRun:
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
-        except (KeyboardInterrupt, PaiSweepFailed):  # said already, or another process goes on
+        except (KeyboardInterrupt, PaiSweepFailed):  # logged before, or another process goes on
             raise
         except BaseException:
             self._save()
@@ -116,7 +116,7 @@ class SweepRun:
         self._conclude()
 
     def _step(self) -> bool:
-        """Do what is due, and return whether the sweep has ended."""
+        """Do the work that is due, and return whether the sweep has ended."""
         self._engine.step()
         if self._engine.done or self._engine.is_hopeless:
             return True
@@ -125,7 +125,7 @@ class SweepRun:
         return False
 
     def _pause(self, seconds: float) -> None:
-        """Wait, until a message of the scheduler comes."""
+        """Wait until a message of the scheduler arrives, at most some seconds."""
         for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
             return
 
@@ -142,7 +142,7 @@ class SweepRun:
     # showing
 
     def _show(self) -> None:
-        """Show where the sweep stands: in the log, on a terminal, on Luigi's page, and to its scheduler."""
+        """Show the progress in the log, on a terminal and on Luigi's page."""
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
         window, book = self._engine.window, self._engine.book
         if not self._pace_shown and window is not None:
@@ -168,14 +168,14 @@ class SweepRun:
             self._show_reason()
 
     def _draw(self) -> None:
-        """Draw where the sweep stands in a notebook, in place of lines of the log."""
+        """Draw the progress in a notebook, in place of lines of the log."""
         if self._drawing is not None:
             total = self._source.total
             part = (self._progress.percentage(total) or 0) / 100
             self._drawing.draw(f"{self._name}: {self._progress.text(total)}", part if total else None)
 
     def _show_reason(self) -> None:
-        """Log why the first job waits, while none runs; each reason once."""
+        """Log why the first job waits while none runs; each reason once."""
         jobs = self._engine.watched()
         if self._progress.counts["running"] or not jobs:
             return
@@ -203,11 +203,11 @@ class SweepRun:
         return text
 
     def _change(self, message: str) -> str:
-        """Change a limit, and return what was done.
+        """Change a limit, and return a text about the change.
 
         Raises:
-            ValueError: the message is not valid, or the points cannot share jobs; the limits are as before.
-            PaiApiError: the cluster was to be asked whether they can, and does not answer.
+            ValueError: the message is not valid, or the points cannot share jobs; nothing is changed.
+            PaiApiError: the cluster does not answer whether they can.
         """
         before, points, book = self._limits.points_per_job, self._source.points, self._engine.book
         text = self._limits.change(message)
@@ -224,7 +224,7 @@ class SweepRun:
     # signals
 
     def _killed(self) -> None:
-        """Stop the jobs whose ``on_kill`` says so, as many as the time allows, and say what continues."""
+        """Stop the jobs with ``on_kill = stop``, as many as the time allows, and log which jobs continue."""
         watched = self._engine.watched()
         to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
         stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
@@ -234,7 +234,7 @@ class SweepRun:
         self._save()
 
     def _continuing(self, jobs: int | None = None) -> str:
-        """Return what becomes of the jobs that wait or run."""
+        """Return a text about the jobs that wait or run, and the next run of the sweep."""
         count = len(self._engine.watched()) if jobs is None else jobs
         starting = self._engine.starting()
         more = f"; {starting} more may have been submitted just now" if starting else ""
@@ -246,7 +246,7 @@ class SweepRun:
     # ending
 
     def _save(self) -> None:
-        """Write the journal and the rows so far, if that is possible."""
+        """Write the journal and the rows, if possible."""
         with contextlib.suppress(PaiError, OSError):
             self._finish(complete=False)
 
@@ -287,7 +287,7 @@ class SweepRun:
         raise PaiSweepFailed("\n".join([f"sweep {self._name!r} failed: {what}", *lines]), self._name, names)
 
     def _remark(self) -> None:
-        """Log what the results lack."""
+        """Log which results are missing."""
         table, best = self._table, self._progress.best
         if table.without_metrics:
             logger.warning(

@@ -1,4 +1,4 @@
-"""Table: what happens in a sweep: rows, made from its journal and written now and then, and its progress."""
+"""Table: the rows of a sweep, which are made from its journal and written from time to time."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.results import SweepResults
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["Table", "ToldRow", "failure"]
+__all__ = ["Table", "failure"]
 
 logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # seconds between two writings, at least
-_SHARE = 0.05  # of the time, spent on writing at most
+_SHARE = 0.05  # of the time that is spent on writing at most
 _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
 
 
-class ToldRow(dict[str, Any]):
-    """A row as ``tell()`` gets it: a column that the point has no value for is None."""
+class _ToldRow(dict[str, Any]):
+    """A row for ``tell()``: columns without a value are None."""
 
     def __missing__(self, column: str) -> None:
         """Return None."""
@@ -52,16 +52,16 @@ class Table:
     Args:
         target: the table on HDFS or in a local folder.
         sweep: the name of the sweep.
-        journal: of the sweep; ends are noted in it.
-        clock: throttles, and says when rows were written.
+        journal: of the sweep, which records the ends.
+        clock: for the times of writing.
         best: the best point so far; None if none is declared.
 
     Attributes:
         sweep: as given.
         progress: of the sweep.
-        points: all points that are known so far; the list may grow.
-        without_metrics: number of points that have no ``metrics.json``, whose row has their last reports.
-        without_result: number of points that have succeeded without any result.
+        points: all known points; the list may grow.
+        without_metrics: number of points without ``metrics.json``, whose rows have the last reports.
+        without_result: number of points that have succeeded without a result.
         result_error: the last error of the user's ``result()``.
     """
 
@@ -84,7 +84,7 @@ class Table:
         self._next = clock.monotonic() + _EVERY
 
     def known(self, point: Point) -> Ended | None:
-        """Return how a point has ended on its cluster, by the journal; None if it has not."""
+        """Return the recorded end of a point on its cluster; None for none."""
         row = point.record.row
         if row is None or point.record.cluster != self._url_of(point):
             return None
@@ -105,9 +105,9 @@ class Table:
         self._changed = self._changed or before != self._running[point.name]
 
     def failed_code(self, error: str, point: Point) -> None:
-        """Note an error of the user's ``keep()``, and log each text once; the point goes on."""
+        """Record an error of the user's ``keep()``, and log each text once; the point continues."""
         if error not in self._remarks.values():
-            logger.error("%s: %s; the point goes on", self.sweep, error)
+            logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
 
     def left(self, point: Point) -> None:
@@ -115,7 +115,7 @@ class Table:
         self.progress.left(point.name)
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
-        """Note the end of a point, and return its row: column -> value."""
+        """Record the end of a point, and return its row: column -> value."""
         self.left(ended.point)
         self.progress.ended(ended.state)
         self._record(ended)
@@ -148,10 +148,10 @@ class Table:
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value."""
-        return ToldRow(flattened([self._row(point)])[1][0])
+        return _ToldRow(flattened([self._row(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Collect results once more that could not be read because HDFS did not answer."""
+        """Collect the results again that could not be read because HDFS did not answer."""
         unread, self._unread = self._unread, []
         for ended in unread:
             self._record(ended)
@@ -161,7 +161,7 @@ class Table:
         return max(0.0, self._next - self._clock.monotonic()) if self._changed else math.inf
 
     def write_if_due(self) -> None:
-        """Write the journal and the rows, if some have changed, at most every 5 s; an error is logged."""
+        """Write the journal and changed rows, at most every 5 s; errors are logged."""
         if self.idle() > 0:
             return
         began = self._clock.monotonic()
@@ -176,7 +176,7 @@ class Table:
         """Write the journal and all rows.
 
         Args:
-            complete: the sweep has ended as it should.
+            complete: the sweep has succeeded.
 
         Raises:
             HdfsError: HDFS failed.
@@ -217,7 +217,7 @@ class Table:
         """Return the values of a task's ``result()``.
 
         Returns:
-            the values; what is wrong with them, or an empty text; whether another try may succeed.
+            the values; their problem, or an empty text; whether another try may succeed.
         """
         try:
             given: Any = task.result()

@@ -30,9 +30,9 @@ class Start(Generic[T]):
     Attributes:
         steps: the generator.
         members: the points.
-        began: when, in seconds of the monotonic clock.
-        due: when the next step is to be taken.
-        future: the step that is being taken; None between two steps.
+        began: time of the start, in seconds of the monotonic clock.
+        due: time of the next step.
+        future: of the step that runs; None between two steps.
         result: of the steps; None before their end.
     """
 
@@ -44,7 +44,7 @@ class Start(Generic[T]):
     result: T | None = None
 
     def take(self, future: Future[float]) -> None:
-        """Take the next step; its future gets the seconds to wait before the one after it."""
+        """Take the next step; its future gets the seconds to wait before the following step."""
         try:
             future.set_result(next(self.steps))
         except StopIteration as end:
@@ -55,15 +55,15 @@ class Start(Generic[T]):
 
 
 class Workers(Generic[T]):
-    """Takes steps in threads, as many as there are steps to take at once.
+    """Takes steps in threads, one for each step that runs at the same time.
 
-    They end with ``close()`` or with the process, whatever they wait for.
+    The threads end with ``close()`` or with the process; neither waits for a request.
 
     Args:
-        clock: says when steps are due.
+        clock: for the times of steps.
 
     Attributes:
-        starts: whose steps have not come to their end.
+        starts: with further steps.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -73,16 +73,16 @@ class Workers(Generic[T]):
         self._threads = 0
 
     def add(self, steps: Steps[T], members: Sequence[Member]) -> None:
-        """Take steps from now on."""
+        """Add steps, due now."""
         now = self._clock.monotonic()
         self.starts.append(Start(steps, members, now, now))
 
     def taken(self) -> list[Start[T]]:
-        """Return the starts whose current step has been taken."""
+        """Return the starts whose current step has ended."""
         return [start for start in self.starts if start.future is not None and start.future.done()]
 
     def advance(self) -> bool:
-        """Take the steps that are due, and wait for one, a twentieth of a second at most; False for none."""
+        """Take the steps that are due, and wait for one for 0.05 s at most; return False for none."""
         now = self._clock.monotonic()
         for start in self.starts:
             if start.future is None and start.due <= now:
@@ -97,13 +97,13 @@ class Workers(Generic[T]):
         return bool(pending)
 
     def idle(self) -> float:
-        """Return the seconds until a step is due, 0 while one is being taken; infinity without any."""
+        """Return the seconds until a step is due, 0 while one runs; infinity for none."""
         now = self._clock.monotonic()
         waits = [0.0 if start.future is not None else start.due - now for start in self.starts]
         return max(0.0, min(waits, default=math.inf))
 
     def close(self) -> None:
-        """Let the threads end when they have taken the steps that they are taking."""
+        """Let the threads end after their current steps."""
         for _ in range(self._threads):
             self._tasks.put(None)
         self._threads = 0

@@ -93,7 +93,7 @@ def test_mkdir(fs: WebHdfs, home: str) -> None:
     with pytest.raises(MissingParentDirectory, match=rf"^HDFS MKDIRS .*: {home}/x does not exist"):
         fs.mkdir(f"{home}/x/y", parents=False)
     written(fs, f"{home}/f")
-    with pytest.raises(NotADirectory, match=r": a file is there"):
+    with pytest.raises(NotADirectory, match=r": it is a file"):
         fs.mkdir(f"{home}/f")
     assert names(fs, home) == ["a", "a/b", "a/c", "f"]
 

@@ -157,7 +157,7 @@ def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, ho
     proxy.close()
     fs = backend.fs(redirect=proxy.url)
     with pytest.raises(
-        HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\); NameNode .* sent us"
+        HdfsError, match=r"^HDFS OPEN .*: no answer \(Connection refused\); NameNode .* redirected"
     ):
         fs.open_reader(f"{home}/f")
 

@@ -246,7 +246,7 @@ def test_settings_of_tasks_and_misspelt_ones_are_errors(pai):
     with pytest.raises(SpecError) as caught:
         wrong().run()
     assert "queue_timeout: is a setting of tasks: set it in the class of the points" in str(caught.value)
-    assert "paralel_jobs: is no setting of a sweep (did you mean 'parallel_jobs'?)" in str(caught.value)
+    assert "paralel_jobs: is not a setting of sweeps (did you mean 'parallel_jobs'?)" in str(caught.value)
     assert "rate_of_mine" not in str(caught.value)
     assert pai.submissions == 0
 

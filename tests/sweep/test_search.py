@@ -336,7 +336,7 @@ def test_a_search_that_proposes_other_points_after_a_kill(pai, caplog):
     Proposes.first = 11
     with caplog.at_level("WARNING", "luigi-interface"):
         Proposes().run()
-    assert caplog.text.count("points() proposes other points than before it was interrupted") == 1
+    assert caplog.text.count("points() proposes other points than before the interruption") == 1
     names = [f"train-0.1-{batch}" for batch in range(10, 14)]
     assert sorted(pai.posts()) == names
     assert sorted(set(Proposes().told)) == [(name, "SUCCEEDED") for name in names]

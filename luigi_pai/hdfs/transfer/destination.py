@@ -1,9 +1,9 @@
-"""A folder on HDFS that files are uploaded to, as it was found, and its manifest of what uploads put there.
+"""The destination folder of an upload, and the manifest that uploads keep in it.
 
-WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how it was written, and not every server has
-it. So an upload notes the SHA-256 of what it sent, and the length and the time of change that the file has
-had on HDFS from then on. An entry is a statement about one version of one file: it does not get wrong when
-two uploads write the manifest at once. The one that is lost costs a file sent again.
+WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
+has it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An entry
+describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong:
+a lost entry costs a file sent again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONGEST = 128 * 1024 * 1024  # bytes; of a million files
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one version of a file on HDFS.
+    """One version of a file on HDFS.
 
     Attributes:
         length: in bytes.
@@ -58,18 +58,18 @@ class Entry:
     sha256: str
 
     def is_of(self, status: Mapping[str, Any] | None) -> bool:
-        """Return whether it is about the version that a FileStatus shows."""
+        """Return whether a FileStatus is of this version."""
         version = {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
         return status is not None and version.items() <= status.items()
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What uploads have put into a folder.
+    """The files and folders that uploads have put into a folder.
 
     Attributes:
-        files: what is known of each, by its name in the folder.
-        folders: those that uploads have made.
+        files: by their names in the folder.
+        folders: names of the folders that uploads have made.
     """
 
     files: Mapping[str, Entry]
@@ -77,7 +77,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: bytes) -> Manifest:
-        """Read a manifest; what cannot be read is empty, so that everything is sent."""
+        """Read a manifest; an invalid one is taken for an empty one, so that all files are sent."""
         try:
             document = json.loads(text)
             if document["version"] != _VERSION:
@@ -88,7 +88,7 @@ class Manifest:
             return cls({})
 
     def to_json(self) -> bytes:
-        """Return it as it lies on HDFS."""
+        """Return the content of the file on HDFS."""
         files = {name: asdict(entry) for name, entry in sorted(self.files.items())}
         document = {"version": _VERSION, "files": files, "folders": sorted(self.folders)}
         return json.dumps(document, ensure_ascii=False, indent=0).encode()
@@ -96,13 +96,13 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Destination:
-    """A folder on HDFS, as it was found.
+    """A folder on HDFS as it was looked up.
 
     Attributes:
         path: of the folder, absolute.
-        exists: whether it is there.
-        statuses: the FileStatus of what is in it, by name, as far as it was looked up.
-        manifest: what uploads have noted there.
+        exists: whether the folder exists.
+        statuses: the FileStatus of its entries by name, as far as they were looked up.
+        manifest: of earlier uploads.
     """
 
     path: str
@@ -111,27 +111,27 @@ class Destination:
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
 
     def has_folder(self, name: str) -> bool:
-        """Return whether a folder of this name is in it."""
+        """Return whether it has a folder of this name."""
         return name in self.statuses and is_folder(self.statuses[name])
 
     def of(self, name: str) -> str:
-        """Return the path of what has this name in it."""
+        """Return the path of an entry."""
         return f"{self.path.rstrip('/')}/{name}"
 
     def lacks(self, folders: Iterable[str]) -> set[str]:
-        """Return which folders are not in it; ``""`` is itself."""
+        """Return the names of missing folders; ``""`` is the destination itself."""
         missing = {name for name in folders if not self.has_folder(name)}
         return missing if self.exists else missing | {""}
 
     def conflicts_with(self, tree: LocalTree) -> list[str]:
-        """Return the names that are a file on one side and a folder on the other."""
+        """Return the names of files here that are folders on HDFS, and the reverse."""
         files = [name for name in tree.files if self.has_folder(name)]
         folders = [name for name in tree.folders if name in self.statuses and not self.has_folder(name)]
         return sorted(files + folders)
 
 
 def file_destination(server: Connection, path: str) -> Destination:
-    """Return the folder of a file; of what is in it, only the file is looked up."""
+    """Return the folder of a file; of its entries, only the file is looked up."""
     folder, name = posixpath.split(path)
     status = server.status(path)
     statuses = {} if status is None else {name: status}
@@ -142,14 +142,14 @@ def file_destination(server: Connection, path: str) -> Destination:
 def folder_destination(
     server: Connection, path: str, folders: Iterable[str], pool: WorkerPool, *, also_known: bool
 ) -> Destination:
-    """Return a folder, and what is in it and in some of its folders; NotADirectory where a file is there.
+    """Return a folder with its entries, and those of some folders in it; NotADirectory if it is a file.
 
     Args:
-        server: that it is on.
+        server: the HDFS.
         path: of the folder.
-        folders: that are listed where they exist, at any depth.
-        pool: that lists them.
-        also_known: also list the folders that the manifest knows.
+        folders: names of the folders that are listed if they exist, at any depth.
+        pool: of threads for the listings.
+        also_known: also list the folders in the manifest.
     """
     try:
         entries = server.list_folder(path)
@@ -187,7 +187,7 @@ def is_folder(status: Mapping[str, Any]) -> bool:
 
 
 def _read_manifest(server: Connection, path: str) -> Manifest:
-    """Return the manifest at a path; an empty one where there is none, or none that can be read."""
+    """Return the manifest at a path; an empty one if there is none, or if it cannot be read."""
     try:
         with HdfsReader(server, path) as file:
             text = file.readall() if file.size <= _LONGEST else b""
@@ -195,6 +195,8 @@ def _read_manifest(server: Connection, path: str) -> Manifest:
         raise
     except HdfsError as error:
         if error.exception != "FileNotFoundException":
-            logger.warning("The notes of earlier uploads cannot be read; all is sent again: %s", error)
+            logger.warning(
+                "The manifest of earlier uploads cannot be read; all files are sent again: %s", error
+            )
         return Manifest({})
     return Manifest.from_json(text)

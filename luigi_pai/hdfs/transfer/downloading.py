@@ -30,21 +30,21 @@ _NS_PER_MS = 1_000_000
 
 
 def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
-    """Fetch a file, or what is in a folder, from HDFS, as far as it is new or changed.
+    """Fetch a file, or the content of a folder, from HDFS; only new and changed files are fetched.
 
-    A file that was fetched gets the time of change that it has on HDFS. Size and
-    time are what the next download compares. Nothing is removed here.
+    Fetched files get the modification time that they have on HDFS; the next download compares size and time.
+    Nothing is removed on this machine.
 
     Args:
         fs: the file system.
-        path: in any way that ``hdfs_path`` takes.
-        local: for a folder, the folder here that gets what is in it; for a file,
-            its path, or the folder that it goes into (one that exists, or ends with ``/``).
+        path: in any form that ``hdfs_path`` accepts.
+        local: for a folder, the folder that gets its content; for a file, its path, or the folder for it (an
+            existing one, or one that ends with ``/``).
         jobs: files fetched at once.
 
     Raises:
-        HdfsError: there is no such file or folder, or HDFS refused something or did not answer.
-        TransferError: files that cannot be written here. What was fetched before is here.
+        HdfsError: there is no such file or folder, or HDFS refused a request or did not answer.
+        TransferError: files cannot be written. Files that were fetched before stay.
     """
     server, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
@@ -59,7 +59,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
 
 
 def fetch_new(server: Connection, path: str, local: str | os.PathLike[str]) -> None:
-    """Fetch a file or folder to a path where nothing is, or into a folder, see ``WebHdfs.get``."""
+    """Fetch a file or folder to a new path or into a folder, see ``WebHdfs.get``."""
     goal, pool = Path(local), WorkerPool(JOBS)
     goal = goal / posixpath.basename(path) if goal.is_dir() else goal
     tree = RemoteTree.of(server, path, pool)
@@ -69,9 +69,9 @@ def fetch_new(server: Connection, path: str, local: str | os.PathLike[str]) -> N
 
 
 def _fetch_tree(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> list[RemoteFile]:
-    """Fetch what is new or changed of a file or folder to ``goal``; return those files.
+    """Fetch the new and changed files of a tree to ``goal``, and return them.
 
-    ``path`` is what errors call it. They are those of ``download``.
+    ``path`` is the name of the tree in errors, which are those of ``download``.
     """
     places = {name: goal if tree.is_file else goal / name for name in tree.files}
     folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
@@ -90,7 +90,7 @@ def _fetch_tree(path: str, tree: RemoteTree, goal: Path, pool: WorkerPool) -> li
 
 
 def _is_here(file: RemoteFile, place: Path) -> bool:
-    """Return whether this version of a file is here already."""
+    """Return whether a local file is the same version of a file."""
     try:
         found = place.lstat()
     except OSError:
@@ -100,7 +100,7 @@ def _is_here(file: RemoteFile, place: Path) -> bool:
 
 
 def _check(path: str, files: list[Path], folders: list[Path]) -> None:
-    """Refuse what is a file on one side and a folder, a device or a pipe on the other."""
+    """Refuse files that are folders, devices or pipes on this machine, and folders that are files."""
     wrong = [
         Problem(str(file), "is a folder here and a file on HDFS") for file in files if _is_folder_here(file)
     ]
@@ -115,19 +115,19 @@ def _check(path: str, files: list[Path], folders: list[Path]) -> None:
 
 
 def _is_folder_here(place: Path) -> bool:
-    return os.path.isdir(place)  # noqa: PTH112  False where it cannot be looked at, no error
+    return os.path.isdir(place)  # noqa: PTH112  returns False where is_dir() may raise
 
 
 def _is_special(place: Path) -> bool:
     try:
         mode = place.stat().st_mode
-    except OSError:  # it is not there, mostly
+    except OSError:  # mostly because it does not exist
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
-    """Fetch one file; it appears when it is whole."""
+    """Fetch one file; it appears under its name when it is complete."""
     pool.advance(1)
     incomplete = local_temporary(place)
     try:
@@ -140,7 +140,7 @@ def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
     except OSError as error:
         raise _cannot_write(place, error) from error
     finally:
-        with contextlib.suppress(OSError):  # it is not there, or the disk is what failed
+        with contextlib.suppress(OSError):  # it was renamed, or the disk has failed
             incomplete.unlink()
 
 

@@ -1,4 +1,4 @@
-"""What of a local file or folder is to be sent to HDFS."""
+"""The local files and folders that an upload sends."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-__all__ = ["IGNORE_FILE", "LocalFile", "LocalTree"]
+__all__ = ["LocalFile", "LocalTree"]
 
-IGNORE_FILE = ".paiignore"
+_IGNORE_FILE = ".paiignore"
 _NOT_SENT = (  # unless the ignore file says otherwise
     "__pycache__/",
     "*.pyc",
     ".venv/",
-    "luigi.cfg",  # it holds the password, and what is on HDFS others can read
+    "luigi.cfg",  # contains the password, and others can read files on HDFS
     "luigi.toml",
 )
-_FOLDER_MATCHED = "ps_d"  # pathspec's name for the "/" of the folder that a rule is about
-_REFUSED = ":"  # in a name on HDFS
+_FOLDER_MATCHED = "ps_d"  # pathspec's group for the "/" behind the folder that a rule names
+_REFUSED = ":"  # in names on HDFS
 
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file that is to be sent.
+    """A local file to send.
 
     Attributes:
         name: its path in the folder, with ``/``.
-        place: where it is.
+        place: its path on this machine.
         size: in bytes.
     """
 
@@ -50,11 +50,11 @@ class LocalFile:
     size: int
 
     def parts(self) -> Iterator[bytes]:
-        """Yield what is in it, part by part.
+        """Yield the content in parts.
 
         Raises:
-            TransferError: it cannot be read, or it was written to meanwhile. What was
-                read may then be the beginning of one version and the end of another.
+            TransferError: the file cannot be read, or was changed meanwhile: the parts may then be of
+                different versions.
         """
         try:
             with self.place.open("rb") as opened:
@@ -65,10 +65,10 @@ class LocalFile:
         except OSError as error:
             raise self._wrong(error.strerror or str(error)) from error
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise self._wrong("it was written to while it was read; send it when nothing writes to it")
+            raise self._wrong("it was changed while it was read; send it when no program writes to it")
 
     def sha256(self) -> str:
-        """Return the checksum of what is in it, in hex; raises as ``parts()``."""
+        """Return the checksum of the content in hex; raises as ``parts()``."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(part)
@@ -80,11 +80,11 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class LocalTree:
-    """The files of a folder, or one file, that are to be sent.
+    """The files to send: those of a folder, or one file.
 
     Attributes:
         files: by name.
-        folders: all that are below the folder, empty ones too.
+        folders: names of all folders below the folder, also of empty ones.
         is_file: whether it is one file.
     """
 
@@ -94,10 +94,10 @@ class LocalTree:
 
     @classmethod
     def of(cls, place: Path, name: str) -> LocalTree:
-        """Return what is at a place; a file is to be called ``name``.
+        """Return the tree of a local file or folder; a file gets the name ``name``.
 
         Raises:
-            TransferError: naming everything that cannot be sent.
+            TransferError: some files cannot be sent; names all.
         """
         try:
             found = place.stat()
@@ -112,7 +112,7 @@ class LocalTree:
 
     @classmethod
     def of_folder(cls, folder: Path) -> LocalTree:
-        """Return what is in a folder, without what its ignore file says; raises as ``of()``."""
+        """Return the tree of a folder without ignored files; raises as ``of()``."""
         files: dict[str, LocalFile] = {}
         folders: set[str] = set()
         problems: list[Problem] = []
@@ -129,9 +129,9 @@ class LocalTree:
 def _walk(
     root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield name and entry of what is below the last folder of ``way``; note what cannot be sent.
+    """Yield name and entry of everything below the last folder of ``way``, and add to ``problems``.
 
-    ``way`` are the folders from the root to this one, links followed; ``above`` is its name, with ``/``.
+    ``way`` has the resolved folders from the root to this one; ``above`` is its name with ``/``.
     """
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -141,7 +141,7 @@ def _walk(
     for entry in entries:
         name = f"{above}{entry.name}"
         is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
-        if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == IGNORE_FILE:
+        if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == _IGNORE_FILE:
             continue
         if _is_ignored(ignored, f"{name}/" if is_folder else name):
             continue
@@ -165,7 +165,7 @@ def _wrong_with(name: str) -> Iterator[str]:
 
 
 def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Iterator[str]:
-    """Yield why an entry of a folder cannot be sent. What was found of it is kept in the entry."""
+    """Yield why an entry of a folder cannot be sent; the entry caches its status."""
     try:
         entry.stat()
     except OSError as error:
@@ -176,7 +176,7 @@ def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Ite
     if goal != root and root not in goal.parents:
         yield f"it is a link out of the folder, to {goal}"
     elif goal in way:
-        yield f"it is a link to a folder that it is in, {goal}"
+        yield f"it is a link to a folder that contains it, {goal}"
     elif not entry.is_dir() and not entry.is_file():
         yield "it is neither a file nor a folder"
     elif not os.access(place, os.R_OK):
@@ -184,23 +184,23 @@ def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Ite
 
 
 def _ignored(folder: Path) -> GitIgnoreSpec:
-    """Return what is not sent: what never is, then what the ignore file says."""
+    """Return the rules for ignored files: the built-in ones, then those of the ignore file."""
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
 
-    file = folder / IGNORE_FILE
+    file = folder / _IGNORE_FILE
     try:
         lines = file.read_text("utf-8").splitlines() if os.path.lexists(file) else []
         return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
     except (OSError, ValueError) as error:  # also where it is not UTF-8
-        raise TransferError(f"{folder} was not sent", [Problem(IGNORE_FILE, str(error))]) from None
+        raise TransferError(f"{folder} was not sent", [Problem(_IGNORE_FILE, str(error))]) from None
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether the last rule that is about a file, or a folder with ``/`` at its end, leaves it out.
+    """Return whether the last rule for a file, or for a folder (with ``/`` at its end), ignores it.
 
-    A rule of pathspec's also matches all that is below a folder. Here that folder has been looked at already,
-    and by git's rules what is said of it says nothing of what is in it: ``*``, ``!*/``, ``!*.py``
-    sends ``a/b.py`` and not ``a/c``. (GitIgnoreSpec itself leaves ``a/`` out, since 1.0.)
+    Rules of pathspec also match everything below a folder. Here the folder itself was checked before, and by
+    git's rules a rule for a folder is none for its entries: ``*``, ``!*/``, ``!*.py`` sends ``a/b.py`` and
+    not ``a/c``. (GitIgnoreSpec itself ignores ``a/``, since 1.0.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])
@@ -219,5 +219,5 @@ def _check(place: Path, problems: list[Problem]) -> None:
 
 
 def _shown(name: str) -> str:
-    """Return a name in a form that can be printed."""
+    """Return a printable form of a name."""
     return name.encode("utf-8", "backslashreplace").decode()

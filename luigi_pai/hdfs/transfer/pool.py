@@ -1,4 +1,4 @@
-"""Threads that send and fetch many files at once, and the progress bar of what they do."""
+"""Threads that send and fetch many files at once, and their progress bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Thing = TypeVar("Thing")
 Result = TypeVar("Result")
 
 JOBS = 16
-"""Files sent or fetched at once, if nothing else is said."""
+"""Default number of files that are sent or fetched at once."""
 READ_AT_ONCE = 1024 * 1024
 """Bytes of a file that are in memory at once, in each thread."""
 
@@ -34,10 +34,10 @@ class WorkerPool:
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
-        """Return what the work returns for each thing.
+        """Return the results of the work, in the order of the things.
 
         Raises:
-            Exception: the first that the work raised; no thread runs any more.
+            Exception: the first that the work raised; all threads have ended.
         """
         self._cancelled.clear()
         with ThreadPoolExecutor(self._number) as pool:
@@ -53,10 +53,10 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[None]:
-        """Show a bar on standard error while inside, of how much of the total the work has noted.
+        """Show a bar on standard error inside ``with``; ``advance`` moves it.
 
-        There is none without a terminal, without anything to do, and where NO_COLOR is set, as it is drawn
-        with escape sequences; nor in a worker process of Luigi's: there may be several at once.
+        There is no bar without a terminal, without work, or if NO_COLOR is set, as it is drawn with escape
+        sequences; nor in a worker process of Luigi, since several may run at once.
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():
@@ -68,7 +68,7 @@ class WorkerPool:
             yield
 
     def advance(self, done: int) -> None:
-        """Note how much has been done; raises CancelledError if other work has failed."""
+        """Add to the progress; raises CancelledError if other work has failed."""
         if self._cancelled.is_set():
             raise CancelledError
         if self._bar:

@@ -1,4 +1,4 @@
-"""The files of a file or folder on HDFS, to be fetched or copied."""
+"""The files of a folder on HDFS, or one file, to fetch or to copy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class RemoteFile:
     """A file on HDFS.
 
     Attributes:
-        server: that it is on.
+        server: the HDFS.
         path: absolute.
-        name: its path in the folder, with ``/``; its name where it is alone.
+        name: its path in the folder, with ``/``; of a single file its name.
         size: in bytes.
         time: of the last change, in ms since 1970.
     """
@@ -41,11 +41,11 @@ class RemoteFile:
 
     @classmethod
     def of(cls, server: Connection, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:
-        """Return the file that a FileStatus is about."""
+        """Return the file of a FileStatus."""
         return cls(server, path, name, status["length"], status["modificationTime"])
 
     def parts(self) -> Generator[bytes, None, None]:
-        """Yield what is in it, part by part; HdfsError where it cannot be read to its end."""
+        """Yield the content in parts; HdfsError if it cannot be read to its end."""
         with HdfsReader(self.server, self.path) as reader:
             while part := reader.read(READ_AT_ONCE):
                 yield part
@@ -57,7 +57,7 @@ class RemoteTree:
 
     Attributes:
         files: by name.
-        folders: names of all that are below the folder, those above first.
+        folders: names of all folders below the folder, parents first.
         is_file: whether it is one file.
     """
 
@@ -67,7 +67,7 @@ class RemoteTree:
 
     @classmethod
     def of(cls, server: Connection, path: str, pool: WorkerPool) -> RemoteTree:
-        """Return what is at a path, without what uploads keep for themselves."""
+        """Return the tree at a path, without the manifest and temporary files of uploads."""
         status = server.file_status(path)
         if not is_folder(status):
             name = posixpath.basename(path)

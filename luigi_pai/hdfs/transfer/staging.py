@@ -1,4 +1,4 @@
-"""Files on their way to HDFS: sent to a temporary folder, and published from there."""
+"""Stage: sends files to a temporary folder on HDFS, and publishes them from there."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ logger = logging.getLogger("luigi-interface")
 
 
 class Stage:
-    """A temporary folder that an upload has for itself; at the end of ``with`` it is removed.
+    """The temporary folder of an upload; it is removed at the end of ``with``.
 
-    For a destination that is new it lies beside it, holds the files as they will
-    be, and becomes the destination by one rename. For one that exists it lies in
-    it, and each file is renamed to its place, over what is there.
+    It is beside a new destination, and becomes it by one rename. It is in an existing destination, and each
+    file is renamed to its place.
     """
 
     def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
@@ -51,17 +50,17 @@ class Stage:
         return self
 
     def __exit__(self, *_about: object) -> None:
-        with contextlib.suppress(HdfsError):  # it is in nobody's way, and the next upload removes it
+        with contextlib.suppress(HdfsError):  # the next upload removes it
             self._server.remove(self._path, recursive=True)
         tidy(self._server, posixpath.dirname(self._path))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no file has been sent whole."""
+        """Whether no file has been sent completely."""
         return not self._sent
 
     def send(self, file: LocalFile | RemoteFile) -> None:
-        """Send a file, which is not published yet.
+        """Send a file, without publishing it.
 
         Raises:
             TransferError: the file cannot be read, or changes.
@@ -86,15 +85,15 @@ class Stage:
         self._sent[file.name] = (length, digest.hexdigest())
 
     def publish(self, folders: frozenset[str], *, is_upload: bool = True) -> None:
-        """Let the files that were sent whole, and these folders, appear.
+        """Publish the files that were sent completely, and folders.
 
         Args:
-            folders: names of all that the destination is to have.
-            is_upload: replace files that are there, and note what was sent.
+            folders: names of the folders that the destination needs.
+            is_upload: replace existing files, and write the manifest.
 
         Raises:
-            FileAlreadyExists: something is there by now that is not to be replaced.
-            HdfsError: HDFS refused something or did not answer.
+            FileAlreadyExists: another process has made the destination, or a file that must not be replaced.
+            HdfsError: HDFS refused a request or did not answer.
         """
         there = self._there
         begun = [self._places[name] for name in self._places.keys() - self._sent.keys()]
@@ -112,7 +111,7 @@ class Stage:
             rename_exactly(self._server, self._path, there.path)
 
     def note(self, manifest: Manifest) -> None:
-        """Put a manifest into the destination, unless it is the one that is there."""
+        """Write a manifest into the destination, unless it has not changed."""
         if manifest == self._there.manifest:
             return
         place = posixpath.join(self._path, MANIFEST)
@@ -121,10 +120,10 @@ class Stage:
             try:
                 replace(self._server, place, self._there.of(MANIFEST))
             except HdfsError as error:
-                logger.warning("What was sent cannot be noted; it will be sent again: %s", error)
+                logger.warning("The manifest cannot be written; these files will be sent again: %s", error)
 
     def _entries(self) -> dict[str, Entry]:
-        """Return what a manifest says of the files that were sent, after a look whether they are there."""
+        """Check the lengths of the files that were sent, and return their manifest entries."""
         folders = sorted({posixpath.dirname(self._places[name]) for name in self._sent})
         listings = self._pool.map(self._server.list_status, folders)
         found = {
@@ -142,7 +141,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make folders that are missing, where a file or a folder in them does not make them."""
+        """Make the missing folders that neither a file nor a folder in them makes."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
@@ -151,7 +150,7 @@ class Stage:
 
 
 def send_new(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
-    """Send a file or folder to a path on HDFS where nothing is."""
+    """Send a file or folder to a new path on HDFS."""
     if server.status(goal):
         raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
     pool = WorkerPool(JOBS)

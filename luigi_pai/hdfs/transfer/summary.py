@@ -1,4 +1,4 @@
-"""What an upload or a download has done."""
+"""Transfer: the summary of an upload or a download."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 @dataclass(frozen=True)
 class Transfer:
-    """What an upload or a download has done; as text, one line.
+    """The summary of an upload or a download; as text, one line.
 
     Attributes:
         done: ``uploaded`` or ``downloaded``.
-        destination: where to, as it was given.
-        moved: files that were new or changed, and so were sent or fetched.
-        files: all that there are.
-        size: bytes of those that were sent or fetched.
-        removed: files that were removed because they are gone here.
+        destination: as given.
+        moved: number of new and changed files, which were sent or fetched.
+        files: number of all files.
+        size: bytes that were sent or fetched.
+        removed: number of files that were removed because they no longer exist here.
     """
 
     done: str

@@ -32,13 +32,13 @@ __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-_TRIES = 3  # when uploads from elsewhere make the destination at the same moment
+_TRIES = 3  # if uploads from other machines make the destination at the same moment
 
 
 def upload(
     fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
 ) -> Transfer:
-    """Send a local file, or what is in a local folder, to HDFS, as far as it is new or changed.
+    """Send a local file, or the content of a folder, to HDFS; only new and changed files are sent.
 
     The arguments and errors are those of ``Upload`` and its ``send()``.
     """
@@ -46,19 +46,18 @@ def upload(
 
 
 class Upload:
-    """A local file or folder and its destination; making one makes no network requests.
+    """An upload of a local file or folder. Constructing one makes no network requests.
 
     Args:
         fs: the file system.
         local: the file or folder.
-        destination: in any way that ``hdfs_path`` takes. For a folder, the
-            folder on HDFS that gets what is in it; for a file, its path, or
-            the folder that it goes into (one that exists, or ends with ``/``).
-        delete: remove what an earlier upload has put there and is gone here.
+        destination: in any form that ``hdfs_path`` accepts. For a folder, the folder that gets its content;
+            for a file, its path, or the folder for it (an existing one, or one that ends with ``/``).
+        delete: remove files that an earlier upload has sent and that no longer exist here.
         jobs: files sent at once.
 
     Raises:
-        TransferError: files that cannot be sent, all of them.
+        TransferError: some files cannot be sent; names all.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Upload:
         self._delete = delete and not self._tree.is_file
 
     def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the size in bytes of each file that goes to an absolute path on HDFS, or below it."""
+        """Return the sizes in bytes of the files for an absolute path on HDFS, and for paths below it."""
         found = {}
         for name, file in self._tree.files.items():
             goal = self._path if self._tree.is_file else posixpath.join(self._path, name)
@@ -89,11 +88,11 @@ class Upload:
         return found
 
     def send(self) -> Transfer:
-        """Send what is new or changed.
+        """Send the new and changed files.
 
         Raises:
-            HdfsError: HDFS refused something or did not answer. What was sent before is
-                there, and the next upload goes on from it.
+            HdfsError: HDFS refused a request or did not answer. Files that were sent before are published,
+                and the next upload sends the others.
             TransferError: a local file could not be read to its end, or is a folder on HDFS.
         """
         with one_at_a_time(f"{self._server.server}{self._path}"):
@@ -139,7 +138,7 @@ class Upload:
         return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
-        """Send files and publish them; those that are whole are published even if others fail."""
+        """Send files and publish them; complete ones are published even if others fail."""
         with Stage(self._server, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
@@ -151,13 +150,13 @@ class Upload:
             stage.publish(self._tree.folders)
 
     def _remove_gone(self, there: Destination) -> int:
-        """Remove what earlier uploads have put there and is gone here; return how many files."""
+        """Remove what earlier uploads have sent and no longer exists here; return the number of files."""
         known = there.manifest
         gone = known.files.keys() - self._tree.files.keys()
         ours = sorted(name for name in gone if known.files[name].is_of(there.statuses.get(name)))
         others = sorted(gone & there.statuses.keys() - set(ours))
         if others:
-            text = "%s: not removed, because somebody else has changed them: %s"
+            text = "%s: not removed, because another program has changed them: %s"
             logger.warning(text, self._destination, ", ".join(others))
         self._pool.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
         folders = known.folders - self._tree.folders
@@ -176,10 +175,10 @@ class Upload:
 def one_at_a_time(place: str) -> Iterator[None]:
     """Wait until no other process or thread of this user on this machine is inside for the same place.
 
-    Tasks that begin at once upload the same code: the first sends it, the others then find nothing to send.
-    Where no lock can be had, and for other machines, uploads go on side by side, and are right all the same.
+    Tasks that start together upload the same code: the first sends it, and the others find nothing to send.
+    On several machines, and if no lock is possible, uploads run side by side and are correct all the same.
     """
-    # two places may share a file: they take turns, too
+    # uploads to two destinations may share a lock file, and then take turns, too
     number = hashlib.sha256(place.encode()).hexdigest()[:2]
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
@@ -190,7 +189,7 @@ def one_at_a_time(place: str) -> Iterator[None]:
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:
-    """Return whether a file is on HDFS as it is here."""
+    """Return whether HDFS has the same version of a file."""
     entry = there.manifest.files.get(file.name)
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False

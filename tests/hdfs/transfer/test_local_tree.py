@@ -170,7 +170,7 @@ def test_links_that_cannot_be_followed(tmp_path):
         f"away-folder: it is a link out of the folder, to {outside}",
         "itself: it is a link that leads nowhere",
         "nowhere: it is a link that leads nowhere",
-        f"sub/up: it is a link to a folder that it is in, {folder}",
+        f"sub/up: it is a link to a folder that contains it, {folder}",
     ]
 
 
@@ -234,7 +234,7 @@ def test_a_file_that_is_written_to_while_it_is_read(tmp_path, size):
     with place.open("ab") as file:
         file.write(b"more")
     with pytest.raises(
-        TransferError, match="log: it was written to while it was read; send it when nothing writes to it"
+        TransferError, match="log: it was changed while it was read; send it when no program writes to it"
     ):
         list(parts)
 

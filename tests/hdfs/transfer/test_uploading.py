@@ -227,7 +227,7 @@ def test_delete_spares_what_others_put_there(fs, home, source, caplog):
     shutil.rmtree(source / "lib")
     assert upload(fs, source, f"{home}/code", delete=True).removed == 1
     assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/b.py", "lib/metrics.json", "none", "train.py"]
-    assert "not removed, because somebody else has changed them: lib/b.py" in caplog.text
+    assert "not removed, because another program has changed them: lib/b.py" in caplog.text
 
 
 def test_delete_spares_folders_that_were_there(fs, home, source):
@@ -293,7 +293,7 @@ def test_a_file_on_one_side_and_a_folder_on_the_other(fs, home, source):
 def test_a_folder_onto_a_file(fs, home, source):
     """The destination of a folder cannot be a file."""
     written(fs, f"{home}/file")
-    with pytest.raises(NotADirectory, match="a file is there"):
+    with pytest.raises(NotADirectory, match="it is a file"):
         upload(fs, source, f"{home}/file")
     with pytest.raises(HdfsError):
         upload(fs, source, f"{home}/file/below")
@@ -405,7 +405,7 @@ def test_a_file_that_changes_while_it_is_sent(fs, home, source, monkeypatch, siz
 
     with monkeypatch.context() as patch:
         patch.setattr(LocalFile, "parts", written_to)
-        with pytest.raises(TransferError, match=r"not everything was sent: .*src/log: it was written to"):
+        with pytest.raises(TransferError, match=r"not everything was sent: .*src/log: it was changed"):
             upload(fs, source, f"{home}/code", jobs=1)
     assert [name for name in names(fs, f"{home}/code") if "log" in name] == []
     assert is_clean(fs, home)
@@ -645,7 +645,9 @@ def test_notes_that_cannot_be_read_cost_a_resend(backend, fs, home, source, how,
     resend(backend, fs, home, source, UNREADABLE[how])
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     if how == "a folder":
-        assert warned[-1].startswith("What was sent cannot be noted; it will be sent again: HDFS RENAME ")
+        assert warned[-1].startswith(
+            "The manifest cannot be written; these files will be sent again: HDFS RENAME "
+        )
     else:
         assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
 
@@ -656,7 +658,9 @@ def test_notes_of_somebody_else_cost_a_resend(backend, fs, home, source, caplog)
     """They cannot be read, which a warning says."""
     resend(backend, fs, home, source, lambda fs, path: fs.chown(path, "bob", None) or fs.chmod(path, "600"))
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warned[0].startswith("The notes of earlier uploads cannot be read; all is sent again: HDFS ")
+    assert warned[0].startswith(
+        "The manifest of earlier uploads cannot be read; all files are sent again: HDFS "
+    )
     assert upload(backend.fs("anna"), source, f"{home}/code").moved == 0
 
 

@@ -178,9 +178,7 @@ def test_where_to_write_to() -> None:
         fs.touchz("/p")
     assert written[1].startswith("/webhdfs/v1/p?datanode")
     error = raised(answering(200, b'{"Location": 1}'), lambda fs: fs.touchz("/p"))
-    assert "the server did not say where to write to; check webhdfs_url in [OpenPai]; the answer is" in str(
-        error
-    )
+    assert "the server sent no URL to write to; check webhdfs_url in [OpenPai]; the answer is" in str(error)
 
 
 def endless(status: int) -> Callable[[Any], None]:

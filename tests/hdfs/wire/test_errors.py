@@ -77,7 +77,7 @@ def test_a_server_that_is_silent() -> None:
         (404, b"[]", "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
         (200, b"<html>", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
         (200, b"{}", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
-        (401, b"", r"the server wants to know who you are \(401\); check hdfs_user in \[OpenPai\]"),
+        (401, b"", r"the server requires a login \(401\); check hdfs_user in \[OpenPai\]"),
     ],
 )
 def test_a_server_that_is_no_webhdfs(status: int, body: bytes, reason: str) -> None:
@@ -118,8 +118,8 @@ def test_a_datanode_that_cannot_be_reached() -> None:
         handler.answer(307, Location="http://127.0.0.1:1/webhdfs/v1/p?op=CREATE&delegation=secret")
 
     text = (
-        r"^HDFS CREATE /p on 127.0.0.1:1: no answer \(Connection refused\); NameNode 127.0.0.1:\d+ sent us "
-        r"to this DataNode: check that this machine resolves and reaches it, or say in webhdfs_redirect of "
+        r"^HDFS CREATE /p on 127.0.0.1:1: no answer \(Connection refused\); NameNode 127.0.0.1:\d+ "
+        r"redirected to this DataNode: check that this machine resolves its name and reaches it, or set web"
     )
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=text):
         fs.touchz("/p")
