@@ -343,8 +343,8 @@ class Engine:
     def _update(self, key: Hashable, update: Update) -> None:
         job = self._jobs[key, update.name]
         if update.outcome is Outcome.CHANGED:
-            job.status = update.status
             self._end_all(job, update)
+            job.status = update.status
             self._changed(job, update.status)
             return
         del self._jobs[key, update.name]

@@ -233,9 +233,10 @@ class SweepJob:
         """Record and yield the points that have ended; all if the job has ended.
 
         Args:
-            update: of the job.
+            update: of the job; ``status`` is still what was known before it.
             kept: points that stay to the end of the job if they fail, to share their next job, too.
         """
+        before = instance_statuses(self.status)
         for member, status in self.statuses(update.status):
             is_over = update.outcome is not Outcome.CHANGED
             if not is_over and not (status.finished and (status.succeeded or member not in kept)):
@@ -243,7 +244,8 @@ class SweepJob:
             self.members.remove(member)
             outcome = update.outcome if not self.shared else Outcome.LOST
             outcome = Outcome.ENDED if status.finished else outcome
-            yield _end(member, self._entry(member, status), replace(update, status=status, outcome=outcome))
+            known = self._entry(member, self.status if member.index is None else before(member.index))
+            yield _end(member, known, replace(update, status=status, outcome=outcome))
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the reports of the point's containers in this submission, oldest first."""

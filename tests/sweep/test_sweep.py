@@ -21,6 +21,7 @@ from luigi_pai import (
     AuthenticationError,
     ClusterUnreachable,
     OpenPai,
+    PaiEvent,
     PaiSweep,
     PaiSweepFailed,
     SpecError,
@@ -118,6 +119,26 @@ def test_what_runs_is_taken_over(pai):
     Study().run()
     assert pai.submissions == 5
     assert states(Study()) == ["SUCCEEDED"] * 6
+
+
+def test_what_was_taken_over_and_fails_is_submitted_again_at_once(pai):
+    """Its end is known from then on, also to the next lookup, and has its event."""
+
+    class Watched(Train):
+        pass
+
+    class Retried(Study):
+        max_attempts = 2
+
+        def points(self):
+            return [Watched()]
+
+    failed = []
+    Watched.event_handler(PaiEvent.FAILED)(lambda _task, status, _error: failed.append(status.name))
+    pai.add("train-0.1-16", runs_for=0.3, ends_as="FAILED", exit_code=3)
+    Retried().run()
+    assert failed == ["train-0.1-16"]
+    assert pai.posts() == ["train-0.1-16__attempt2"]
 
 
 @pytest.mark.usefixtures("pai")

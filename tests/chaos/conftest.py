@@ -1,0 +1,45 @@
+"""Servers and folders of the rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from chaos.rounds import play
+
+from luigi_pai.local import LocalPai
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from chaos.rounds import Played, Round, Table
+
+
+@pytest.fixture(scope="session")
+def chaos_servers() -> Iterator[Callable[[str], LocalPai]]:
+    """Return the server of an API; rounds kill and restart it, and leave it empty."""
+    servers: dict[str, LocalPai] = {}
+
+    def get(api: str) -> LocalPai:
+        if api not in servers:
+            servers[api] = LocalPai(api=api).start()
+        return servers[api]
+
+    yield get
+    for server in servers.values():
+        server.close()
+
+
+@pytest.fixture
+def play_round(
+    chaos_servers: Callable[[str], LocalPai], tmp_path: Path
+) -> Callable[[Round, Callable[[Table], None]], Played]:
+    """Return a function that plays a round."""
+
+    def run(one: Round, nemesis: Callable[[Table], None]) -> Played:
+        folder = tmp_path / str(one)
+        folder.mkdir()
+        return play(one, folder, chaos_servers(one.api), nemesis)
+
+    return run

@@ -1,0 +1,121 @@
+"""What a round has left: what ran, what the server, HDFS and the tables have, and what Luigi said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.cluster import Cluster
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.jobspec.names import base_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from luigi_pai.local import LocalPai
+
+__all__ = ["History", "Run", "read_history"]
+
+
+@dataclass
+class Run:
+    """A run of the pipeline in a process.
+
+    Attributes:
+        turn: its name.
+        disturbed: a nemesis met it.
+        code: exit code; negative: the signal that killed it.
+        said: which tasks Luigi says are ``done`` and ``failed``; None where it was killed.
+        left: how many of its processes were left when it had ended, after some seconds.
+    """
+
+    turn: str
+    disturbed: bool
+    code: int | None = None
+    said: dict[str, list[str]] | None = None
+    left: int = 0
+
+
+@dataclass
+class History:
+    """What a round has left.
+
+    Attributes:
+        prefix: of the names of its jobs.
+        with_hdfs: whether there is HDFS.
+        runs: of the pipeline, in their order.
+        ran: names of submissions, in the order in which their commands began.
+        jobs: on the server: name -> state.
+        claims: on HDFS: task -> number of the submission -> job that it was claimed for, and recorded end.
+        flags: tasks with the completion flag.
+        tables: of sweeps: name -> rows, see ``SweepResults``.
+        reports: turns whose last task has run.
+    """
+
+    prefix: str
+    with_hdfs: bool
+    runs: list[Run] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
+    jobs: dict[str, str] = field(default_factory=dict)
+    claims: dict[str, dict[int, tuple[str, str | None]]] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    reports: list[str] = field(default_factory=list)
+
+    def submissions(self, name: str) -> list[str]:
+        """Return the submissions of a task whose command has begun, once for each time."""
+        return [ran for ran in self.ran if base_name(ran) == name]
+
+    def text(self) -> str:
+        """Return it as JSON."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def read_history(history: History, folder: Path, server: LocalPai, api_version: str) -> History:
+    """Fill a history in from the files of a round, its server and HDFS."""
+    lines = folder / "history"
+    history.ran = lines.read_text().split() if lines.exists() else []
+    cluster = Cluster(server.url, server.username, password=server.password, api_version=api_version)
+    jobs = cluster.list()
+    cluster.close()
+    history.jobs = {job.name: job.state.value for job in jobs}
+    history.reports = [path.name.removeprefix("report-") for path in folder.glob("report-*")]
+    tables: dict[str, str | bytes] = {
+        path.parent.name: path.read_text() for path in folder.glob("results/*/results.json")
+    }
+    if history.with_hdfs:
+        fs = WebHdfs(server.webhdfs_url, server.username)
+        for name in sorted({base_name(ran) for ran in history.ran}):
+            _read_evidence(history, fs, name)
+        for table in fs.glob(f"/results/{history.prefix}-*/results.json"):
+            with fs.open_reader(table) as file:
+                tables[table.split("/")[-2]] = file.read()
+    history.tables = {name: json.loads(text)["rows"] for name, text in tables.items()}
+    return history
+
+
+def _read_evidence(history: History, fs: WebHdfs, name: str) -> None:
+    """Read the flag and the claims of a task, as files, not by the code that writes them."""
+    output = f"/{name}/output"
+    if not fs.exists(output):
+        return
+    names = _names(fs, output)
+    if "_SUCCESS" in names or f"_SUCCESS.{name}" in names:
+        history.flags.append(name)
+    found: dict[int, tuple[str, str | None]] = {}
+    files = _names(fs, f"{output}/_luigi_pai") if "_luigi_pai" in names else []
+    for file in files:
+        if file.startswith(f"{name}.") and file.endswith(".json"):
+            number = int(file.split(".")[-2])
+            with fs.open_reader(f"{output}/_luigi_pai/{file}") as claim:
+                job = json.loads(claim.read())["job"]
+            ends = [
+                state for state in ("SUCCEEDED", "FAILED", "STOPPED") if f"{name}.{number}.{state}" in files
+            ]
+            found[number] = job, "+".join(ends) or None
+    history.claims[name] = found
+
+
+def _names(fs: WebHdfs, folder: str) -> list[str]:
+    return [path.rpartition("/")[2] for path in fs.listdir(folder)]

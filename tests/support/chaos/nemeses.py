@@ -1,0 +1,122 @@
+"""The nemeses: each begins runs of the pipeline, and does harm to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chaos.rounds import Played, Round, Started, Table
+
+__all__ = ["KILLS", "RACES", "crash_at"]
+
+_LATEST = 1.6  # seconds after its start when a run is killed
+_REQUESTS = 60  # of a run, about
+
+
+def _group(_table: Table, started: Started) -> None:
+    os.killpg(started.session, signal.SIGKILL)
+
+
+def _main(_table: Table, started: Started) -> None:
+    os.kill(started.session, signal.SIGKILL)
+
+
+def _child(table: Table, started: Started) -> None:
+    with contextlib.suppress(psutil.Error):
+        children = psutil.Process(started.session).children()
+        if children:
+            table.random.choice(children).kill()
+
+
+def _server(table: Table, _started: Started) -> None:
+    table.server.kill()
+    time.sleep(table.random.choice((0, 0, 0.5)))
+    table.server.start()
+
+
+def _at_some_time(harm: Callable[[Table, Started], None]) -> Callable[[Table], None]:
+    """Return a nemesis that does harm to one, two or three runs, each at a time drawn at random."""
+
+    def nemesis(table: Table) -> None:
+        for _ in range(table.random.randint(1, 3)):
+            started = table.start(disturbed=True)
+            started.process.join(table.random.uniform(0, _LATEST))
+            if started.process.exitcode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    harm(table, started)
+            table.end(started)
+
+    return nemesis
+
+
+def _request(table: Table) -> None:
+    """Kill the group just before a request, or just after the reply to it."""
+    for _ in range(table.random.randint(1, 3)):
+        number = table.random.choice((-1, 1)) * table.random.randint(1, _REQUESTS)
+        table.end(table.start(kill_at=number))
+
+
+def _lost_replies(table: Table) -> None:
+    """The server does what it is asked, and one request in five gets no reply; most submissions do not."""
+    rules = [
+        {"fault": "drop", "method": "POST", "path": "/api/v?/jobs", "rate": 0.7},
+        {"fault": "drop", "rate": 0.1},
+    ]
+    table.server.set_faults({"seed": table.random.randrange(10**6), "rules": rules})
+    table.end(table.start())
+    table.server.set_faults()
+
+
+KILLS: dict[str, Callable[[Table], None]] = {
+    "kill-group": _at_some_time(_group),
+    "kill-main": _at_some_time(_main),
+    "kill-child": _at_some_time(_child),
+    "kill-server": _at_some_time(_server),
+    "kill-at-request": _request,
+    "lost-replies": _lost_replies,
+}
+"""By their names, those of one process at a time."""
+
+
+def _race(count: int, kills: int) -> Callable[[Table], None]:
+    """Return a nemesis that starts processes at once, and kills some of them."""
+
+    def nemesis(table: Table) -> None:
+        all_ = [
+            table.start(
+                disturbed=table.round.workload == "search",  # of two, one goes on
+                kill_at=table.random.randint(5, _REQUESTS) if number < kills else 0,
+                only=number if "overlap" in table.round.workload else None,
+            )
+            for number in range(count)
+        ]
+        for started in all_:
+            table.end(started)
+
+    return nemesis
+
+
+RACES: dict[str, Callable[[Table], None]] = {
+    "two-at-once": _race(2, 0),
+    "four-at-once": _race(4, 0),
+    "two-at-once-one-killed": _race(2, 1),
+    "four-at-once-two-killed": _race(4, 2),
+}
+"""By their names: how many processes run the pipeline at once."""
+
+
+def crash_at(
+    play: Callable[[Round, Callable[[Table], None]], Played], one: Round, number: int
+) -> tuple[Played, bool]:
+    """Play a round whose first run is killed at a request; return it, and whether it was killed."""
+    codes: list[int] = []
+    played = play(one, lambda table: codes.append(table.end(table.start(kill_at=number))))
+    return played, codes[0] < 0

@@ -1,0 +1,150 @@
+"""The pipelines of the rounds, as a user writes them; ``program.py JSON`` runs one with Luigi.
+
+Each command appends the name of its submission to the file ``history``. A label says how the command ends:
+``ok`` succeeds, ``flaky`` fails in its first submission, ``hopeless`` in all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import luigi
+from luigi.execution_summary import _summary_dict
+
+from chaos import seeded_bugs
+from chaos.crash_points import kill_at_request
+from luigi_pai import PaiSweep, PaiTask, TaskRole
+
+given = json.loads(sys.argv[1])
+folder, prefix, seconds = Path(given["folder"]), given["prefix"], given["seconds"]
+
+ENDS = {
+    "ok": "true",
+    "flaky": 'case "$PAI_JOB_NAME" in *__attempt*) true;; *) false;; esac',
+    "hopeless": "false",
+}
+
+
+class Step(PaiTask):
+    """A task by itself, or a point of a sweep."""
+
+    label = luigi.Parameter()
+    image = "x"
+
+    @property
+    def name(self):
+        return f"{prefix}-{self.label}"
+
+    @property
+    def tasks(self):
+        end = ENDS[self.label.partition("-")[0]]
+        command = f'echo "$PAI_JOB_NAME" >> {folder}/history; sleep {seconds}; {end}'
+        return [TaskRole("main", command, memoryMB=100)]
+
+
+class Retried(Step):
+    """A task that one run submits twice if it fails."""
+
+    max_attempts = 2
+
+
+class Link(Step):
+    """A task of a chain: each requires the one before."""
+
+    def requires(self):
+        number = int(self.label.partition("-")[2])
+        return Link(label=f"ok-{number - 1}") if number else []
+
+
+def results(name):
+    """Return the folder of a sweep's results."""
+    return f"{given['results']}/{prefix}-{name}"
+
+
+class Study(PaiSweep):
+    """A sweep; where it has packs, its points share jobs."""
+
+    labels = luigi.ListParameter()
+    parallel_jobs = 4
+    max_attempts = 2
+    tolerance = 1
+
+    @property
+    def name(self):
+        return f"study-{self.labels[0]}"
+
+    @property
+    def results_dir(self):
+        return results(self.name)
+
+    def points(self):
+        return [Step(label=label) for label in self.labels]
+
+
+class Search(PaiSweep):
+    """A search: what it asks for depends on what it was told, and in which order."""
+
+    parallel_jobs = 2
+    name = "search"
+
+    @property
+    def results_dir(self):
+        return results(self.name)
+
+    def points(self):
+        self.seen = ""
+        for number in range(given["budget"]):
+            digest = hashlib.sha256(f"{number} {self.seen}".encode()).hexdigest()[:8]
+            yield Step(label=f"ok-{digest}")
+
+    def tell(self, point, row):
+        self.seen += f"{point.label} {row['state']} "
+
+
+class Report(luigi.Task):
+    """Comes after all of them, in each run."""
+
+    turn = luigi.Parameter()
+
+    def requires(self):
+        workload, labels = given["workload"], given["labels"]
+        if workload == "chain":
+            return Link(label=labels[0][-1])
+        if workload == "failing":
+            return [Retried(label=label) for label in labels[0]]
+        if workload == "search":
+            return Search()
+        return [Study(labels=each, points_per_job=given["pack"]) for each in labels]
+
+    def output(self):
+        return luigi.LocalTarget(f"{folder}/report-{self.turn}")
+
+    def run(self):
+        with self.output().open("w"):
+            pass
+
+
+if __name__ == "__main__":
+    seeded_bugs.apply(given["bug"])
+    kill_at_request(given["kill_at"], folder / f"count-{given['turn']}")
+    outcome = luigi.build(
+        [Report(turn=given["turn"])],
+        workers=given["workers"],
+        no_lock=True,
+        local_scheduler=True,
+        log_level="INFO",
+        detailed_summary=True,
+    )
+    kinds = _summary_dict(outcome.worker)
+    done = [
+        task.name for kind in ("completed", "already_done") for task in kinds[kind] if hasattr(task, "name")
+    ]
+    failed = [
+        task.name for kind in ("failed", "ever_failed") for task in kinds[kind] if hasattr(task, "name")
+    ]
+    said = {"done": sorted(done), "failed": sorted(set(failed) - set(done))}
+    (folder / f"said-{given['turn']}").write_text(json.dumps(said))
+    sys.exit(0 if outcome.scheduling_succeeded else 30)

@@ -1,0 +1,261 @@
+"""Rounds: a pipeline runs, a nemesis meets it, the user runs the same command again, the checker looks."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import random
+import shutil
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from places import ROOT
+from waiting import wait_until
+
+from chaos import processes
+from chaos.checker import findings
+from chaos.history import History, Run, read_history
+from chaos.workloads import WORKLOADS, Workload
+from luigi_pai.api.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from chaos.checker import Finding
+    from luigi_pai.local import LocalPai
+
+__all__ = ["Played", "Round", "Started", "Table", "crash_points", "drawn", "judged", "play", "seeds"]
+
+_RERUNS = 5
+_LONGEST = 150.0  # seconds of a run
+_KEPT = ROOT / "build" / "chaos"
+_WITH_HDFS = 0.7  # share of the rounds
+_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round; all that is drawn at random comes from its seed.
+
+    Attributes:
+        seed: of the round.
+        workload, api, with_hdfs: what runs where.
+        nemesis: its name, for the table.
+        workers: of Luigi, in each process.
+        seconds: that each command takes.
+        bug: of ``seeded_bugs``; empty for none.
+    """
+
+    seed: int
+    workload: str
+    api: str
+    with_hdfs: bool
+    nemesis: str
+    workers: int = 1
+    seconds: float = 0.1
+    bug: str = ""
+
+    @property
+    def work(self) -> Workload:
+        """Its workload."""
+        return WORKLOADS[self.workload]
+
+    def __str__(self) -> str:
+        place = "hdfs" if self.with_hdfs else "no-hdfs"
+        return f"{self.seed}-{self.workload}-{self.api}-{place}-{self.nemesis}-{self.workers}"
+
+
+@dataclass
+class Started:
+    """A run of the pipeline that goes on."""
+
+    run: Run
+    process: Any
+    log: Path
+
+    @property
+    def session(self) -> int:
+        """Of its processes; the main one has this pid."""
+        return int(self.process.pid)
+
+
+@dataclass
+class Table:
+    """A round that is played.
+
+    Attributes:
+        round: it.
+        folder: of its files.
+        server: runs the jobs.
+        random: from the seed.
+        history: what has happened so far.
+    """
+
+    round: Round
+    folder: Path
+    server: LocalPai
+    random: random.Random
+    history: History
+    _turns: int = field(default=0)
+
+    def start(self, *, disturbed: bool = False, kill_at: int = 0, only: int | None = None) -> Started:
+        """Start the pipeline.
+
+        Args:
+            disturbed: a nemesis meets it.
+            kill_at: see ``kill_at_request``.
+            only: the sweep of this index alone.
+        """
+        work, turn = self.round.work, f"{self._turns}"
+        labels = work.labels if only is None else (work.labels[only % len(work.labels)],)
+        pack = work.packs[self._turns % len(work.packs)]
+        self._turns += 1
+        words = {
+            "folder": str(self.folder),
+            "prefix": self.history.prefix,
+            "results": "$PAI_DEFAULT_FS_URI/results" if self.round.with_hdfs else f"{self.folder}/results",
+            "workload": self.round.workload,
+            "labels": labels,
+            "pack": pack,
+            "budget": work.budget,
+            "seconds": self.round.seconds,
+            "workers": self.round.workers,
+            "bug": self.round.bug,
+            "kill_at": kill_at,
+            "turn": turn,
+        }
+        log = self.folder / f"log-{turn}"
+        run = Run(turn, disturbed or kill_at != 0)
+        self.history.runs.append(run)
+        return Started(run, processes.start(json.dumps(words), self.folder, log), log)
+
+    def end(self, started: Started) -> int:
+        """Wait for the end of a run and of its processes, and return the exit code."""
+        started.process.join(_LONGEST)
+        code = started.process.exitcode
+        started.run.code = code
+        if code is None:
+            processes.kill(started.session)
+            started.process.join()
+        said = self.folder / f"said-{started.run.turn}"
+        started.run.said = json.loads(said.read_text()) if said.exists() else None
+        if code is not None:
+            started.run.left = processes.left(started.session)
+        started.process.close()
+        return -1 if code is None else code
+
+    def finish(self) -> None:
+        """Run the same command again until it ends as it should, and once more to see that nothing runs."""
+        for _ in range(_RERUNS):
+            if self.end(self.start()) == self.round.work.ends:
+                break
+        cluster = Cluster(self.server.url, self.server.username, password=self.server.password)
+        wait_until(lambda: all(job.state.value in _ENDED for job in cluster.list()), pause=0.1)
+        cluster.close()
+
+
+@dataclass(frozen=True)
+class Played:
+    """A round that was played, its folder, and what the checker has found."""
+
+    round: Round
+    folder: Path
+    findings: list[Finding]
+
+
+def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], None]) -> Played:
+    """Play a round; its folder keeps its history and logs."""
+    drawn = random.Random(one.seed)
+    prefix = f"{one.workload}-{one.seed}"
+    table = Table(one, folder, server, drawn, History(prefix, one.with_hdfs))
+    _write_config(one, folder, server)
+    try:
+        nemesis(table)
+        table.finish()
+        read_history(table.history, folder, server, "v1" if one.api == "v1" else "v2")
+        return Played(one, folder, findings(table.history, one.work))
+    finally:
+        (folder / "history.json").write_text(table.history.text())
+        server.empty()
+
+
+def _write_config(one: Round, folder: Path, server: LocalPai) -> None:
+    given = {**server.luigi_section, "poll_min": "0.05", "poll_max": "0.3", "poll_patience": "60"}
+    given["api_version"] = "v1" if one.api == "v1" else "v2"
+    if not one.with_hdfs:
+        del given["webhdfs_url"]
+    parser = configparser.ConfigParser(interpolation=None)
+    parser["OpenPai"] = given
+    parser["worker"] = {"wait_interval": "0.1", "ping_interval": "0.5"}
+    parser["core"] = {"no_configure_logging": "false"}
+    with (folder / "luigi.cfg").open("w") as file:
+        parser.write(file)
+
+
+# which rounds there are
+
+
+def seeds(few: int, share: float = 1.0) -> list[int]:
+    """Return the seeds of rounds: CHAOS_ROUNDS of the environment from CHAOS_SEED on, or a few.
+
+    Args:
+        few: how many rounds there are where the environment does not say.
+        share: of the rounds that the environment asks for.
+    """
+    asked = os.environ.get("CHAOS_ROUNDS")
+    first = int(os.environ.get("CHAOS_SEED", "1"))
+    return list(range(first, first + (few if asked is None else max(1, round(share * int(asked))))))
+
+
+def crash_points() -> str:
+    """Return CHAOS_CRASH_POINTS of the environment: ``all``, or the number of a request; or an empty text."""
+    return os.environ.get("CHAOS_CRASH_POINTS", "")
+
+
+def drawn(seed: int, nemeses: Iterable[str]) -> Round:
+    """Return the round of a seed: each nemesis comes in turn, all else is drawn at random."""
+    names, chosen = list(nemeses), random.Random(seed)
+    nemesis = names[seed % len(names)]
+    work = chosen.choice(list(WORKLOADS.values()))
+    with_hdfs = work.needs_hdfs or chosen.random() < _WITH_HDFS
+    workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
+    bug = os.environ.get("CHAOS_BUG", "")
+    return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=bug)
+
+
+def judged(played: Played, module: str, crash_point: int | None = None) -> None:
+    """Record a round in build/chaos/rounds.jsonl, and fail if there are findings.
+
+    Args:
+        played: the round.
+        module: of the test, below the project.
+        crash_point: of the round, where it has one.
+
+    Raises:
+        AssertionError: the findings, where the history is kept, and the command that plays it again.
+    """
+    one = played.round
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    row = {**asdict(one), "findings": [asdict(each) for each in played.findings]}
+    with (_KEPT / "rounds.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    if not played.findings:
+        return
+    kept = shutil.copytree(played.folder, _KEPT / played.folder.name, dirs_exist_ok=True)
+    how, choice = f"CHAOS_SEED={one.seed} CHAOS_ROUNDS=1", ""
+    if crash_point is not None:
+        how, choice = f"CHAOS_CRASH_POINTS={crash_point}", f" -k '{one.workload}-{one.api}-{one.with_hdfs}'"
+    if one.bug:
+        how += f" CHAOS_BUG={one.bug}"
+    raise AssertionError(
+        "\n  ".join(
+            [
+                f"round {one}:",
+                *map(str, played.findings),
+                f"history and logs: {kept}",
+                f"to play it again: {how} .venv/bin/pytest {module}{choice}",
+            ]
+        )
+    )

@@ -1,0 +1,85 @@
+"""The workloads of the rounds: which tasks a pipeline has, and what has to become of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["APIS", "WORKLOADS", "Expected", "Workload"]
+
+APIS = ("v1", "v2", "ltp")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What has to become of a task.
+
+    Attributes:
+        submissions: how many have to run, each once.
+        state: in which it ends.
+        each_run: every run of the pipeline may submit it so often again.
+    """
+
+    submissions: int
+    state: str
+    each_run: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A pipeline of ``program.py``.
+
+    Attributes:
+        name: of the workload.
+        labels: of the tasks, those of each sweep apart.
+        packs: ``points_per_job`` of the runs, one after the other.
+        budget: how many points a search proposes.
+        ends: exit code of Luigi.
+        apis: of the servers that can run it.
+        needs_hdfs: without, it may run more often, see docs/running-again.md.
+    """
+
+    name: str
+    labels: tuple[tuple[str, ...], ...] = ()
+    packs: tuple[int, ...] = (1,)
+    budget: int = 0
+    ends: int = 0
+    apis: tuple[str, ...] = APIS
+    needs_hdfs: bool = False
+
+    def expected(self) -> dict[str, Expected]:
+        """Return what has to become of each task, by label; of a search, nothing is known beforehand."""
+        is_sweep = self.name not in ("chain", "failing")
+        kinds = {
+            "ok": Expected(1, "SUCCEEDED"),
+            "flaky": Expected(2, "SUCCEEDED"),
+            "hopeless": Expected(2, "FAILED", each_run=not is_sweep),
+        }
+        return {label: kinds[label.partition("-")[0]] for group in self.labels for label in group}
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether each task requires the one before."""
+        return self.name == "chain"
+
+
+_V2 = ("v2", "ltp")
+_POINTS = ("ok-0", "ok-1", "hopeless-2", "ok-3", "flaky-4", "ok-5")
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        Workload("chain", (("ok-0", "ok-1", "ok-2"),)),
+        Workload("failing", (("ok-0", "flaky-1", "flaky-2", "hopeless-3"),), ends=30),
+        Workload("sweep", (_POINTS,)),
+        Workload("arrays", (_POINTS,), packs=(3, 2, 4), apis=_V2),
+        Workload("overlap", (("ok-0", "ok-1", "flaky-2", "ok-3"), ("ok-3", "flaky-2", "ok-4", "ok-5"))),
+        Workload(
+            "overlapping-arrays",
+            (("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")),
+            packs=(3, 4, 2),
+            apis=_V2,
+            needs_hdfs=True,
+        ),
+        Workload("search", budget=6),
+    )
+}
+"""By their names."""
