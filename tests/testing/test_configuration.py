@@ -6,16 +6,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-TOML = """
-import json
-
-def load(path):
-    with open(path) as file:
-        return json.load(file)
-
-dumps = json.dumps
-"""
-
 
 def test_a_configuration_that_a_test_reads_does_not_lead_elsewhere(run, tmp_path):
     """Luigi then reads all its files again, the user's own among them.
@@ -66,33 +56,6 @@ def test_it(pai):
     assert shown.split() == [pai.url, "7%", "''"]
 """,
         config="[OpenPai]\npai_url = http://real.example:1\ntoken = secret\n[Train]\nRate = 7%%\n",
-    )
-    assert code == 0, out
-
-
-def test_luigi_toml(run, tmp_path):
-    """With a stand-in for the package toml, which reads and writes JSON."""
-    (tmp_path / "toml.py").write_text(TOML)
-    (tmp_path / "luigi.toml").write_text('{"OpenPai": {"pai_url": "http://real.example:1"}, "core": {}}')
-    (tmp_path / "more.toml").write_text('{"OpenPai:eu": {"username": "me"}, "Train": {"rate": 7}}')
-    code, out = run(
-        """
-import subprocess, sys
-SHOW = "import luigi.configuration as c; g = c.get_config().get; "
-SHOW += "print(g('OpenPai', 'pai_url'), g('OpenPai:eu', 'pai_url'), g('Train', 'rate'))"
-
-def test_in(pai):
-    assert OpenPai.current("eu").pai_url == pai.url
-    Train(command="true").run()
-    assert pai.submitted == ["train"]
-    shown = subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True)
-    assert shown.split() == [pai.url, pai.url, "7"]
-
-def test_after():
-    assert OpenPai().pai_url == "http://real.example:1"
-""",
-        LUIGI_CONFIG_PARSER="toml",
-        LUIGI_CONFIG_PATH="more.toml",
     )
     assert code == 0, out
 
