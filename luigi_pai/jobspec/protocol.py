@@ -9,6 +9,7 @@ The fields have the protocol's own names. OpenPAI's manual describes them ("Job 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -248,7 +249,7 @@ class JobProtocol(Part):
             SpecError: a value cannot be written as JSON.
         """
         document = self.to_dict()
-        if self._text is not None and _same(document, self._text.value):
+        if self._text is not None and _as_text(document) == _as_text(self._text.value):
             return self._text.text
         return write_yaml(document)
 
@@ -290,14 +291,6 @@ class JobProtocol(Part):
         return other
 
 
-def _same(one_document: Any, other: Any) -> bool:
-    """Return whether two documents are equal to a server: True is not 1, and keys have no order."""
-    if isinstance(one_document, dict) and isinstance(other, dict):
-        return one_document.keys() == other.keys() and all(
-            _same(item, other[key]) for key, item in one_document.items()
-        )
-    if isinstance(one_document, list) and isinstance(other, list):
-        return len(one_document) == len(other) and all(map(_same, one_document, other))
-    if isinstance(one_document, bool) or isinstance(other, bool):
-        return one_document is other
-    return bool(one_document == other)
+def _as_text(document: Any) -> str:
+    """Return a document as text that is equal for equal documents: True is not 1, and keys have no order."""
+    return json.dumps(document, sort_keys=True)

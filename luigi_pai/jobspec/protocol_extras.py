@@ -11,7 +11,7 @@ from luigi_pai.jobspec.protocol_prerequisites import callbacks_of
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 __all__ = [
     "NOTIFICATION",
@@ -26,10 +26,6 @@ __all__ = [
 
 NOTIFICATION = "jobStatusChangeNotification"
 """The field of extras with the changes of state that the user is notified of."""
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: given for name, given in fields.items() if given is not UNSET}
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -71,50 +67,14 @@ class RuntimePlugin(Part):
             failurePolicy: ``fail`` or ``ignore``.
         """
         user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
-        parameters = _given(
-            jobssh=jobssh, sshbarrier=sshbarrier, sshbarrierTimeout=sshbarrierTimeout, userssh=user
-        )
+        given = {
+            "jobssh": jobssh,
+            "sshbarrier": sshbarrier,
+            "sshbarrierTimeout": sshbarrierTimeout,
+            "userssh": user,
+        }
+        parameters = {key: value for key, value in given.items() if value is not UNSET}
         return cls("ssh", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
-
-    @classmethod
-    def tensorboard(
-        cls,
-        logdir: str | Mapping[str, str] = "/mnt/tensorboard",
-        *,
-        port: int = 6006,
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin that runs TensorBoard in the first instance of the first role.
-
-        Args:
-            logdir: folder of the logs; or name -> folder.
-            port: where it listens.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        folders = {"path": logdir} if isinstance(logdir, str) else dict(logdir)
-        return cls("tensorboard", parameters={"port": port, "logdir": folders}, failurePolicy=failurePolicy)
-
-    @classmethod
-    def git(
-        cls,
-        repo_uri: str,
-        *,
-        clone_dir: str | Unset = UNSET,
-        options: Sequence[str] = (),
-        taskroles: Sequence[str] = (),
-        failurePolicy: str | Unset = UNSET,
-    ) -> RuntimePlugin:
-        """Return the plugin that clones a repository.
-
-        Args:
-            repo_uri: the repository.
-            clone_dir: where to; not there yet, or empty. ``/usr/local/pai/code`` on the server.
-            options: of ``git clone``.
-            taskroles: roles that it works in; all if there are none.
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        parameters = _given(repo_uri=repo_uri, options=list(options) or UNSET, clone_dir=clone_dir)
-        return cls("git", parameters=parameters, taskroles=list(taskroles), failurePolicy=failurePolicy)
 
     @classmethod
     def cmd(
@@ -137,17 +97,6 @@ class RuntimePlugin(Part):
         return cls(
             "cmd", parameters={"callbacks": callbacks}, taskroles=list(taskroles), failurePolicy=failurePolicy
         )
-
-    @classmethod
-    def dind(cls, *, failurePolicy: str | Unset = UNSET) -> RuntimePlugin:
-        """Return the plugin that gives each container its own Docker (LTP 1.2 and later).
-
-        It makes the containers of all roles privileged.
-
-        Args:
-            failurePolicy: ``fail`` or ``ignore``.
-        """
-        return cls("dind", failurePolicy=failurePolicy)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -199,7 +199,7 @@ def test_the_fields_of_ltp_are_written_and_read():
             "worker": Role("image", commands=["true"], resourcePerInstance=Resources(cpu=1, memoryMB=1024))
         },
         extras=Extras(
-            runtimePlugins=[RuntimePlugin.dind()],
+            runtimePlugins=[RuntimePlugin("dind")],
             enableLocalStorage=LocalStorage(hostpath="/mnt/a", mntpath="/a"),
             forceNodes="n1",
             allowAzCopy=True,

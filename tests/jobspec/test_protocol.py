@@ -103,8 +103,6 @@ def test_a_protocol_is_written_in_python():
         extras=Extras(
             runtimePlugins=[
                 RuntimePlugin.ssh(sshbarrier=True, sshbarrierTimeout=5, userssh="key", taskroles=["master"]),
-                RuntimePlugin.tensorboard("/logs", port=6006),
-                RuntimePlugin.git("https://x/y", clone_dir="/code", options=["--depth=1"]),
                 RuntimePlugin.cmd(on_start=["a"], failurePolicy="ignore"),
             ],
             storages=[Storage("nfs", mountPath="/data", readOnly=True, share=False)],
@@ -163,11 +161,6 @@ def test_a_protocol_is_written_in_python():
                         "userssh": {"type": "custom", "value": "key"},
                     },
                     "taskroles": ["master"],
-                },
-                {"plugin": "tensorboard", "parameters": {"port": 6006, "logdir": {"path": "/logs"}}},
-                {
-                    "plugin": "git",
-                    "parameters": {"repo_uri": "https://x/y", "options": ["--depth=1"], "clone_dir": "/code"},
                 },
                 {
                     "plugin": "cmd",

@@ -374,7 +374,7 @@ def test_an_account_may_refer_to_secrets_only():
         ),
         (
             "prerequisites[0].auth.password: <% $secrets.kex %>: there is no kex in $secrets "
-            "(did you mean key?); servers accept it, and the account contains the reference unchanged"
+            "(did you mean 'key'?); servers accept it, and the account contains the reference unchanged"
         ),
     ]
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import path_text
-from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, callback_problems, with_event_of_releases
+from luigi_pai.jobspec.paths import item_of, list_of, path_text
+from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
 from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
     return [
         *_unresolvable(known),
         *_namesakes(known),
-        *_unfit_callbacks(known),
+        *_run_after_success_only(known),
         *_not_run(known),
         *_lost_variables(known),
     ]
@@ -241,10 +241,17 @@ def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
             )
 
 
-def _unfit_callbacks(known: _Prerequisites) -> Iterator[Problem]:
+def _run_after_success_only(known: _Prerequisites) -> Iterator[Problem]:
+    """Yield a warning for each callback of the proposal's event for the end of a container."""
     for index, each in enumerate(known.listed):
-        if isinstance(each, dict) and each.get("type") != _DOCKER_IMAGE and "callbacks" in each:
-            yield from callback_problems(each["callbacks"], ("prerequisites", index, "callbacks"))
+        for at, callback in enumerate(list_of(each, "callbacks")):
+            if item_of(callback, "event") == "containerExit":
+                yield Problem(
+                    path_text(("prerequisites", index, "callbacks", at, "event")),
+                    "containerExit is sent as taskSucceeds: these commands run after a success only. No "
+                    "release runs commands after a failure; catch it in the role's own commands",
+                    Level.WARNING,
+                )
 
 
 def _not_run(known: _Prerequisites) -> Iterator[Problem]:
