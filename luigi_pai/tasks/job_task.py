@@ -21,7 +21,7 @@ from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.definition import Definition, Forecast
@@ -44,7 +44,7 @@ _OF_RUNS = ("tasks.job_watch", "tasks.options", "tasks.uploads", "jobspec.valida
 _OF_V2_RUNS = ("jobspec.convert", "jobspec.submission", "jobspec.validate_protocol")
 
 
-class JobTask(Task):
+class JobTask(MixinNaiveBulkComplete, Task):
     """A Luigi task that runs as a job on an OpenPAI cluster; see ``PaiTask`` and ``PaiProtocolTask``."""
 
     @attribute
@@ -235,22 +235,6 @@ class JobTask(Task):
             HdfsError: HDFS failed.
         """
         return self._task_run().outputs.result(self)
-
-    @classmethod
-    def bulk_complete(cls, parameter_tuples: Iterable[Any]) -> list[Any]:
-        """Return the parameters of those tasks that are complete; Luigi's Range tasks call it.
-
-        It takes few requests: from the third task on, ``complete()`` is answered by one list of the user's
-        jobs, as far as that has them.
-
-        Args:
-            parameter_tuples: for each task a tuple, a list, a dict, or its only parameter.
-
-        Raises:
-            PaiError: as ``complete()`` does.
-        """
-        one_by_one = vars(MixinNaiveBulkComplete)["bulk_complete"].__func__
-        return list(one_by_one(cls, parameter_tuples))
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.book.entries import Entry, NoEvidence
-from luigi_pai.api.book.jobs import Jobs
+from luigi_pai.api.book.jobs import UNREACHABLE, Jobs
 from luigi_pai.api.book.search import Search
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import ClusterUnreachable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Book"]
 
 T = TypeVar("T")
+
+_OUTAGE_KEPT = 10.0  # seconds
 
 
 class Book(Jobs):
@@ -46,7 +49,6 @@ class Book(Jobs):
 
     Attributes:
         api: as given.
-        outage: of the server.
         failed_posts: to the server.
         explanations: why jobs wait.
     """
@@ -92,12 +94,13 @@ class Book(Jobs):
         recent = self._answers.get(self._key(name))
         if recent is not None and self.api.clock.monotonic() - recent[0] < max_age:
             return recent[1]
-        self.outage.raise_if_unreachable()
+        self._raise_if_unreachable()
         first = 1 if recent is None or recent[1] is None else recent[1].number
         try:
             entry = yield from self._search(name, patience).newest(first, evidence or NoEvidence())
         except ClusterUnreachable as error:
-            self.outage.record(error)
+            with self._shared.update() as state:
+                state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
             raise
         self._remember(name, entry)
         return entry
@@ -144,6 +147,15 @@ class Book(Jobs):
     def times(self, what: str) -> int:
         """Count what is done or logged a few times only, see ``Session.times``."""
         return self.api.session.times(what)
+
+    def _raise_if_unreachable(self) -> None:
+        """Raise the error of a lookup by any process of the family that had no reply in the last 10 s.
+
+        A thousand tasks need not each wait for a timeout.
+        """
+        at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
+        if 0 <= self.api.clock.monotonic() - at < _OUTAGE_KEPT:
+            raise ClusterUnreachable(text)
 
     def _search(self, name: str, patience: float | None = None) -> Search:
         return Search(self, self.api, name, patience)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.book.explanations import Explanations
 from luigi_pai.api.book.failed_posts import FailedPosts
 from luigi_pai.api.book.lists import Lists
-from luigi_pai.api.book.outage import Outage
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_hold
@@ -23,7 +22,10 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Jobs"]
+__all__ = ["UNREACHABLE", "Jobs"]
+
+UNREACHABLE = "unreachable"
+"""The key of the last error without a reply in the document that forks share."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
 _NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, runs and ends
@@ -38,14 +40,12 @@ class Jobs:
 
     Attributes:
         api: as given.
-        outage: of the server.
         failed_posts: to the server.
         explanations: why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
         self.api = api
-        self.outage = Outage(shared, api.clock)
         self.failed_posts = FailedPosts(shared, api.clock)
         self._shared = shared
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
@@ -262,7 +262,9 @@ class Jobs:
             self._ends.put(key, (now, status))
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])
-        self.outage.end()
+        if UNREACHABLE in self._shared.read():
+            with self._shared.update() as state:
+                state.pop(UNREACHABLE, None)
 
     def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
         """Return the status of a finished job from a lookup in the last 10 s."""
