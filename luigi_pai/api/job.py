@@ -53,7 +53,7 @@ class Job:
         return f"{type(self).__name__}({self.name!r}, {self._api.url!r})"
 
     def _repr_html_(self) -> str:
-        """Return a table of what is known of the job; nothing is asked for."""
+        """Return a table of the last known status; makes no request."""
         known = self._last or self._submitted
         if known is not None:
             return JobList([known], self._api.page)._repr_html_()
@@ -61,7 +61,7 @@ class Job:
 
     @property
     def url(self) -> str:
-        """The URL of its page in the web portal, which a lookup of the job may have to tell (0.x)."""
+        """The URL of its page in the web portal; on 0.x the first access looks up the job."""
         if self._last is None and self._submitted is None and self._api.dialect.version == "v1":
             with contextlib.suppress(PaiApiError):
                 self._last = self.book.of(self.name)

@@ -59,7 +59,7 @@ def job_failure(
         shown = _end_of(redact_values(log, secrets))
         lines.append(f"last lines of {task}:\n{shown}")
     has_log = last is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
-    if report and not has_log:  # else it ends as the log does
+    if report and not has_log:  # else it repeats the end of the log
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages(status)
@@ -70,7 +70,7 @@ def job_failure(
 
 
 def _joined(lines: Sequence[str]) -> str:
-    """Join the lines of an error, all but the first indented, further lines of an entry more."""
+    """Join the lines of an error. All but the first are indented; continuation lines are indented twice."""
     first, *others = [line.split("\n") for line in lines]
     text = ["\n    ".join(first)]
     text += ["\n    ".join(other) for other in others]

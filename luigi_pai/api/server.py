@@ -1,4 +1,4 @@
-"""What is known of a server beyond its jobs: who it is, its clock, the login, the limits, the storages."""
+"""Server: name and version of a server, its clock, the login, request limits, storages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines ma
 
 @dataclass(frozen=True)
 class Greeting:
-    """What answered at the address of a rest-server.
+    """The reply at the address of a rest-server.
 
     Attributes:
         status: of the answer, an HTTP code.
@@ -57,10 +57,10 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Ask who is there; whatever answers is described, not judged.
+        """Return a description of what replies, whatever it is.
 
         Raises:
-            ClusterUnreachable: nobody answered in time.
+            ClusterUnreachable: there was no reply in time.
         """
         response = self._session.get(self._session.url("/api/v1/"))
         date = server_time(response.headers)
@@ -88,7 +88,7 @@ class Server:
         return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
-        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
+        """Log in if there is no token yet; return its remaining life in seconds, None if it has no end.
 
         Raises:
             AuthenticationError: the login was refused.
@@ -110,7 +110,7 @@ class Server:
         return reply if isinstance(reply, dict) else None
 
     def api_version(self) -> str:
-        """Return ``v1`` or ``v2``; where it is not known, the server is asked what it is, once."""
+        """Return ``v1`` or ``v2``; if it is not known, the server's version is requested, once."""
         return self._detector.detect()
 
     def gives_logs(self) -> bool:

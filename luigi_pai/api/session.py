@@ -208,14 +208,14 @@ class Session:
             return self._transport.send("GET", url, None, None, part=part)
 
     def times(self, what: str) -> int:
-        """Count what is done or logged a few times only, by all forks; return how often it was counted."""
+        """Count an action that all forks together do only a few times; return the new count."""
         with self._shared.update() as state:
             counts = state.get("counts", {})
             state["counts"] = {**counts, what: counts.get(what, 0) + 1}
             return int(state["counts"][what])
 
     def token_life(self) -> float | None:
-        """Log in where there is no token yet, and return for how many seconds it lives, if it says so.
+        """Log in if there is no token yet; return its remaining life in seconds, None if it has no end.
 
         Raises:
             AuthenticationError: the login was refused.

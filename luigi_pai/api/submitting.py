@@ -179,7 +179,7 @@ class Posting:
         return None
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
-        """Return whether an error of a post may come back each time this job is posted."""
+        """Return whether this job may be the cause of the error, so that each post of it fails."""
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.note(self._name, error)
         return isinstance(error, InvalidReply)

@@ -1,4 +1,4 @@
-"""Why a job waits: what its virtual cluster has free, what the job asks for, and what the cluster says."""
+"""WaitingReasons: free and demanded resources, and the cluster's own explanations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WaitingReasons:
         return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
     def of(self, status: JobStatus) -> str | None:
-        """Return why a job waits, as far as the release tells; None where it does not wait or no one knows.
+        """Return why a job waits; None if it does not wait, or if the release does not say.
 
         A job that starts within a second is not asked about. What cannot be asked is no error:
         the job's own status counts, not this.
@@ -111,7 +111,7 @@ class WaitingReasons:
         return self._demands[status.name]
 
     def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
-        """Return what the cluster says, of this job or of one that asks for the same; else nothing."""
+        """Return the cluster's explanation for this job, or one with the same demand; empty without one."""
         dialect, text = self._book.api.dialect, status.diagnostics
         if dialect.can.events:
             of = f"{status.virtual_cluster} {demand.at_once}"

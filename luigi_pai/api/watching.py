@@ -28,7 +28,7 @@ _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # jobs that are looked up alone when they are due together
-_PATIENCE = 5.0  # seconds for which a job waits for a list, or as long as its own wait
+_PATIENCE = 5.0  # seconds for which a job waits for a list; its own wait, if that is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show how it goes on
@@ -199,7 +199,7 @@ class Watcher:
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether more than a few jobs are due before the next one, or a list, would be due again."""
+        """Return whether a third job is due before the first one, or the next list, would be due again."""
         name, now = self._due[0][2], self._clock.monotonic()
         first = self._jobs[name]
         if now < first.single_until or now >= first.timer.end:
@@ -334,7 +334,7 @@ class Watcher:
         return Update(name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
     def _unknown(self, name: str, job: _Watched, *, for_good: bool) -> Update | None:
-        """Record that the server does not know a job; right after the submission that is possible."""
+        """Record that the server does not know a job, which is no error right after its submission."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if not for_good and now - job.unknown_since < _LOST_AFTER:

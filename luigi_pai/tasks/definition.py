@@ -130,7 +130,7 @@ class TaskJob:
         return job
 
     def _is_notified(self) -> bool:
-        """Return whether the cluster sends notifications, as those of 1.5 and later do."""
+        """Return whether the cluster sends notifications (1.5 and later)."""
         try:
             return self._book.api.detector.is_since(*_NOTIFIED_SINCE)
         except PaiApiError:

@@ -1,4 +1,4 @@
-"""Evidence: what is known of a task's job besides what its server says: claims, the flag, outputs."""
+"""Evidence: claims, completion flag and outputs, the knowledge of a job that its server does not have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FRESH = 30.0  # seconds for which what was read is good enough for a run
 
 @dataclass(slots=True)
 class _Known:
-    """What this process knows of a job's claims: the last one, when it was read, the end that is recorded."""
+    """A process's cache of a job's claims: the last one, when it was read, and the recorded end."""
 
     claim: Claim | None = None
     read_at: float = -math.inf
@@ -41,7 +41,7 @@ class _Known:
 
 
 class Evidence:
-    """What is known of a task's job besides what its server says; a source of the book.
+    """The knowledge of a task's job that its server does not have; a source of the book.
 
     Without an output folder on HDFS nothing is claimed, and no flag is written. One job takes 14
     requests to HDFS: 4 of complete(), 2 of run() before its submission, 3 for its claim, 5 at its end.
@@ -100,7 +100,7 @@ class Evidence:
 
     @property
     def has_flag(self) -> bool:
-        """Whether the completion flag has a place."""
+        """Whether there can be a completion flag."""
         return self._flag is not None
 
     # what is there

@@ -99,7 +99,7 @@ class LogStream(JobLogs):
             self._put_off(error)
 
     def end(self, status: JobStatus) -> Steps[None]:
-        """Log the lines that are left of an ended job, and of which tasks there may be more."""
+        """Log the remaining lines of an ended job, and which tasks have unread lines."""
         self._status, self._steps = status, None  # a round that is under way does not know of the end
         errors = 0
         while True:

@@ -264,7 +264,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
 
 def _load_modules(version: str) -> None:
-    """Load what a run needs into the process that schedules: with several workers it forks for each.
+    """Load the modules of a run into the scheduling process, before it forks a worker for each task.
 
     Args:
         version: of the cluster's API.

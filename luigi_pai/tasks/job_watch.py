@@ -1,4 +1,4 @@
-"""JobWatch: the job of a task is watched to its end: log lines, Luigi's page and messages."""
+"""JobWatch: watches a task's job to its end, with log lines, Luigi's page and messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger("luigi-interface")
 
 
 class JobWatch:
-    """Watches the job of one task, and shows what becomes of it.
+    """Watches the job of one task, and shows its progress.
 
     Args:
         definition: of the task.
@@ -140,7 +140,7 @@ class JobWatch:
             self._page.report("set_progress_percentage", progress)
 
     def _tell(self, status: JobStatus) -> None:
-        """Trigger the event of a status that is new."""
+        """Trigger the event of a new status."""
         task, reason = self._definition.task, self._reasons.of(status)
         known, self._event = self._event, None
         if status.state is JobState.RUNNING:

@@ -116,9 +116,9 @@ class KeptLogs:
                     return
 
     def _request(self, request: Callable[[], T]) -> T:
-        """Return the result of a request to the server, which is not asked again if it did not answer one.
+        """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        Transient errors are retried for 10 s.
+        After one without a reply, all others fail at once.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -41,11 +41,11 @@ class Messages:
         self._watched: tuple[str, Watcher] | None = None
 
     def concern(self, job: str, watcher: Watcher) -> None:
-        """Let messages from now on concern a job that is watched."""
+        """Apply further messages to a watched job."""
         self._watched = job, watcher
 
     def end(self) -> None:
-        """Let messages concern no job."""
+        """Apply further messages to no job."""
         self._watched = None
 
     def pause(self, seconds: float) -> None:

@@ -96,7 +96,7 @@ class Outputs:
         return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
 
     def are_complete(self) -> bool:
-        """Return whether there are targets of the task's own, and all of them exist.
+        """Return whether the task overrides ``output()``, and all its targets exist.
 
         Raises:
             HdfsError: HDFS failed.

@@ -1,4 +1,4 @@
-"""Refusals: jobs that are not taken for a task's work: forgotten, in an array, with another output folder."""
+"""Errors for existing jobs that a task cannot use: forgotten, in an array, with another output folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DAYS_FROM = 72  # hours
 
 
 class RunsInArrayError(PaiJobError):
-    """A task's job waits or runs as an instance of an array, or was claimed for one."""
+    """The task's job is a waiting or running instance of an array, or is claimed for an array."""
 
     @classmethod
     def of(cls, name: str, entry: Entry, page: str = "") -> RunsInArrayError:

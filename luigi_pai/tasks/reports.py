@@ -100,10 +100,10 @@ class Reports:
             self._callback("set_progress_percentage", report.percentage)
 
     def newest(self, job: str) -> Report | None:
-        """Return the newest report of a job; None where there is none, or it is not time to read yet.
+        """Return the newest report of a job; None without one, and between two readings.
 
-        A job may have thousands of tasks: it is the newest one of the files that were changed last. What
-        HDFS fails over is logged once (DEBUG): the job does not depend on it.
+        A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
+        logged once (DEBUG): the job does not depend on reports.
         """
         if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
             return None
@@ -119,7 +119,7 @@ class Reports:
         return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
 
     def _of_job(self, hdfs: WebHdfs, folder: str, attempt: int) -> list[dict[str, Any]]:
-        """Return the last lines of the files that this submission has changed last."""
+        """Return the last line of each of the files that this submission has changed most recently."""
         found = []
         for file in _files(hdfs, folder):
             if file in self._of_others:
@@ -167,7 +167,7 @@ class _File(NamedTuple):
 
 
 def _files(hdfs: WebHdfs, folder: str) -> list[_File]:
-    """Return the files of reports, the one first that was changed last."""
+    """Return the files of reports, the most recently changed first."""
     entries = hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
     return sorted((_File(*entry) for entry in entries), key=lambda file: file.changed, reverse=True)
 

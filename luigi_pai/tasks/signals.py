@@ -1,4 +1,4 @@
-"""What happens to a job when its process is ended by a signal, or loses its main process."""
+"""OnKill: the job of a process that is ended by a signal, or whose main process has ended."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class OnKill:
         self._name, self._is_there = name, True
 
     def over(self) -> None:
-        """Record that there is no such job any more."""
+        """Record that no job is being watched or submitted."""
         self._name = ""
 
     def act(self) -> None:

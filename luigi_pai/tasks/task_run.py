@@ -88,7 +88,7 @@ class TaskRun:
 
     @functools.cached_property
     def evidence(self) -> Evidence:
-        """What is known of the job besides what its server says."""
+        """The knowledge of the job that its server does not have."""
         return Evidence(self._definition, self.outputs, self.book, self._job, self._claims)
 
     @functools.cached_property
@@ -239,7 +239,7 @@ class TaskRun:
         return self.evidence.next_number(entry, self.options["on_forgotten"])
 
     def submit(self, number: int) -> Steps[Entry | None]:
-        """Claim and post a submission; return it, or what is there instead."""
+        """Claim and post a submission; return it, or the submission that holds its name or claim."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
         if self.evidence.claim(number, name) != name:

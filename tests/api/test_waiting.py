@@ -131,7 +131,7 @@ class Fork:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["0.7.1", "0.15.0", "1.8.0"])
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_fifty_waiting_jobs_in_fifty_forks_cost_twelve_requests_a_minute(
     faulty, known_cluster, clock, release

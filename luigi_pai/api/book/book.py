@@ -115,7 +115,7 @@ class Book(Jobs):
         return entry
 
     def known(self, name: str) -> Entry | None:
-        """Return what the last answer for a piece of work was, however old; None if there was none."""
+        """Return the last answer for a piece of work, of any age; None without one."""
         recent = self._answers.get(self._key(name))
         return None if recent is None else recent[1]
 
@@ -136,16 +136,16 @@ class Book(Jobs):
         self._remember(name, entry)
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what another module remembers of a piece of work; it is made if there is nothing."""
+        """Return the value that another module keeps under a key; it is made if there is none."""
         kept: T = self._remembered.get_or_make(key, make)
         return kept
 
     def remember(self, key: Hashable, value: object) -> None:
-        """Let ``remembered`` return something else from now on."""
+        """Replace the value that ``remembered`` returns."""
         self._remembered.put(key, value)
 
     def times(self, what: str) -> int:
-        """Count what is done or logged a few times only, see ``Session.times``."""
+        """Count an action that is done only a few times, see ``Session.times``."""
         return self.api.session.times(what)
 
     def _raise_if_unreachable(self) -> None:

@@ -1,4 +1,4 @@
-"""What the book is asked for, and what it answers: works, recorded submissions, entries."""
+"""The questions and answers of the book: evidence, recorded submissions, entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Recorded(Protocol):
 
 
 class Evidence(Protocol):
-    """What is known of a piece of work besides what its server says."""
+    """The knowledge of a piece of work that its server does not have."""
 
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
@@ -38,7 +38,7 @@ class Evidence(Protocol):
 
 
 class NoEvidence:
-    """Nothing but the name is known of a piece of work."""
+    """No evidence: only the name of the work is known."""
 
     def last(self) -> None:
         """Return nothing."""

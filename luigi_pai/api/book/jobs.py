@@ -93,7 +93,7 @@ class Jobs:
         return status
 
     def one_of_many(self, name: str) -> JobStatus:
-        """Return the status of a job for a caller who may ask for many: as far as the list has it.
+        """Return the status of a job, from the list if it has the job, for callers with many jobs.
 
         A status from a list has no tasks and no diagnostics.
 
@@ -172,7 +172,7 @@ class Jobs:
         return self._newest_list().latest.get(self.api.job_name(name), 0)
 
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
-        """Return whether a young list has no submission of a piece of work, and no array that may have one.
+        """Return whether the last list has no submission of a piece of work, and no array that may have one.
 
         Args:
             name: of the work.
@@ -253,7 +253,7 @@ class Jobs:
         return self._lists.rows(listing).get(self.api.job_name(name))
 
     def _note(self, name: str, status: JobStatus | None) -> None:
-        """Note what a lookup of a job alone has said."""
+        """Record the reply to the lookup of a single job."""
         key, now = self._key(name), self.api.clock.monotonic()
         self._asked.put(key, now)
         if (
@@ -275,7 +275,7 @@ class Jobs:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _listed(self, name: str) -> JobStatus | None:
-        """Return what is known of a job without a request; of an unfinished one only what is news."""
+        """Return the status of a job without a request; of an unfinished one only if the list is newer."""
         key, listing = self._key(name), self._lists.current(self.api)
         known = self._end_of(key)
         job = self._lists.rows(listing).get(key[1]) if listing is not None and known is None else None

@@ -159,10 +159,10 @@ class Lists:
         logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
 
     def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
-        """Return the jobs of a list that a lookup of their name finds, as far as that is known.
+        """Return the listed jobs that a lookup by name finds.
 
-        From 0.8 to 0.14 a v1 list also has jobs of another API, which a lookup needs the user for; the others
-        are marked there. On 0.7 none is marked, so such jobs are used once one of them has been looked up.
+        From 0.8 to 0.14 a v1 list also has jobs of another API, whose lookup needs the user; the others are
+        marked. On 0.7 no job is marked: a list is used once one of its jobs was found by a lookup.
         """
         marked = next((job.legacy for job in listing.jobs.values()), False)  # all of them, or none
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}

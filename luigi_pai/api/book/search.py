@@ -88,7 +88,7 @@ class Search:
         return Entry(number, name, status)
 
     def later_than(self, entry: Entry) -> Steps[Entry]:
-        """Return the newest submission from one on that has failed."""
+        """Return the newest submission, at or after one that has failed."""
         while entry.failed:
             later = yield from self.at(entry.number + 1, single=True)
             if later is None:
@@ -109,7 +109,7 @@ class Search:
         return entry or Entry(record.number, record.job, None)
 
     def _by_evidence(self, entry: Entry | None, evidence: Evidence) -> Steps[Entry | None]:
-        """Return a submission that comes after one that has failed, or after none; else what is known."""
+        """Return a submission that only claims or lists show; without one, the given entry."""
         record = evidence.last()
         if record is not None:
             if entry is not None and entry.number >= record.number:

@@ -41,7 +41,7 @@ class LogFiles:
         self._resting: dict[str, tuple[float, float, str]] = {}  # node -> until when, seconds, error
 
     def text(self, file: LogFile) -> str:
-        """Return the text of a log; of a page from its ``start`` on, as YARN shows 4 KB without one."""
+        """Return the text of a log; that of a page begins at ``file.start``."""
         response = self._page(file, f"?start={file.start}") if file.paged else self._get(file)
         return (_shown_by_page(response) if file.paged else response.content).decode("utf-8", "replace")
 
@@ -88,7 +88,7 @@ class LogFiles:
         response = self._session.get(url, part=part)
         past_the_end = part is not None and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
         if not is_success(response) and not past_the_end:
-            # the query carries what opens the log, and is not shown
+            # the query gives access to the log: it is not shown
             shown = f"{url.partition('?')[0]}: {response.status_code} {response.reason}"
             raise PaiHttpError(f"no log at {shown}", status=response.status_code)
         return response

@@ -94,7 +94,7 @@ class _Stream:
 
     @property
     def start(self) -> tuple[int, int, str | None]:
-        """Which start of the job, and of the task in it; on 0.x, which does not count them, its page."""
+        """The numbers of the job's and the task's start; on 0.x, which has none, the page of the log."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -226,7 +226,7 @@ class LogReader:
             self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
-        """Return the streams to be read now: those of the present starts, and those that these replace."""
+        """Return the streams to read now: those of the current starts, and the ones that they replace."""
         found: list[_Stream] = []
         if self.status is None:
             return found

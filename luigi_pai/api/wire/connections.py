@@ -73,7 +73,7 @@ class _Adapter(TimedAdapter):
 def _bounded(
     reply: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
 ) -> Iterator[bytes]:
-    """Yield the parts of a reply's body: what is in 10 KiB, which requests asks for, is 10 MiB at most."""
+    """Yield the parts of a reply's body, up to the limit; each part of 10 KiB may expand to 10 MiB."""
     size = 0
     for part in stream(*args, **options):
         size += len(part)

@@ -37,7 +37,7 @@ _most: ContextVar[float | None] = ContextVar("most", default=None)
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Limit the timeouts of the requests inside ``with``: for what is wanted only if it is at hand."""
+    """Limit the timeouts of the requests inside ``with``, for data that an answer can do without."""
     before = _most.set(seconds)
     try:
         yield
@@ -149,7 +149,7 @@ class Transport:
     def _prepared(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
     ) -> tuple[requests.PreparedRequest, dict[str, Any]]:
-        """Return a request, and how it is sent.
+        """Return a request, and the options to send it with.
 
         It is not the session that prepares it: to merge what that has none of costs 10 % of a GET.
         """

@@ -64,7 +64,7 @@ class FailedRequest:
 
     @property
     def target(self) -> str:
-        """The URL to name in a text: that of the configuration, or the other host's."""
+        """The URL for error texts: the configured one, or the host of a log or a redirect."""
         if self.redirected_to is not None:
             return f"{self.redirected_to} (redirected from {_origin(self.url)})"
         return self.server if self.is_servers else _origin(self.url)
