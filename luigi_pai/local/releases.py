@@ -318,8 +318,6 @@ class V2Release(Release):
     Attributes:
         version: the version in ``GET /api/v2/info``.
         spec_release: the release whose rules ``luigi_pai.jobspec`` checks a protocol by.
-        checks_bodies: whether JSON bodies are checked. If not, they are taken as they are, and what is
-            missing fails where it is used.
         failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that
             it does not exist; None to report the failure itself.
         private_jobs: whether only its owner and administrators may see a job.
@@ -331,7 +329,6 @@ class V2Release(Release):
 
     version: str
     spec_release: str
-    checks_bodies: bool
     failed_lookup: str | None = None
     private_jobs: bool = False
     own_virtual_clusters: bool = False
@@ -355,7 +352,6 @@ OPENPAI_1_8 = V2Release(
     log_streams=_V2_LOG_STREAMS,
     version="v1.8.0",
     spec_release="1.8.0",
-    checks_bodies=True,
 )
 
 LTP_1_5 = V2Release(
@@ -365,7 +361,6 @@ LTP_1_5 = V2Release(
     log_streams=_V2_LOG_STREAMS,
     version="v1.8.1",
     spec_release="ltp-1.5",
-    checks_bodies=False,
     failed_lookup="Failed to retrieve job {}.",
     private_jobs=True,
     own_virtual_clusters=True,

@@ -47,16 +47,6 @@ class Storages:
         """Return a storage as the list shows it."""
         return {"name": name, "share": True, "volumeName": f"{name}-pv"}
 
-    def detail(self, name: str) -> dict[str, Any]:
-        """Return a storage as it is shown alone."""
-        return {
-            **self.summary(name),
-            "type": "nfs",
-            "data": {"server": "127.0.0.1", "path": str(self._root / name)},
-            "readOnly": False,
-            "mountOptions": [],
-        }
-
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
         """Return the folders that ``extras.storages`` mount, by where they are below the working folder.
 

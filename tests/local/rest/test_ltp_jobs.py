@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import requests
 from local_client import unique
 from protocol_client import ProtocolClient, protocol
 
@@ -105,20 +104,6 @@ def test_only_an_owner_and_administrators_stop_a_job(bob, done):
 
 def test_a_token_says_what_its_user_administers(admin):
     assert admin.send("GET", "/tokens/check").json()["vcadmins"] == []
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "code"),
-    [
-        ({"username": "admin"}, 500, "ERR_INVALID_ARG_TYPE"),
-        ({"username": "admin", "password": 5}, 500, "ERR_INVALID_ARG_TYPE"),
-        ({"username": "admin", "password": "x"}, 400, "IncorrectPasswordError"),
-        ({"username": "nobody", "password": "x"}, 400, "NoUserError"),
-    ],
-)
-def test_the_body_of_a_login_is_not_checked(server, body, status, code):
-    reply = requests.post(f"{server.url}/api/v2/authn/basic/login", json=body, timeout=20)
-    assert said(reply)[:2] == (status, code)
 
 
 # ---------------------------------------------------------------- lists

@@ -11,8 +11,6 @@ import requests
 from local_client import LocalClient, unique
 from protocol_client import IMAGE, ProtocolClient, protocol, task_role
 
-from luigi_pai.local import LocalPai
-
 
 @pytest.fixture(scope="module")
 def zoe(v2):
@@ -31,7 +29,6 @@ ANYTHING = [
     ("GET", "/jobs/a~b/ssh"),
     ("GET", "/jobs/a~b/events"),
     ("GET", "/jobs/a~b/attempts/0"),
-    ("GET", "/jobs/a~b/job-attempts"),
     ("GET", "/jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts"),
     ("GET", "/jobs/a~b/attempts/0/taskRoles/r/taskIndex/0/attempts/0/logs"),
     ("PUT", "/jobs/a~b/executionType"),
@@ -40,8 +37,6 @@ ANYTHING = [
     ("GET", "/virtual-clusters"),
     ("GET", "/virtual-clusters/default"),
     ("GET", "/storages"),
-    ("GET", "/storages/nfs1"),
-    ("GET", "/users/admin"),
     ("POST", "/users"),
     ("GET", "/tokens"),
     ("POST", "/tokens/application"),
@@ -97,21 +92,15 @@ def listed(v2, zoe):
     [
         ({}, "dcab"),
         ({"order": "jobName,ASC"}, "abcd"),
-        ({"order": "jobName,DESC"}, "dcba"),
         ({"order": "totalTaskNumber,DESC"}, "adcb"),
-        ({"order": "submissionTime,ASC"}, "bacd"),
         ({"order": "nonsense,ASC"}, "dcab"),
-        ({"order": "jobName,sideways"}, "dcab"),
-        ({"username": "admin"}, "dab"),
         ({"username": "admin,nobody"}, "dab"),
-        ({"username": "nobody"}, ""),
         ({"state": "FAILED"}, "d"),
         ({"state": "SUCCEEDED,RUNNING"}, "cab"),
         ({"vc": "vc1"}, "d"),
         ({"tagsContain": "red"}, "b"),
         ({"tagsContain": "red,blue"}, "ab"),
         ({"tagsNotContain": "red"}, "dca"),
-        ({"limit": "2"}, "dc"),
         ({"limit": "2", "offset": "1"}, "ca"),
     ],
 )
@@ -125,8 +114,6 @@ def test_lists_are_filtered_ordered_and_paged(query, expected, listed, v2):
     ("query", "status", "code"),
     [
         ("limit=-1", 500, None),
-        ("offset=-1", 500, None),
-        ("limit=x", 500, None),
         ("offset=", 500, None),
         ("offset=99999999999999999999", 500, None),
         ("limit=50001", 400, "InvalidParametersError"),
@@ -225,7 +212,6 @@ def test_a_login_of_v1_is_good_for_v2(v2):
     ("change", "status", "code", "message"),
     [
         ({"taskRoles": {}}, 400, "InvalidProtocolError", "taskRoles: "),
-        ({"nonsense": 1}, 400, "InvalidProtocolError", "nonsense: "),
         ({"name": "a.b"}, 400, "InvalidProtocolError", "name: "),
         ({"jobRetryCount": -1}, 400, "InvalidProtocolError", "jobRetryCount: "),
         (
@@ -233,12 +219,6 @@ def test_a_login_of_v1_is_good_for_v2(v2):
             400,
             "InvalidProtocolError",
             "prerequisites[1].name: ",
-        ),
-        (
-            {"defaults": {"deployment": "d"}},
-            400,
-            "InvalidProtocolError",
-            "defaults.deployment: ",
         ),
         (
             {"taskRoles": {"main": task_role("true", data="nope")}},
@@ -274,10 +254,7 @@ PLUGINS = "com.microsoft.pai.runtimeplugin"
 @pytest.mark.parametrize(
     "extras",
     [
-        {"storages": 5},
         {"storages": {"name": "nfs1"}},
-        {PLUGINS: 5},
-        {PLUGINS: "x"},
         {PLUGINS: [5]},
         {PLUGINS: [{}]},
         {PLUGINS: [{"plugin": ["cmd"], "parameters": {}}]},
@@ -339,31 +316,22 @@ def test_others_are_answered_while_a_large_document_is_read(v2):
     assert answered > 2
 
 
-@pytest.mark.slow
-def test_1_8_has_no_jobs_of_v1():
+def test_1_8_has_no_jobs_of_v1(v2, local_pai_v2):
     """That is how a client learns which dialect to speak."""
-    with LocalPai(api="v2") as server:
-        token = ProtocolClient(server).token
-        headers = {"Authorization": f"Bearer {token}"}
-        for method in ("GET", "POST"):
-            url = f"{server.url}/api/v1/jobs"
-            reply = requests.request(method, url, headers=headers, json={"jobName": "x"}, timeout=20)
-            assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
-        login = {"username": "admin", "password": server.password}
-        assert requests.post(f"{server.url}/api/v1/token", json=login, timeout=20).status_code == 200
-        assert requests.get(f"{server.url}/api/v1", timeout=20).json()["version"] == "v1.8.0"
-        assert requests.get(f"{server.url}/rest-server/api/v2/info", timeout=20).status_code == 200
+    headers = {"Authorization": f"Bearer {v2.token}"}
+    for method in ("GET", "POST"):
+        url = f"{local_pai_v2.url}/api/v1/jobs"
+        reply = requests.request(method, url, headers=headers, json={"jobName": "x"}, timeout=20)
+        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
+    assert requests.get(f"{local_pai_v2.url}/api/v1", timeout=20).json()["version"] == "v1.8.0"
+    assert requests.get(f"{local_pai_v2.url}/rest-server/api/v2/info", timeout=20).status_code == 200
 
 
-@pytest.mark.slow
-def test_0_7_1_has_no_v2():
+def test_0_7_1_has_no_v2(local_pai_v1):
     """As on 0.7.1: its own answer for a route it does not know."""
-    with LocalPai(api="v1") as server:
-        client = LocalClient(server)
-        for path in ("/api/v2", "/api/v2/jobs", "/api/v1/authn/basic/login"):
-            reply = requests.get(server.url + path, timeout=20)
-            assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
-        assert client.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+    for path in ("/api/v2", "/api/v2/jobs", "/api/v1/authn/basic/login"):
+        reply = requests.get(local_pai_v1.url + path, timeout=20)
+        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
 
 
 def test_a_path_prefix_and_letters_case_do_not_matter(v2, local_pai_v2):

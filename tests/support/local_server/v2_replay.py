@@ -34,7 +34,19 @@ taskRoles:
     )
 
 
-NOT_THERE = ("users", "groups", "sku", "alerts", "nodes", "bob nodes")
+NOT_THERE = (
+    "users",
+    "user get",
+    "user v1",
+    "user missing",
+    "storage get",
+    "storage missing",
+    "groups",
+    "sku",
+    "alerts",
+    "nodes",
+    "bob nodes",
+)
 """The steps of what the local server does not have: docs/local-reference.md names them."""
 
 

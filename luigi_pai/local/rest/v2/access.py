@@ -10,14 +10,13 @@ from tornado.web import Finish
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.base import ApiHandler, checked_body
+from luigi_pai.local.rest.base import ApiHandler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.users import Bearer
     from luigi_pai.local.releases import V2Release
-    from luigi_pai.local.rest.base import Rule
     from luigi_pai.local.store.records import User
 
 __all__ = ["AccessV2"]
@@ -60,14 +59,6 @@ class AccessV2(ApiHandler):
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
         return bytes(self.content).decode("utf-8", "replace") or {}
-
-    def checked(
-        self, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
-    ) -> dict[str, Any]:
-        """Return the body as `checked_body` does; where the release checks none, whatever it is."""
-        if self.release.checks_bodies:
-            return checked_body(self.body, fields, optional)
-        return self.body if isinstance(self.body, dict) else {}
 
     def who(self) -> Bearer:
         """Return the authenticated user; raises ApiError 401 without a token that is in force."""

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.json_http import ApiError, whole_number
-from luigi_pai.local.rest.base import route
+from luigi_pai.local.rest.base import checked_body, route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import NewJob
@@ -138,7 +138,7 @@ def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
 
 async def _execute(handler: AccessV2, name: str) -> None:
     bearer = handler.who()
-    wanted = handler.checked({"value": ("STOP", "START")}).get("value")
+    wanted = checked_body(handler.body, {"value": ("STOP", "START")})["value"]
     job = _found(handler, name)
     if bearer.username != job.username and not handler.is_admin(bearer):
         raise ApiError(
@@ -203,11 +203,6 @@ async def _job_attempts(handler: AccessV2, *_path: str) -> None:
     raise ApiError(500, None, "Unexpected Call")
 
 
-async def _job_attempts_health(handler: AccessV2, _name: str) -> None:
-    handler.who()
-    handler.answer_text("text/html", "Not healthy", 501)
-
-
 # events and tags
 
 
@@ -221,15 +216,12 @@ async def _events(handler: AccessV2, name: str) -> None:
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
     """Return a job and the tag of the request's body, if this user may change the tags of this job."""
     bearer = handler.who()
-    tag = handler.checked({"value": ".+"}).get("value")
+    tag = checked_body(handler.body, {"value": ".+"})["value"]
     if name.partition("~")[0] != bearer.username and not handler.is_admin(bearer):
         raise ApiError(
             403, "ForbiddenUserError", f"User {bearer.username} is not allowed to {doing} job {name}."
         )
-    job = _found(handler, name)
-    if not isinstance(tag, str):
-        raise ApiError(500, None, "value: has to be a text, the tag")
-    return job, tag
+    return _found(handler, name), tag
 
 
 async def _add_tag(handler: AccessV2, name: str) -> None:
@@ -259,7 +251,6 @@ ROUTES = (
     route("GET", f"{_JOB}/config", _config),
     route("GET", f"{_JOB}/ssh", _ssh),
     route("GET", f"{_JOB}/job-attempts", _job_attempts),
-    route("GET", f"{_JOB}/job-attempts/healthz", _job_attempts_health),
     route("GET", f"{_JOB}/job-attempts/:number", _job_attempts),
     route("PUT", f"{_JOB}/tag", _add_tag),
     route("DELETE", f"{_JOB}/tag", _delete_tag),

@@ -39,13 +39,11 @@ async def _login_info(handler: AccessV2) -> None:
 
 async def _login(handler: AccessV2) -> None:
     """Log in for a week: ``expiration`` is checked, and changes nothing."""
-    asked = handler.checked(_LOGIN, _EXPIRATION)
-    name, password = asked.get("username"), asked.get("password")
-    if not isinstance(name, str) or not isinstance(password, str):
-        raise ApiError(500, "ERR_INVALID_ARG_TYPE", "username and password have to be texts")
+    asked = checked_body(handler.body, _LOGIN, _EXPIRATION)
+    name = asked["username"]
     if handler.api.users.get(name) is None:
         raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    user = await handler.api.users.with_password(name, password)
+    user = await handler.api.users.with_password(name, asked["password"])
     if user is None:
         raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
     token = handler.api.tokens.log_in(name, admin=user.admin, expiration=_WEEK)
@@ -112,7 +110,6 @@ _LOGIN_ROUTES = (
     ),
 )
 
-_ADMINISTRATORS = "admingroup"
 _NEW = {"username": "[A-Za-z0-9_-][A-Za-z0-9_.-]*", "password": ".{6,}"}
 _PLAIN: dict[str, Any] = {
     "email": ("",),
@@ -171,32 +168,6 @@ async def _storages(handler: AccessV2) -> None:
     handler.answer(200, {"storages": shown})
 
 
-async def _one_storage(handler: AccessV2, name: str) -> None:
-    handler.who()
-    if name not in handler.api.storages.names():
-        raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
-    handler.answer(200, handler.api.storages.detail(name))
-
-
-async def _user(handler: AccessV2, name: str) -> None:
-    handler.who()
-    users = handler.api.users
-    user = users.get(name)
-    if user is None:
-        raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    clusters = list(users.virtual_clusters(user))
-    shown = {
-        "username": user.name,
-        "grouplist": [*clusters, _ADMINISTRATORS] if user.admin else clusters,
-        "email": "",
-        "extension": {},
-        "admin": user.admin,
-        "virtualCluster": clusters,
-        "storageConfig": handler.api.storages.names(),
-    }
-    handler.answer(200, shown)
-
-
 async def _new_user(handler: AccessV2) -> None:
     """Add a plain user, who has the virtual cluster ``default``."""
     bearer = handler.person()
@@ -212,13 +183,8 @@ _CLUSTER_ROUTES = (
     route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
     route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
     route("GET", "/api/v2/storages", _storages),
-    route("GET", "/api/v2/storages/:name", _one_storage),
-    route("GET", "/api/v1/user/:name", _user),
-    *(
-        found
-        for prefix in ("/api/v2/users", "/api/v2/user")
-        for found in (route("POST", prefix, _new_user), route("GET", f"{prefix}/:name", _user))
-    ),
+    route("POST", "/api/v2/users", _new_user),
+    route("POST", "/api/v2/user", _new_user),
 )
 
 
