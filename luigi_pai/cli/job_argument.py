@@ -15,6 +15,7 @@ import click
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import run_steps
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.tables import tell
 from luigi_pai.errors import ConfigError, JobNotFound, PaiError, PaiHttpError, PaiNameTaken
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
@@ -41,6 +42,7 @@ __all__ = [
     "named",
     "on_cluster",
     "role_and_index",
+    "warn_without_tags",
 ]
 
 LATEST = "@latest"
@@ -93,25 +95,12 @@ def _variable(name: str, value: str) -> Iterator[None]:
             os.environ[name] = earlier
 
 
-def _complete_cluster(
-    _ctx: click.Context, _option: click.Parameter, incomplete: str
-) -> list[CompletionItem[str]]:
-    from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
-
-    with contextlib.suppress(*_QUIET):
-        from luigi_pai.config_file import clusters  # noqa: PLC0415  loads Luigi
-
-        return [CompletionItem(name) for name in clusters() if name.startswith(incomplete)]
-    return []
-
-
 on_cluster = click.option(
     "--cluster",
     metavar="NAME",
     callback=_choose,
     expose_value=False,
     is_eager=True,
-    shell_complete=_complete_cluster,
     help="The cluster of [OpenPai:NAME] in luigi.cfg.",
 )
 """The option of each command that talks to a cluster."""
@@ -199,6 +188,13 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
         f"{hint}luigi-pai list shows those that there are",
         status=404,
     )
+
+
+def warn_without_tags(command: str, cluster: Cluster) -> None:
+    """Print a warning if the cluster's release has no tags."""
+    if not cluster.server.has_tags():
+        text = "warning: this OpenPAI has no tags (1.3 and later): --tag finds no job"
+        tell(f"luigi-pai {command}: {text}", err=True)
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:

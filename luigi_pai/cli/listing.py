@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import connect, matching, on_cluster
+from luigi_pai.cli.job_argument import connect, matching, on_cluster, warn_without_tags
 from luigi_pai.cli.tables import table, tell
 from luigi_pai.durations import duration
 
@@ -54,11 +54,8 @@ def list_jobs(
     with plain_failures("list", "stopped"):
         cluster = connect()
         whose = None if all_users else user or cluster.username
-        if tags and not cluster.server.has_tags():
-            tell(
-                "luigi-pai list: warning: this OpenPAI has no tags (1.3 and later): --tag finds no job",
-                err=True,
-            )
+        if tags:
+            warn_without_tags("list", cluster)
         jobs: list[JobStatus] = cluster.list(
             username=whose, states=[state.upper() for state in states], tags=tags
         )

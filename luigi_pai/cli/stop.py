@@ -10,7 +10,15 @@ import click
 
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, is_address, matching, on_cluster
+from luigi_pai.cli.job_argument import (
+    JOB,
+    asked_for,
+    connect,
+    is_address,
+    matching,
+    on_cluster,
+    warn_without_tags,
+)
 from luigi_pai.cli.tables import tell
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
@@ -43,11 +51,8 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
     with plain_failures("stop", "interrupted; jobs that were asked to stop go on stopping"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
-        if tags and not cluster.server.has_tags():
-            tell(
-                "luigi-pai stop: warning: this OpenPAI has no tags (1.3 and later): --tag finds no job",
-                err=True,
-            )
+        if tags:
+            warn_without_tags("stop", cluster)
         several = [job for job in jobs if job not in single]
         mine = cluster.list() if several else []
         going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]

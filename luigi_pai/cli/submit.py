@@ -141,14 +141,6 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     name = asked_for(cluster, text).job
     document = cluster.config(name)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
-    try:
-        json.dumps(document, allow_nan=False)
-    except ValueError:
-        give_up(
-            "submit",
-            f"job {name}: the server shows a number that is too large: submit its file instead",
-            EXIT_FAILED,
-        )
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
@@ -197,21 +189,28 @@ def _job(
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set a value in a document; what is on the way to it must be there, parameters excepted."""
+    """Set a value in a document; every step before it must be there, parameters excepted."""
     *above, last = path
     at = document
     for step in above:
         if step == "parameters" and isinstance(at, dict):
-            at = at.setdefault(step, {})
-            continue
-        at = _item(at, step, ".".join(path), source)
-    if isinstance(at, list):
-        _item(at, last, ".".join(path), source)
-        at[int(last)] = value
-    elif isinstance(at, dict):
-        at[last] = value
-    else:
-        give_up("submit", f"--set {'.'.join(path)}: {source} has no such place", EXIT_USAGE)
+            at.setdefault(step, {})
+        at = at[_key(at, step, path, source)]
+    at[last if isinstance(at, dict) else _key(at, last, path, source)] = value
+
+
+def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
+    """Return the key or index of a step in a mapping or a list; or end the command."""
+    if isinstance(at, dict) and step in at:
+        return step
+    if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
+        return int(step)
+    hint = ""
+    if isinstance(at, dict):
+        hint = f"; there is {', '.join(map(str, at))}"
+    elif isinstance(at, list):
+        hint = f"; there is 0 to {len(at) - 1}"
+    return give_up("submit", f"--set {'.'.join(path)}: {source} has no {step}{hint}", EXIT_USAGE)
 
 
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
@@ -236,22 +235,6 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
             give_up("submit", f"--set {'.'.join(path)}: {problem.message}", EXIT_USAGE)
-
-
-def _item(at: Any, step: str, path: str, source: str) -> Any:
-    if isinstance(at, dict) and step in at:
-        return at[step]
-    if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
-        return at[int(step)]
-    known = (
-        ", ".join(map(str, at))
-        if isinstance(at, dict)
-        else f"0 to {len(at) - 1}"
-        if isinstance(at, list)
-        else ""
-    )
-    hint = f"; there is {known}" if known else ""
-    return give_up("submit", f"--set {path}: {source} has no {step}{hint}", EXIT_USAGE)
 
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
