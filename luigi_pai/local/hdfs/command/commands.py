@@ -6,6 +6,7 @@ that exists, or becomes the destination; folders are merged; a file is replaced 
 
 from __future__ import annotations
 
+import io
 import posixpath
 import shutil
 import stat as file_mode
@@ -173,6 +174,19 @@ def _write(call: Call, target: Item, stream: Any) -> None:
     target.place.write(target.path, stream)
 
 
+def _append_to_file(call: Call) -> None:
+    *sources, goal = call.words
+    target = on_hdfs(call.hdfs, goal)
+    for source in sources:
+        if source != "-" and not Path(source).is_file():
+            raise Fault(f"{Path(source).absolute()} (No such file or directory)")
+    if not target.look():
+        call.hdfs.write(target.path, io.BytesIO())
+    for source in sources:
+        with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
+            call.hdfs.append(target.path, stream)
+
+
 # one path after the other
 
 
@@ -260,6 +274,7 @@ def _test(call: Call) -> None:
 
 
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
+    "appendToFile": ("", 2, _append_to_file),
     "cat": ("ignoreCrc", 1, _for_each(_cat)),
     "cp": ("f p", 2, _cp),
     "du": ("s h", 0, _for_each(_du)),

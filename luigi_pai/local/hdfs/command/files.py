@@ -83,6 +83,10 @@ class Hdfs:
         if done.get("boolean") is False:  # of a server that does not know the option
             raise Fault(f"`{path}': Input/output error")
 
+    def append(self, path: str, stream: Any) -> None:
+        """Add a binary stream to a file."""
+        self._send("POST", path, "APPEND", stream)
+
     def mkdir(self, path: str, permission: int = 0o755) -> None:
         """Make a folder, and those above it."""
         self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
