@@ -1,4 +1,4 @@
-"""The variables of this machine that tasks see, and those that every release sets in the same way."""
+"""The environment variables that a task gets from this machine, the same on all releases."""
 
 from __future__ import annotations
 
@@ -31,35 +31,17 @@ _INHERITED = (
 
 
 def base_variables(start: TaskStart) -> dict[str, str]:
-    """Return the variables of a task that its release does not differ in."""
-    job, task = start.job, start.task
-    numbers = gpu_numbers(task.gpus)
-    roles, tasks = str(len(job.roles)), str(sum(role["taskNumber"] for role in job.roles))
-    http, index = str(task.ports["http"][0]), str(task.index)
+    """Return the environment variables that are the same on all releases."""
+    numbers = gpu_numbers(start.task.gpus)
     return {
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
         "LUIGI_PAI_WEBHDFS_URL": start.hdfs.webhdfs_url,
-        **variables("v1", "hadoop_user", job.username),
+        **variables("v1", "hadoop_user", start.job.username),
         **variables("v1", "work_dir", start.files.work),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
         "CUDA_VISIBLE_DEVICES": numbers,  # without a container, this is what keeps other GPUs from a task
         "NVIDIA_VISIBLE_DEVICES": numbers or "none",
-        "PAI_WORK_DIR": str(start.files.work),
-        "PAI_USER_NAME": job.username,
-        "PAI_USERNAME": job.username,
-        "PAI_JOB_TASK_COUNT": tasks,
-        "PAI_TASKS_NUM": tasks,
-        "PAI_JOB_TASK_ROLE_COUNT": roles,
-        "PAI_TASK_ROLES_NUM": roles,
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": index,
-        "PAI_TASK_INDEX": index,
-        "PAI_CURRENT_CONTAINER_IP": CONTAINER_IP,
-        "PAI_CURRENT_CONTAINER_PORT": http,
-        "PAI_CONTAINER_HOST_IP": CONTAINER_IP,
-        "PAI_CONTAINER_HOST_PORT": http,
-        "PAI_CONTAINER_SSH_PORT": str(task.ports["ssh"][0]),
-        **{f"PAI_CONTAINER_HOST_{label}_PORT_LIST": commas(ports) for label, ports in task.ports.items()},
     }
 
 

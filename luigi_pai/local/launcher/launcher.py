@@ -98,7 +98,7 @@ class Launcher:
 
     async def delete_all(self) -> None:
         """Delete every job, and wait until nothing is left of them."""
-        for job in self._store.jobs():
+        for job in self._store.select_jobs("WHERE NOT deleted", ()):
             self.delete(job)
         while self._background:
             await asyncio.wait(self._background)

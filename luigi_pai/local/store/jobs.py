@@ -111,10 +111,6 @@ class Store(Database):
         found = self._whole_jobs(where, *named)
         return next(iter(found), None)
 
-    def jobs(self) -> list[Job]:
-        """Return all jobs, newest first; without configs and specs, which may be large."""
-        return self.select_jobs(f"WHERE NOT deleted {_NEWEST_FIRST}", [])
-
     def job_ids(self, username: str | None = None) -> list[int]:
         """Return the ids of all jobs, or of those of one user, newest first."""
         where = "WHERE ifnull(?, username) = username AND NOT deleted"

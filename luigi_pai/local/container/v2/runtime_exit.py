@@ -8,13 +8,12 @@ regard to case.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.releases import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["runtime_exit"]
@@ -25,75 +24,58 @@ _REDACTED = 128 * 1024  # is redacted before it is cut: no protocol, so no secre
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """One way to recognise a failure: by the exit code, and by the command's output.
+_SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
+"""Exit codes that stay what they are."""
 
-    Attributes:
-        user: regular expressions in small letters, one of which the output must
-            fit; without one, any output does. ``.*`` is read by `_search`.
-    """
-
-    code: int
-    exit_code: int | None = None
-    user: tuple[str, ...] = ()
-
-
-_PATTERNS = (
-    *(_Pattern(code, code) for code in (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)),
-    _Pattern(220, 127, (r"command not found",)),
-    _Pattern(221, user=(r"tensorflow.*resourceexhaustederror.*oom",)),
-    _Pattern(221, user=(r"ran out of memory trying to allocate",)),
-    _Pattern(222, user=(r"signal code: address not mapped",)),
-    _Pattern(223, user=(r"cuda_error_ecc_uncorrectable",)),
-    _Pattern(224, user=(r"cuda driver version is insufficient for cuda runtime version",)),
-    _Pattern(225, user=(r"dropout supported only in cudnn v",)),
-    _Pattern(226, user=(r"cuda runtime error (2) : out of memory",)),
-    _Pattern(
-        228,
-        user=(
-            r"unknown option",
-            r"typeerror: dynamic_rnn() got multiple values for keyword argument",
-            r"bad argument #2 to ",
-            r"invalid argument:",
-            r"option -start_symbol has no default value",
-        ),
+_PATTERNS: Mapping[int, Sequence[str]] = {
+    221: ("tensorflow.*resourceexhaustederror.*oom", "ran out of memory trying to allocate"),
+    222: ("signal code: address not mapped",),
+    223: ("cuda_error_ecc_uncorrectable",),
+    224: ("cuda driver version is insufficient for cuda runtime version",),
+    225: ("dropout supported only in cudnn v",),
+    226: ("cuda runtime error (2) : out of memory",),
+    228: (
+        "unknown option",
+        "typeerror: dynamic_rnn() got multiple values for keyword argument",
+        "bad argument #2 to ",
+        "invalid argument:",
+        "option -start_symbol has no default value",
     ),
-    _Pattern(
-        229,
-        user=(
-            r"perhaps your file is in a different file format",
-            r"bash: bd5/bd5_bar-train\.ids",
-            r"exception occurred: error opening file",
-            r"filenotfounderror: [errno 2] no such file or directory",
-            r"unicodeencodeerror:",
-            r"unicodedecodeerror",
-            r"exception: unknown text header name",
-            r"exception: unknown label header name",
-            r"eoferror: ran out of input",
-            r"utils\.lua:.*input/output error",
-            r"errors\.unknownerror:.*input/output error",
-            r"cp: failed to close.*input/output error",
-            r"exception occurred:.*input/output error",
-        ),
+    229: (
+        "perhaps your file is in a different file format",
+        r"bash: bd5/bd5_bar-train\.ids",
+        "exception occurred: error opening file",
+        "filenotfounderror: [errno 2] no such file or directory",
+        "unicodeencodeerror:",
+        "unicodedecodeerror",
+        "exception: unknown text header name",
+        "exception: unknown label header name",
+        "eoferror: ran out of input",
+        r"utils\.lua:.*input/output error",
+        r"errors\.unknownerror:.*input/output error",
+        "cp: failed to close.*input/output error",
+        "exception occurred:.*input/output error",
     ),
-    _Pattern(230, user=(r"valueerror: restore called with invalid save path",)),
-    _Pattern(
-        231,
-        user=(
-            r"syntaxerror: invalid syntax",
-            r"unpicklingerror",
-            r"nameerror: name.* is not defined",
-            r"assign requires shapes of both tensors to match",
-            r"torch/install/share/lua.*c.* exception",
-            r"attributeerror:.*has no attribute",
-        ),
+    230: ("valueerror: restore called with invalid save path",),
+    231: (
+        "syntaxerror: invalid syntax",
+        "unpicklingerror",
+        "nameerror: name.* is not defined",
+        "assign requires shapes of both tensors to match",
+        "torch/install/share/lua.*c.* exception",
+        "attributeerror:.*has no attribute",
     ),
-    _Pattern(232, user=(r"importerror:",)),
-    _Pattern(233, user=(r"indexerror:.*index out of range",)),
-    _Pattern(234, user=(r"segmentation fault",)),
-    _Pattern(235, user=(r"core dumped",)),
-)
+    232: ("importerror:",),
+    233: ("indexerror:.*index out of range",),
+    234: ("segmentation fault",),
+    235: ("core dumped",),
+}
+"""Exit codes of the runtime, in the order of the search, by regular expressions in small letters.
+
+The output must fit one of them; ``.*`` is read by `_search`.
+"""
+_NOT_FOUND = 127
+_COMMAND_NOT_FOUND = (220, ("command not found",))
 
 
 def runtime_exit(
@@ -111,17 +93,18 @@ def runtime_exit(
     runtime = _end_of(runtime_log)
     small = user.lower()  # of bytes: every letter stays where it is
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
-    for pattern in _PATTERNS:
-        if pattern.exit_code not in (None, code):
-            continue
-        places = [place for place in (_search(text, small) for text in pattern.user) if place]
-        if pattern.user and not places:
-            continue
-        info["exitCode"] = pattern.code
+    if code in _SIGNALS:
+        info["exitCode"] = code
+        patterns: Sequence[tuple[int, Sequence[str]]] = ()
+    else:
+        patterns = [*[_COMMAND_NOT_FOUND] * (code == _NOT_FOUND), *_PATTERNS.items()]
+    for known, texts in patterns:
+        places = [place for place in (_search(text, small) for text in texts) if place]
         if places:
             begin, end = min(places)
+            info["exitCode"] = known
             info["matchedUserLogString"] = redact(_text(user[begin : min(end, begin + _REDACTED)]))[:_SHOWN]
-        break
+            break
     info["errorLogs"] = {
         "user": _last_lines(redact(_text(user[-_REDACTED:])), _USER_LINES),
         "platform": _last_lines(redact(_text(runtime[-_REDACTED:])), _RUNTIME_LINES),
