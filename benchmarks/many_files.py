@@ -28,7 +28,6 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 from urllib.parse import urlsplit
 
 warnings.simplefilter("ignore")  # Luigi's, about what is not measured here
@@ -38,12 +37,10 @@ from hdfs_throughput import real_ones  # noqa: E402
 from luigi.format import Nop  # noqa: E402
 
 from luigi_pai.hdfs import HdfsTarget, WebHdfs, download, upload  # noqa: E402
-from luigi_pai.hdfs.connection import Connection  # noqa: E402
 from luigi_pai.local import LocalPai  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 SIZE = 4096
 FOLDERS = 20
@@ -53,7 +50,6 @@ AS_FAST = 0.95  # of the hdfs library with 16 threads
 UNCHANGED_MS = 2.0  # a file that has not changed
 BASELINE = "HdfsTarget, one by one"
 OURS = "luigi_pai.hdfs.upload"
-ASKING = "... asking the NameNode for each file"
 THREADS = "hdfs library, upload with 16 threads"
 UNCHANGED = "... nothing changed"
 
@@ -92,10 +88,6 @@ class Ways:
     def upload(self, goal: str) -> None:
         check(upload(self.fs, self.folder, goal).moved, len(self.names))
 
-    def upload_asking(self, goal: str) -> None:
-        with asking_for_each():
-            self.upload(goal)
-
     def again(self, _goal: str) -> None:
         check(upload(self.fs, self.folder, self.kept).moved, 0)
 
@@ -107,17 +99,6 @@ class Ways:
     def download(self, _goal: str) -> None:
         with tempfile.TemporaryDirectory() as here:
             check(download(self.fs, self.kept, here).moved, len(self.names))
-
-
-def asking_for_each() -> AbstractContextManager[Any]:
-    """Have an upload ask the NameNode for each file, as without its SmallFiles: it learns no address."""
-    usual = Connection.create_file
-
-    def create_file(server: Connection, *about: Any, **more: Any) -> str:
-        usual(server, *about, **more)
-        return ""
-
-    return patch.object(Connection, "create_file", create_file)
 
 
 @dataclass
@@ -137,7 +118,6 @@ class Measured:
             ("hdfs library, one by one", ways.bare_client, some),
             (THREADS, ways.bare_upload, every),
             (OURS, ways.upload, every),
-            (ASKING, ways.upload_asking, every),
             (UNCHANGED, ways.again, every),
             (f"... {CHANGED} files changed", ways.changed, every),
             ("luigi_pai.hdfs.download", ways.download, every),
@@ -167,11 +147,7 @@ class Measured:
         for way, times in self.times.items():
             faster = f"{self.faster(way, BASELINE):13.1f} {self.faster(way, THREADS):13.2f}"
             print(f"{way:38} {statistics.median(times):10.2f} {faster}")
-        saved = self.faster(OURS, ASKING)
-        print(
-            f"\nupload beside the same that asks the NameNode for each file: {saved:.2f} times faster\n",
-            flush=True,
-        )
+        print(flush=True)
         gains = (
             (BASELINE, self.faster(OURS, BASELINE), least),
             (THREADS, self.faster(OURS, THREADS), AS_FAST),

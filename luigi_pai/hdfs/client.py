@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import os
 import posixpath
 from datetime import datetime, timezone
@@ -19,7 +18,7 @@ from luigi_pai.hdfs.connection import connection, missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, MissingParentDirectory
 from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
-from luigi_pai.hdfs.reader import HdfsReader
+from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.hdfs.session import Account
 from luigi_pai.hdfs.transfer.downloading import fetch_new
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
 __all__ = ["WebHdfs"]
-
-_BUFFER = 1024 * 1024  # bytes of a file that is read
 
 
 class WebHdfs(HdfsFileSystem):
@@ -203,9 +200,9 @@ class WebHdfs(HdfsFileSystem):
 
     # reading and writing
 
-    def open_reader(self, path: str) -> io.BufferedReader:
+    def open_reader(self, path: str) -> BufferedHdfsReader:
         """Return a file, open for reading; it is received in parts."""
-        return io.BufferedReader(HdfsReader(*self.at(path)), _BUFFER)
+        return BufferedHdfsReader(HdfsReader(*self.at(path)))
 
     def open_writer(self, path: str) -> HdfsWriter:
         """Return a file, open for writing; ``close()`` publishes it, and replaces an existing one.

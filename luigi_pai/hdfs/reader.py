@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["WAITS", "HdfsReader"]
+__all__ = ["WAITS", "BufferedHdfsReader", "HdfsReader"]
 
 logger = logging.getLogger("luigi-interface")
 
 # seconds before each retry; of two DataNodes, NameNodes name the dead one every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _SLOW = 5  # tries that count for one in which too little arrived
+_BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
 _LENGTH = re.compile("[0-9]{1,18}")
@@ -90,23 +91,27 @@ class HdfsReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read at most as many bytes as fit into the buffer; 0 at the end."""
-        size = min(len(buffer), _PIECE, self._end - self._at)
+        part = self.part(min(len(buffer), _PIECE))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def part(self, size: int) -> bytes:
+        """Return at most ``size`` bytes without a copy; none at the end."""
         while True:
             try:
-                part: bytes = self._raw.read(size)
+                part: bytes = self._raw.read(min(size, self._end - self._at))
                 reason = f"{self._end - self._at} bytes are missing"
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 part, reason = b"", redact(str(error)) or type(error).__name__
                 if any(isinstance(one, OverLimit) for one in chain(error)):
                     self._tried += _SLOW
             else:
-                if part or not size:
+                if part or self._at == self._end or not size:
                     break
             server = urlsplit(self._response.url).netloc if self._response else self._connection.server
             self._open_again(self._failed(f"the connection broke: {reason}", server))
         self._at += len(part)
-        buffer[: len(part)] = part
-        return len(part)
+        return part
 
     def close(self) -> None:
         """Release the connection."""
@@ -164,3 +169,18 @@ class HdfsReader(io.RawIOBase):
 
     def _failed(self, reason: str, server: str) -> HdfsError:
         return failed("OPEN", self._path, server, reason, next_step="try again")
+
+
+class BufferedHdfsReader(io.BufferedReader):
+    """A file on HDFS with a buffer for small reads; large reads bypass it."""
+
+    def __init__(self, file: HdfsReader) -> None:
+        super().__init__(file, _BUFFER)
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return ``size`` bytes, fewer only at the end; the rest of the file without a size."""
+        if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
+            return super().read(size)
+        part = self._file.part(size)
+        return part if len(part) in (0, size) else part + super().read(size - len(part))
