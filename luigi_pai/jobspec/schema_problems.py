@@ -22,8 +22,9 @@ from functools import lru_cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
-from luigi_pai.errors import Level
+from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.hints import closest
+from luigi_pai.jobspec.paths import line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "Finding",
     "in_one_line",
     "named_nearest",
+    "problems_in_order",
     "schema",
     "schema_findings",
     "schema_with_ltp",
@@ -109,6 +111,28 @@ def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
 def in_one_line(message: str) -> str:
     """Return a message with its line breaks as blanks: it may quote some."""
     return _LINE_BREAKS.sub(" ", message)
+
+
+def problems_in_order(problems: Iterable[Problem], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
+    """Return the problems in the document's order, each with the line of its field or of what holds it."""
+    places = {path_text(path): (place, path) for place, path in enumerate(_paths(document, ()))}
+
+    def placed(problem: Problem) -> tuple[int, Problem]:
+        text = problem.path
+        while text not in places:
+            text = text[: max(text.rfind("."), text.rfind("["), 0)]
+        place, path = places[text]
+        line = line_of(path, lines) if problem.path else None
+        return place, Problem(problem.path, in_one_line(problem.message), problem.level, line)
+
+    return [problem for _, problem in sorted(map(placed, problems), key=lambda pair: pair[0])]
+
+
+def _paths(value: Any, path: Path) -> Iterator[Path]:
+    yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths(item, (*path, key))
 
 
 def named_nearest(name: str, known: Iterable[str]) -> str:

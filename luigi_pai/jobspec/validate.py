@@ -18,14 +18,14 @@ from luigi_pai.jobspec.dialects.mustache import SPACES
 from luigi_pai.jobspec.hints import METHOD, is_method
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import Path, line_of, list_of, mapping_of, path_text
+from luigi_pai.jobspec.paths import Path, list_of, mapping_of, path_text
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
-    in_one_line,
+    problems_in_order,
     schema,
     schema_findings,
     without_echoes,
@@ -106,16 +106,8 @@ def validate_job(
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
-    found = sorted(without_echoes(findings), key=lambda finding: _position(finding.path))
-    return [
-        Problem(
-            path_text(finding.path),
-            in_one_line(finding.message),
-            finding.level,
-            line_of(finding.path, lines or {}) if finding.path else None,
-        )
-        for finding in found
-    ]
+    found = [Problem(path_text(each.path), each.message, each.level) for each in without_echoes(findings)]
+    return problems_in_order(found, document, lines or {})
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
@@ -259,18 +251,3 @@ def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _position(path: Path) -> tuple[Any, ...]:
-    """Return where a path stands in the order of the schema, for sorting."""
-    order: list[tuple[int, int, str]] = []
-    about: Mapping[str, Any] = schema("job.v1")
-    for step in path:
-        if isinstance(step, int):
-            order.append((0, step, ""))
-            about = about.get("items", {})
-        else:
-            names = list(about.get("properties", {}))
-            order.append((1, names.index(step) if step in names else len(names), step))
-            about = about.get("properties", {}).get(step, {})
-    return tuple(order)

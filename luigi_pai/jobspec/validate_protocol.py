@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.paths import Path, line_of, path_text
+from luigi_pai.jobspec.paths import Path, path_text
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.ltp import ltp_findings
 from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
@@ -22,7 +22,7 @@ from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
     LONGEST_SHOWN,
     Finding,
-    in_one_line,
+    problems_in_order,
     schema_findings,
     without_echoes,
 )
@@ -97,7 +97,7 @@ def validate_protocol(
     findings = list(schema_findings(document, "protocol.v2", _shown, number))
     problems: list[Problem] = []
     if isinstance(document, dict):
-        findings += rule_findings(document, number)
+        findings += rule_findings(document)
         findings += ltp_findings(document, number)
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
@@ -110,7 +110,7 @@ def validate_protocol(
     problems += [
         Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
     ]
-    return _in_order(dict.fromkeys(problems), document, lines or {})
+    return problems_in_order(dict.fromkeys(problems), document, lines or {})
 
 
 def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
@@ -150,25 +150,3 @@ def _shown(value: Any, path: Path) -> str:
         return f"a value of type {type(value).__name__}"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
-
-
-def _in_order(problems: Iterable[Problem], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return the problems in the document's order, each with the line of its field or of what holds it."""
-    places = {path_text(path): (place, path) for place, path in enumerate(_paths(document, ()))}
-
-    def placed(problem: Problem) -> tuple[int, Problem]:
-        text = problem.path
-        while text not in places:
-            text = text[: max(text.rfind("."), text.rfind("["), 0)]
-        place, path = places[text]
-        line = line_of(path, lines) if problem.path else None
-        return place, Problem(problem.path, in_one_line(problem.message), problem.level, line)
-
-    return [problem for _, problem in sorted(map(placed, problems), key=lambda pair: pair[0])]
-
-
-def _paths(value: Any, path: Path) -> Iterator[Path]:
-    yield path
-    if isinstance(value, dict | list):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _paths(item, (*path, key))

@@ -26,21 +26,12 @@ __all__ = ["rule_findings"]
 _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 _LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
-_FREE_FIELDS = (1, 6)
-"""The first release that accepts further fields, and a missing uri, in script, data and output."""
 
 
-def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield the violations, in no order.
-
-    Args:
-        document: the protocol; parts that the schema refuses are ignored.
-        release: the release that it is for; None for any.
-    """
+def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the violations, in no order; parts of the protocol that the schema refuses are ignored."""
     yield from _same_names(document)
     yield from _images(document)
-    if release is not None and release < _FREE_FIELDS:
-        yield from _before_free_fields(document)
     yield from _secret_values(document)
     yield from _roles(document)
     yield from _deployments(document)
@@ -80,25 +71,6 @@ def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
             ):
                 yield Finding(
                     ("prerequisites", index, "auth", key), "is not a string; the server answers 500"
-                )
-
-
-def _before_free_fields(document: Mapping[str, Any]) -> Iterator[Finding]:
-    known = ("name", "type", "uri", "protocolVersion", "version", "contributor", "description")
-    later = ("plugin", "require", "failurePolicy", "callbacks")  # the schema has them
-    for index, item in enumerate(list_of(document, "prerequisites")):
-        about = mapping_of(item)
-        if about.get("type") not in ("script", "output", "data"):
-            continue
-        if "uri" not in about:
-            yield Finding(
-                ("prerequisites", index, "uri"), "is missing; servers before release 1.6 require it"
-            )
-        for key in about:
-            if key not in known and key not in later:
-                yield Finding(
-                    ("prerequisites", index, key),
-                    "is not a known field; servers before release 1.6 refuse unknown fields",
                 )
 
 
