@@ -1,1 +1,1 @@
-"""What the local server is asked to be: settings, virtual clusters, request limits, fault rules."""
+"""Settings, virtual clusters, request limits and fault rules of the local server."""

@@ -1,1 +1,1 @@
-"""What stands in for a container: environment, scripts, files, processes, exit codes."""
+"""Tasks as processes instead of containers: environment, scripts, files, exit codes."""

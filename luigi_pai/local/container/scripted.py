@@ -1,4 +1,4 @@
-"""Job scripts, for tests: how jobs end whose commands are not run; their code and plugins play no part.
+"""Job scripts, for tests: jobs that end as a rule says, without their commands, code and plugins.
 
 A rule is an object of JSON with the fields of `_JobScript`. The first rule whose pattern the job's name
 matches decides, unless it has been used up.
@@ -42,7 +42,7 @@ _SCHEMA = {
 
 @dataclass
 class _JobScript:
-    """What becomes of the jobs of some names, in place of their commands.
+    """How jobs with certain names end, without their commands.
 
     Attributes:
         job: their names, ``*`` standing for anything.
@@ -101,7 +101,7 @@ def parse_job_scripts(value: Any) -> list[_JobScript]:
 
 
 def prepare_scripted(start: TaskStart, script: _JobScript) -> Preparation:
-    """Return what a task needs that waits, writes and ends as a job script says."""
+    """Return the files and the environment of a task that waits, writes and ends as a job script says."""
     lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
     lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]
     command = "".join(f"{line}\n" for line in [*lines, f"exit {script.exit_code}"])

@@ -69,7 +69,7 @@ class TaskStart:
 
 
 Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
-"""What a task needs before its process starts: what makes its files, or raises OSError; its environment."""
+"""A function that makes the files of a task, or raises OSError; and the environment of its process."""
 
 _MAX_CODE_BYTES = 200_000_000
 """A code folder larger than this ends the task, as on OpenPAI 0.7."""

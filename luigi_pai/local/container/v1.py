@@ -1,4 +1,4 @@
-"""What stands in for the containers of v1 jobs: their environment, script and exit codes on OpenPAI 0.7."""
+"""Environment, script and exit codes of v1 tasks, as in the containers of OpenPAI 0.7."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Does to requests what real life does: they fail, or are processed and never answered.
+"""Injects faults into requests: they fail, or are processed and never answered.
 
 This stands between tornado's server and the application, where a connection can
-still be broken. It knows nothing of what is asked: `injected` chooses for the
-local server, and the project's tests choose for servers of theirs.
+still be broken. It does not choose the faults: `injected` does for the local server,
+and the tests of this project do for theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server says: status, headers and body."""
+    """A reply: status, headers and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fate:
-    """What is done to a request in place of working on it.
+    """The fault of a request.
 
     Attributes:
         end: called with the connection, when the request has arrived whole, and with the answer or None.
@@ -50,9 +50,9 @@ class Fate:
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """An application, and what befalls its requests.
+    """An application with faults in its requests.
 
-    ``choose`` is called with a request's first line and headers, and returns its fate, if any.
+    ``choose`` is called with a request's first line and headers, and returns its fault, if any.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FaultyServer(HTTPServerConnectionDelegate):
 
 
 class _Request(HTTPMessageDelegate):
-    """A request whose fate is chosen as soon as method and path are known."""
+    """A request whose fault is chosen as soon as method and path are known."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Request(HTTPMessageDelegate):
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
-        """Choose the fate, and begin the work unless that forbids it."""
+        """Choose the fault, and begin the work unless the fault forbids it."""
         self._fate = fate = await self._choose(start_line, headers)
         if fate is None or fate.after:
             self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))
@@ -101,7 +101,7 @@ class _Request(HTTPMessageDelegate):
         return None if self._inner is None else self._inner.data_received(chunk)
 
     def finish(self) -> None:
-        """Pass the end of the request on, or let its fate befall it."""
+        """Pass the end of the request on, or apply its fault."""
         if self._inner is not None:
             self._inner.finish()
         elif self._fate is not None:
@@ -114,7 +114,7 @@ class _Request(HTTPMessageDelegate):
 
 
 class _Held:
-    """A connection that keeps the answer, for the fate of its request; all else is done by the real one."""
+    """A connection that keeps the answer for the fault of its request; the real one does all else."""
 
     def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
         self._connection = connection
@@ -141,7 +141,7 @@ class _Held:
         return future
 
     def finish(self) -> None:
-        """Let its fate befall the request, which has been processed."""
+        """Apply the fault to the request, which has been processed."""
         answer = Answer(self._status, dict(self._headers.get_all()), self._body)
         self._fate.end(self._connection, answer)
 

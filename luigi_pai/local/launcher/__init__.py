@@ -1,1 +1,1 @@
-"""Brings jobs to their end: queue, scheduler, attempts, retries, completion."""
+"""The launcher of jobs: queue, scheduler, attempts, retries, completion."""

@@ -1,4 +1,4 @@
-"""What the local server keeps about a user, a job, an attempt and a task, and the ids that 1.x gives them."""
+"""The records of users, jobs, attempts and tasks, and their ids on 1.x."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How clients and pages see jobs: rows, details, logs, events, notifications."""
+"""Jobs as clients and pages see them: rows, details, logs, events."""

@@ -77,7 +77,7 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that an encoded query selects; ``clusters`` are the virtual clusters that the user sees.
+    """The jobs that an encoded query selects, in the virtual clusters ``clusters`` if given.
 
     Raises:
         ApiError: 400 or 500 for a number that the server refuses or fails over.

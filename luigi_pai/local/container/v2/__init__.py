@@ -1,1 +1,1 @@
-"""What stands in for the containers of v2 jobs: OpenPAI's runtime with its plugins and exit codes."""
+"""OpenPAI's runtime for v2 tasks, with its plugins and exit codes."""

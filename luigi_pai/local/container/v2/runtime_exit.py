@@ -1,4 +1,4 @@
-"""What OpenPAI's runtime makes of a command's exit code: its own code, found by the code and the output.
+"""The exit code that OpenPAI's runtime derives from a command's exit code and output.
 
 The patterns are those of the exit specification of 1.8, in its order; the
 first one that fits wins. They search the last 10 MiB of each log, without

@@ -1,4 +1,4 @@
-"""The commands of ``hdfs dfs``, and what each of them takes.
+"""The commands of ``hdfs dfs``, with their options.
 
 Those that copy do as FsShell: several sources need a folder that exists; one source goes into a folder
 that exists, or becomes the destination; folders are merged; a file is replaced with ``-f`` only.
@@ -27,7 +27,7 @@ _KIB = 1024
 
 
 class Usage(Exception):
-    """A command that is written wrong."""
+    """Wrong usage of a command."""
 
 
 @dataclass
@@ -58,13 +58,13 @@ class Call:
         sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
 
     def fault(self, fault: Exception) -> None:
-        """Write what went wrong, and go on."""
+        """Write an error, and go on."""
         self.failed = True
         sys.stdout.flush()
         sys.stderr.write(f"{self.name}: {fault}\n")
 
     def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
-        """Do something with every item; one that fails does not stop the others."""
+        """Call a function with every item; a failure does not stop the others."""
         for item in items:
             try:
                 work(item)

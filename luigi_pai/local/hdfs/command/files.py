@@ -24,7 +24,7 @@ _TIMEOUT = 60.0  # seconds without an answer
 
 
 class Fault(Exception):
-    """One thing that did not work, in FsShell's words; ``exception`` is Hadoop's name of it, or empty."""
+    """An error in FsShell's words; ``exception`` is Hadoop's name of it, or empty."""
 
     def __init__(self, message: str, exception: str = "") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Hdfs:
         self._timeout = timeout
 
     def status(self, path: str) -> dict[str, Any] | None:
-        """Return what is at a path, None where there is nothing."""
+        """Return the FileStatus of a path, None if it does not exist."""
         try:
             found: dict[str, Any] = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
         except Fault as fault:

@@ -51,7 +51,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def of_disk(cls, error: OSError, path: str) -> RemoteFault:
-        """Return what HDFS says of an error of the disk; Luigi knows a missing file by these words."""
+        """Return HDFS's error for one of the disk; Luigi recognises a missing file by these words."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"

@@ -1,4 +1,4 @@
-"""Requests of the v2 API: whose they are, and what their body is."""
+"""Requests of the v2 API: authentication, request limits, bodies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AccessV2(ApiHandler):
         return cast("V2Release", self.api.release)
 
     def set_default_headers(self) -> None:
-        """Say what is left of a limit, in errors too."""
+        """Set the headers of the request limit, in errors too."""
         super().set_default_headers()
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
@@ -60,7 +60,7 @@ class AccessV2(ApiHandler):
             return super().body_value()
         return bytes(self.content).decode("utf-8", "replace") or {}
 
-    def who(self) -> Bearer:
+    def authenticated(self) -> Bearer:
         """Return the authenticated user; raises ApiError 401 without a token that is in force."""
         if "Authorization" not in self.request.headers:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
@@ -70,7 +70,7 @@ class AccessV2(ApiHandler):
         return bearer
 
     def _bearer(self) -> Bearer | None:
-        """Return who the Authorization header speaks for: ``Bearer TOKEN``, or ``Basic`` of USER:TOKEN."""
+        """Return the user of the Authorization header: ``Bearer TOKEN``, or ``Basic`` of USER:TOKEN."""
         scheme, credentials = self.credentials()
         if scheme == "bearer":
             return self.api.tokens.check(credentials)
@@ -95,13 +95,13 @@ class AccessV2(ApiHandler):
         return self.user_of(bearer).admin
 
     def default_storages(self) -> list[str]:
-        """Return what a job mounts that asks for storages and names none."""
+        """Return the storages of a job that asks for storages and names none."""
         names = self.api.storages.names()
         return [FIRST_STORAGE] if FIRST_STORAGE in names else names[:1]
 
-    def person(self) -> Bearer:
+    def authenticated_user(self) -> Bearer:
         """Return the authenticated user; raises ApiError 401, or 403 for an application token."""
-        bearer = self.who()
+        bearer = self.authenticated()
         if bearer.application:
             raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")
         return bearer

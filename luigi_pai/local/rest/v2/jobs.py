@@ -57,7 +57,7 @@ def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAtt
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
     """Return a job that the caller may see, and its latest attempt or the one of a number."""
-    bearer, release = handler.who(), handler.release
+    bearer, release = handler.authenticated(), handler.release
     try:
         job = _found(handler, name)
         shown = latest_attempt(job, handler.api.store)
@@ -75,7 +75,7 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
 
 
 async def _list(handler: AccessV2) -> None:
-    bearer = handler.who()
+    bearer = handler.authenticated()
     handler.count("list", bearer.username)
     store = handler.api.store
     user, release = handler.user_of(bearer), handler.release
@@ -92,7 +92,7 @@ async def _submit(handler: AccessV2) -> None:
 
     Reading a large document takes seconds, in which others are to be answered.
     """
-    bearer = handler.who()
+    bearer = handler.authenticated()
     handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     release = handler.release
@@ -137,7 +137,7 @@ def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
 
 
 async def _execute(handler: AccessV2, name: str) -> None:
-    bearer = handler.who()
+    bearer = handler.authenticated()
     wanted = checked_body(handler.body, {"value": ("STOP", "START")})["value"]
     job = _found(handler, name)
     if bearer.username != job.username and not handler.is_admin(bearer):
@@ -155,7 +155,7 @@ async def _config(handler: AccessV2, name: str) -> None:
 
 
 async def _ssh(handler: AccessV2, name: str) -> None:
-    handler.who()
+    handler.authenticated()
     raise ApiError(404, "NoJobSshInfoError", f"SSH info of job {name} is not found.")
 
 
@@ -176,13 +176,13 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Show
 
 
 async def _task_attempts(handler: AccessV2, *path: str) -> None:
-    handler.who()
+    handler.authenticated()
     name, number, role, index = path
     handler.answer(200, task_attempts(*_task(handler, (name, number, role, index))))
 
 
 async def _logs(handler: AccessV2, *path: str) -> None:
-    handler.who()
+    handler.authenticated()
     name, number, role, index, task_attempt = path
     if handler.release.private_jobs:
         _looked_up(handler, name)
@@ -199,7 +199,7 @@ async def _logs(handler: AccessV2, *path: str) -> None:
 
 async def _job_attempts(handler: AccessV2, *_path: str) -> None:
     """Answer as a server whose job history service is off."""
-    handler.who()
+    handler.authenticated()
     raise ApiError(500, None, "Unexpected Call")
 
 
@@ -215,7 +215,7 @@ async def _events(handler: AccessV2, name: str) -> None:
 
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
     """Return a job and the tag of the request's body, if this user may change the tags of this job."""
-    bearer = handler.who()
+    bearer = handler.authenticated()
     tag = checked_body(handler.body, {"value": ".+"})["value"]
     if name.partition("~")[0] != bearer.username and not handler.is_admin(bearer):
         raise ApiError(

@@ -51,17 +51,17 @@ async def _login(handler: AccessV2) -> None:
 
 
 async def _logout(handler: AccessV2) -> None:
-    handler.person()
+    handler.authenticated_user()
     handler.api.tokens.revoke(handler.credentials()[1])
     handler.answer(200, {"message": "Logout successfully"})
 
 
 async def _tokens(handler: AccessV2) -> None:
-    handler.answer(200, {"tokens": handler.api.tokens.of_user(handler.person().username)})
+    handler.answer(200, {"tokens": handler.api.tokens.of_user(handler.authenticated_user().username)})
 
 
 async def _check_token(handler: AccessV2) -> None:
-    bearer = handler.who()
+    bearer = handler.authenticated()
     shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
     if handler.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
         shown["vcadmins"] = []
@@ -69,13 +69,13 @@ async def _check_token(handler: AccessV2) -> None:
 
 
 async def _new_application_token(handler: AccessV2) -> None:
-    bearer = handler.person()
+    bearer = handler.authenticated_user()
     token = handler.api.tokens.application(bearer.username, admin=handler.is_admin(bearer))
     handler.answer(200, {"token": token, "application": True})
 
 
 async def _revoke(handler: AccessV2, token: str) -> None:
-    bearer = handler.person()
+    bearer = handler.authenticated_user()
     if token not in handler.api.tokens.of_user(bearer.username):
         raise ApiError(
             403, "ForbiddenUserError", f"User {bearer.username} is not allowed to do this operation."
@@ -144,7 +144,7 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
 
 
 async def _all_virtual_clusters(handler: AccessV2) -> None:
-    user = handler.user_of(handler.who())
+    user = handler.user_of(handler.authenticated())
     shown = _virtual_clusters(handler.api.launcher.scheduler)
     if handler.release.own_virtual_clusters:
         shown = {name: shown[name] for name in handler.api.users.virtual_clusters(user)}
@@ -152,7 +152,7 @@ async def _all_virtual_clusters(handler: AccessV2) -> None:
 
 
 async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
-    handler.who()
+    handler.authenticated()
     shown = _virtual_clusters(handler.api.launcher.scheduler)
     if name not in shown:
         raise ApiError(404, "NoVirtualClusterError", f"Vc {name} not found")
@@ -160,7 +160,7 @@ async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
 
 
 async def _storages(handler: AccessV2) -> None:
-    handler.who()
+    handler.authenticated()
     known, defaults = handler.api.storages, handler.default_storages()
     only_defaults = handler.get_query_argument("default", "") == "true"
     names = defaults if only_defaults else known.names()
@@ -169,7 +169,7 @@ async def _storages(handler: AccessV2) -> None:
 
 
 async def _new_user(handler: AccessV2) -> None:
-    await handler.add_user(_NEW, _PLAIN, by_admin=handler.is_admin(handler.person()))
+    await handler.add_user(_NEW, _PLAIN, by_admin=handler.is_admin(handler.authenticated_user()))
 
 
 _CLUSTER_ROUTES = (

@@ -1,4 +1,4 @@
-"""What becomes of the body of POST /api/v2/jobs: a protocol that is taken, or the server's refusal."""
+"""Checks of the body of POST /api/v2/jobs: a valid protocol, or the server's refusal."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any
 
 
 def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
-    """Return the document of a body that a release takes.
+    """Return the job protocol in a body.
 
     Raises:
-        ApiError: 500 for what is no YAML and commands that cannot be rendered, 400 for no protocol.
+        ApiError: 500 for invalid YAML and for commands that cannot be rendered, 400 for an invalid protocol.
     """
     try:
         document = read_yaml(text).value
