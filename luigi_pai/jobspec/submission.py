@@ -13,6 +13,8 @@ from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.templates.prerequisites import resolve
 from luigi_pai.jobspec.templates.secrets import fill_secrets, masked
+from luigi_pai.jobspec.validate import check_job
+from luigi_pai.jobspec.validate_protocol import check_protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +29,7 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
         SpecError: it is not valid.
     """
     if isinstance(job, PaiJob):
-        from luigi_pai.jobspec.validate import check_job  # noqa: PLC0415  one of the two is needed
-
         return job.jobName, check_job(job)
-    from luigi_pai.jobspec.protocol import JobProtocol  # noqa: PLC0415  as above
-    from luigi_pai.jobspec.validate_protocol import check_protocol  # noqa: PLC0415
-
     if not isinstance(job, JobProtocol):
         what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
         raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")

@@ -315,7 +315,7 @@ def test_this_is_known_in_the_uri_too():
     ("command", "message"),
     [
         ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
-        ("<% this.parameters.list[2] %>", "the prerequisite has no '2'"),
+        ("<% this.parameters.list[2] %>", "the prerequisite has no 'list[2]'"),
         ("<% this.url %>", "write <% this.parameters.url %>"),
         ("<% this.parameters.again %>", "this key refers to another one itself; write it out"),
     ],

@@ -28,27 +28,18 @@ _AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survi
 def plugin_text_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the texts that a plugin would receive changed. No text is shown."""
     views = Views(document)
-    return [
-        finding
-        for roles, path, text in plugin_texts(document)
-        if (finding := _misread(roles or [""], path, text, views)) is not None
-    ]
-
-
-def _misread(roles: list[str], path: Path, text: str, views: Views) -> Finding | None:
-    """Return what is wrong with a text in the first role in which it is; most texts differ in none."""
-    looked_at: set[str] = set()
-    for role in roles:
-        wanted = plugin_filled(text, views.of(role))
-        if wanted is None or wanted in looked_at:  # of None, reference_findings says why
-            continue
-        looked_at.add(wanted)
-        if wanted.isprintable() and not _AWKWARD.intersection(wanted):
-            continue
-        read = _as_read(repr(text), views.of(role))
-        if read != wanted:
-            return _finding(path, fails=read is None)
-    return None
+    found: dict[Path, Finding] = {}
+    for roles, path, text in plugin_texts(document):
+        for role in roles or [""]:
+            wanted = plugin_filled(text, views.of(role))
+            # of None, reference_findings says why
+            if wanted is None or (wanted.isprintable() and not _AWKWARD.intersection(wanted)):
+                continue
+            read = _as_read(repr(text), views.of(role))
+            if read != wanted:
+                found[path] = _finding(path, fails=read is None)
+                break
+    return list(found.values())
 
 
 def _as_read(written: str, view: Mapping[str, Any]) -> str | None:

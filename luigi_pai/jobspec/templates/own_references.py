@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import path_text, texts
 
@@ -24,14 +25,7 @@ __all__ = ["filled", "reference_to_self_problems"]
 _PLACES = ("uri", "callbacks")
 _NOT_REFERRED_TO = ("callbacks", "require", "plugin", "failurePolicy")
 _REFERENCE = re.compile(r"<%\s*this\.(?P<name>[^%]*?)\s*%>")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-
-
-class _Missing:
-    """There is no such key."""
-
-
-_MISSING: Final = _Missing()
+_PREFIX = "parameters."
 
 
 def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,20 +58,25 @@ def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> I
 
 
 def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
-    if not name.startswith("parameters."):
+    if not name.startswith(_PREFIX):
         return f"write <% this.parameters.{name} %>"
-    value, unknown, known = _looked_up(name, prerequisite)
-    if isinstance(value, _Missing):
-        own = [key for key in known if key not in _NOT_REFERRED_TO]
-        return f"the prerequisite has no {unknown!r}{nearest(unknown, own)}"
+    value = _looked_up(name, prerequisite)
+    if value is mustache.ABSENT:
+        key = name.removeprefix(_PREFIX)
+        known = [each for each in prerequisite if each not in _NOT_REFERRED_TO]
+        return f"the prerequisite has no {key!r}{nearest(key, known)}"
     if _REFERENCE.search(_shown(value)):
         return "this key refers to another one itself; write it out"
     return ""
 
 
 def _filled(given: Any, prerequisite: Mapping[str, Any]) -> Any:
+    def value_of(match: re.Match[str]) -> str:
+        value = _looked_up(match["name"], prerequisite)
+        return match[0] if value is mustache.ABSENT else _shown(value)
+
     if isinstance(given, str):
-        return _REFERENCE.sub(lambda match: _value_of(match, prerequisite), given)
+        return _REFERENCE.sub(value_of, given)
     if isinstance(given, list):
         return [_filled(each, prerequisite) for each in given]
     if isinstance(given, dict):
@@ -85,26 +84,12 @@ def _filled(given: Any, prerequisite: Mapping[str, Any]) -> Any:
     return given
 
 
-def _value_of(match: re.Match[str], prerequisite: Mapping[str, Any]) -> str:
-    value = _looked_up(match["name"], prerequisite)[0]
-    return match[0] if isinstance(value, _Missing) else _shown(value)
+def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> Any:
+    """Return the value of ``this.NAME``, or ``ABSENT``."""
+    if not name.startswith(_PREFIX):
+        return mustache.ABSENT
+    return mustache.look_up(prerequisite, mustache.steps(name.removeprefix(_PREFIX)))
 
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> tuple[Any, str, list[str]]:
-    """Return the value of ``this.NAME``; or the step that leads nowhere, and the keys that there are."""
-    if not name.startswith("parameters."):
-        return _MISSING, name, []
-    value: Any = prerequisite
-    for key, index in _STEP.findall(name.removeprefix("parameters.")):
-        step = key or index
-        if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]
-        else:
-            return _MISSING, step, list(value) if isinstance(value, dict) else []
-    return value, "", []
