@@ -1,6 +1,6 @@
-"""Notebooks: jobs and points as tables, and progress that is drawn in the output of a cell.
+"""Notebooks: jobs and points as tables, and progress in the output of a cell.
 
-It is drawn by the display of IPython, which every kernel has: nothing further is to be installed.
+The display of IPython draws it, which every kernel has: no further package is needed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Link(str):  # noqa: SLOT000  a text with one attribute more
     """The text of a link.
 
     Attributes:
-        url: where it leads; it is a link only if that is http or https.
+        url: of the link; other schemes than http and https are ignored.
     """
 
     url: str
@@ -54,12 +54,12 @@ class Link(str):  # noqa: SLOT000  a text with one attribute more
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """Return a table as HTML; words that are states of jobs have their colours.
+    """Return a table as HTML; states of jobs have colours.
 
     Args:
         titles: of the columns.
-        rows: texts, one for each column; a ``Link`` becomes one.
-        note: what is below the table.
+        rows: texts, one for each column; a ``Link`` becomes a link.
+        note: text below the table.
     """
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -80,17 +80,17 @@ def _escaped(text: str) -> str:
 
 
 class Drawing:
-    """A line of text, with a bar, that changes in the output of the cell that runs."""
+    """A line of text with a progress bar in the output of the running cell."""
 
     def __init__(self) -> None:
         self._handle: Any = None
 
     def draw(self, text: str, done: float | None = None) -> None:
-        """Show a text in place of the last one.
+        """Replace the text.
 
         Args:
             text: the line.
-            done: how much is done, from 0 to 1; None for no bar.
+            done: progress from 0 to 1; None for no bar.
         """
         ipython: Any = import_module("IPython.display")
         bar = "" if done is None else f'<progress value="{done:.3f}" style="width:20em"></progress> '

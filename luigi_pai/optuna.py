@@ -1,4 +1,4 @@
-"""OptunaSweep: a search whose points Optuna proposes (``pip install luigi-pai[optuna]``)."""
+"""OptunaSweep: a search with points from Optuna (``pip install luigi-pai[optuna]``)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Have a sampler propose recorded parameters again. It draws in any case, so that its seed goes on.
+    """Let a sampler return recorded parameters. It still draws its own, so that its seed advances.
 
     Args:
-        sampler: proposes.
-        known: the parameters of trials by their number.
+        sampler: to change.
+        known: recorded parameters of trials by their numbers.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
 
@@ -71,13 +71,13 @@ class OptunaSweep(PaiSweep):
             def point(self, trial):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
-    A point that has failed, or has no value in the column, is told as a failed trial. After a kill the study
-    is made anew from the journal: its trials have the parameters that they had, whatever the sampler proposes
-    now, and one with a seed goes on as it would have.
+    A point that has failed, or has no value in the column, is a failed trial. After a kill the study is
+    rebuilt from the journal: its trials have the recorded parameters, and a sampler with a seed continues as
+    without the kill.
     """
 
     trials: ClassVar[Any] = luigi.IntParameter(
-        default=20, significant=False, description="points that are proposed"
+        default=20, significant=False, description="number of proposed points"
     )
 
     @attribute
@@ -87,7 +87,7 @@ class OptunaSweep(PaiSweep):
 
     @abc.abstractmethod
     def point(self, trial: optuna.Trial) -> JobTask:
-        """Return the task of a trial, with what ``trial.suggest_float`` and the like return. Required."""
+        """Return the task of a trial, with values of ``trial.suggest_float`` and the like. Required."""
         ...
 
     def sampler(self) -> BaseSampler:
@@ -97,16 +97,16 @@ class OptunaSweep(PaiSweep):
             return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
     def pruner(self) -> BasePruner | None:
-        """Return the pruner that ends poor points early; None, the default, for none.
+        """Return the pruner that stops poor points early; None, the default, for none.
 
-        It gets the values that containers report in the first column of ``direction``, by their ``step``, or
-        by the number of reports where they have none.
+        It gets the reported values of the first column of ``direction`` by their ``step``, or by the number
+        of the report without one.
         """
         return None
 
     @property
     def prunes(self) -> bool:
-        """Whether it ends points early."""
+        """Whether it stops points early."""
         return type(self).keep is not OptunaSweep.keep or self.pruner() is not None
 
     def points(self) -> Iterator[JobTask]:
@@ -132,7 +132,7 @@ class OptunaSweep(PaiSweep):
             yield task
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
-        """Tell the study how a trial has ended."""
+        """Tell the study the end of a trial."""
         trials = self._open.get(point.task_id)
         if not trials:  # of an interrupted run, which proposed other points
             return
@@ -163,13 +163,13 @@ class OptunaSweep(PaiSweep):
 
     @property
     def _objectives(self) -> list[Best]:
-        """What is optimised."""
+        """The columns to optimise."""
         return [
             Best(text) for text in ([self.direction] if isinstance(self.direction, str) else self.direction)
         ]
 
     def _values(self, trial: optuna.Trial) -> dict[int, float]:
-        """Return what was reported of a trial, by step."""
+        """Return the reported values of a trial by step."""
         return self.study.trials[trial.number].intermediate_values
 
     # of PaiSweep

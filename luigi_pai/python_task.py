@@ -43,19 +43,20 @@ class PaiPythonTask(PaiTask):
     """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
 
     Subclass it and give ``image`` and ``work``. The method and what it uses travel as a pickle; the image
-    needs Python alone, of the minor version that runs here. Everything else is as in a ``PaiTask``. It needs
+    needs only Python, of the same minor version as here. Everything else is as in a ``PaiTask``. It needs
     ``pip install luigi-pai[python]``.
     """
 
     @abc.abstractmethod
     def work(self) -> Mapping[str, Any] | None:
-        """Do the work of the job, in the container; what it raises is the job's failure.
+        """Do the work of the job, in the container; an exception fails the job.
 
-        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and what it uses of yours.
+        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and your attributes that it
+        uses.
 
         Returns:
-            an object of JSON, which becomes ``metrics.json`` of the output folder where that can be written,
-            and ``result()``; or None. Of several instances, that of the first one counts.
+            a JSON object, which becomes ``metrics.json`` in the output folder, if that can be written, and
+            ``result()``; or None. Of several instances, the first one's counts.
         """
 
     @property
@@ -116,9 +117,9 @@ class PaiPythonTask(PaiTask):
         return [role]
 
     def result(self) -> Mapping[str, Any]:
-        """Return what ``work`` has returned, or the last reports if that was None.
+        """Return the result of ``work``, or the last reports if that was None.
 
-        It is ``metrics.json`` of the output folder, or the last result in the log of the newest submission.
+        It is read from ``metrics.json`` in the output folder, or from the log of the newest submission.
 
         Raises:
             PaiApiError: the log cannot be read.
@@ -153,13 +154,13 @@ class PaiPythonTask(PaiTask):
         self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
         return super()._check(job)
 
-    # what travels
+    # the payload
 
     def _payload(self) -> Payload:
-        """Return what travels of the class.
+        """Return the payload of the class.
 
         Raises:
-            SpecError: something cannot travel.
+            SpecError: something cannot be sent.
             ImportError: cloudpickle is missing here.
         """
         try:
@@ -178,7 +179,7 @@ class PaiPythonTask(PaiTask):
             raise SpecError(self.name, [Problem("work", problem) for problem in problems])
 
     def _values(self, payload: Payload, *, secret: bool) -> dict[str, Any]:
-        """Return parameters and what ``work`` uses of the task; secret: the private ones that it uses."""
+        """Return the values of the task that ``work`` may use; secret: only its private parameters."""
         reach, parameters = payload.reach, dict(self.get_params())
         private = luigi.parameter.ParameterVisibility.PRIVATE
         hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
@@ -192,7 +193,7 @@ class PaiPythonTask(PaiTask):
         """Return the payload; and in base64 its file, the values of this task, and its secrets.
 
         Raises:
-            SpecError: something cannot travel, or is too large for a command and there is no HDFS.
+            SpecError: something cannot be sent, or is too large for a command and there is no HDFS.
         """
         payload = self._payload()
         secrets = self._values(payload, secret=True)
@@ -213,7 +214,7 @@ class PaiPythonTask(PaiTask):
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
-        """Return a job with what travels: in its command, or in the code folder, which v1 clusters copy."""
+        """Return a job with its payload in its command, or in the code folder, which v1 clusters copy."""
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"

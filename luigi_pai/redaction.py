@@ -1,8 +1,8 @@
-"""Redaction: the mask, the redactor of texts, the filter for what urllib3 logs; and what is printable.
+"""Redaction of secrets in texts and in the log of urllib3; removal of unprintable characters.
 
 A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
-log of a task, ``sig=`` for a log that is kept in Azure. urllib3 logs the URLs of its requests, and
-names them in warnings when a connection breaks.
+log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and warns with them when
+a connection breaks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MASK", "logged_forms", "printable", "redact", "redact_urllib3_logs", "redact_values"]
 
 MASK: Final = "******"
-"""What is shown in place of a secret, by OpenPAI's servers too."""
+"""Replaces a secret; OpenPAI's servers use it, too."""
 
 _SHORTEST = 4  # characters; a shorter secret is part of ordinary words
 _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
@@ -34,14 +34,13 @@ _CONTROL = re.compile(
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
-    """Return a text without what acts on a terminal or hides: escapes, control characters, bidi, tags.
+    """Return a text without escape sequences and control, bidi, invisible and tag characters.
 
-    Every text that comes from elsewhere passes here before it is shown.
+    All foreign texts pass through this function before they are shown.
 
     Args:
         text: of one line or several.
-        of_log: of a line that was overwritten with carriage returns, such as a progress bar, the last version
-            is kept; else all of it.
+        of_log: of a line with carriage returns, such as a progress bar, only the last version is kept.
     """
     if text.isprintable():
         return text
@@ -60,7 +59,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
     """Return a text with ``******`` in place of values known to be secret.
 
     Args:
-        text: what is shown or logged.
+        text: for a log or a terminal.
         secrets: the values; None, and values of fewer than 4 characters, are ignored.
     """
     known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
@@ -70,7 +69,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield each secret as a log may have it: whole, line by line, and HTML-escaped as the runtime does."""
+    """Yield the forms of secrets in a log: whole, line by line, and HTML-escaped, as the runtime does."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():
@@ -91,6 +90,6 @@ _FILTER = _Redactor()
 
 
 def redact_urllib3_logs() -> None:
-    """Redact what urllib3 logs in this process. May be called more than once."""
+    """Redact the log of urllib3 in this process. May be called more than once."""
     for name in ("urllib3.connectionpool", "urllib3.util.retry"):
         logging.getLogger(name).addFilter(_FILTER)  # logging keeps a filter once

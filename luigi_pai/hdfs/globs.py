@@ -1,4 +1,4 @@
-"""Patterns of paths, as Hadoop's commands take them."""
+"""Patterns of paths, as in Hadoop's commands."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PATTERN = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 
 def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return path and FileStatus of what is there of a pattern, in order.
+    """Return path and FileStatus of everything that matches a pattern, sorted by path.
 
-    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. They match no temporary files.
+    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. Temporary files never match.
     """
     found: dict[str, dict[str, Any]] = {}
     for plain in _expanded(pattern):
@@ -40,7 +40,7 @@ def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
 def _matching(
     server: Connection, folders: dict[str, dict[str, Any] | None], part: str
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield what is in folders and has a name of a pattern; a plain name is not looked up yet."""
+    """Yield the entries of folders whose names match; plain names are not looked up yet (None)."""
     if not _PATTERN.search(part):
         yield from ((child_of(folder, part), None) for folder in folders)
         return
@@ -55,7 +55,7 @@ def _matching(
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """Yield a pattern with each of the alternatives in its braces, the innermost first."""
+    """Yield a pattern without braces for each of their alternatives."""
     braces = _BRACES.search(pattern)
     if not braces:
         yield pattern

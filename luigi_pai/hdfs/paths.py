@@ -1,4 +1,4 @@
-"""The ways to write a path on HDFS, and the one that WebHDFS takes."""
+"""The forms of a path on HDFS, and their conversion to the absolute path of WebHDFS."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$
 _VARIABLE = re.compile(r"\$\{[^}/]*\}|(?:^|(?<=/))\$\w+")
 _SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
 _LONGEST_PATH = 8000  # characters, and
-_DEEPEST_PATH = 1000  # names, that a NameNode takes (HdfsConstants)
-_NAMENODE_PORT = 8020  # where none is written
+_DEEPEST_PATH = 1000  # names, which NameNodes accept at most (HdfsConstants)
+_NAMENODE_PORT = 8020  # the default
 
 
 def split_uri(path: str) -> tuple[str, str, str]:
@@ -27,13 +27,13 @@ def split_uri(path: str) -> tuple[str, str, str]:
 
 
 def is_foreign(path: str) -> bool:
-    """Return whether a path is written as one of another file system than HDFS: ``s3://b/p``, ``file:///p``."""
+    """Return whether a path has the scheme of another file system than HDFS: ``s3://b/p``, ``file:///p``."""
     scheme = split_uri(path)[0]
     return bool(scheme) and scheme not in (*_SCHEMES, "viewfs")
 
 
 def same_path(one: str, other: str) -> bool:
-    """Return whether two paths mean the same place on one HDFS, whose host may have other names."""
+    """Return whether two paths are the same on one HDFS; its host may have several names."""
     try:
         return hdfs_path(one, None) == hdfs_path(other, None)
     except HdfsError:
@@ -41,19 +41,17 @@ def same_path(one: str, other: str) -> bool:
 
 
 def hdfs_path(path: str, fs_uri: str | None) -> str:
-    """Return the absolute, normalised path on HDFS that a path or URI means.
+    """Return the absolute, normalised path on HDFS of a path or URI.
 
     Args:
         path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
             ``%``, ``*`` and ``[`` are characters like any other.
-        fs_uri: the ``fs_uri`` of [OpenPai]; a path that names another file
-            system is refused. None: any is taken.
+        fs_uri: the ``fs_uri`` of [OpenPai]; paths on another file system are refused. None: all are accepted.
 
     Raises:
-        HdfsError: a relative path, another variable, another kind of file
-            system, another file system. None of them could be found, and
-            "not there" would be the wrong answer.
+        HdfsError: a relative path, another variable, or another file system: "does not exist" would be the
+            wrong answer.
     """
     try:
         path.encode()
@@ -66,7 +64,7 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         return _normal(base + path[default.end() :] or "/")
     variable = _VARIABLE.search(path)
     if variable:
-        why = f"nothing is known of {variable[0]}; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
+        why = f"{variable[0]} is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
         raise _wrong(path, why)
     path_scheme, path_authority, plain = split_uri(path)
     if not path_scheme:
@@ -83,9 +81,9 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
 
 
 def child_of(folder: str, name: str) -> str:
-    """Return the absolute path of an entry of a folder; of a file, which is listed without a name, its own.
+    """Return the path of an entry of a folder; of a file, whose entry has no name, the path itself.
 
-    HdfsError where no path on HDFS is that long: the server lists folders in folders without an end.
+    HdfsError if the path is too long for HDFS: a server may list folders in folders without end.
     """
     path = f"{folder.rstrip('/')}/{name}" if name else folder
     if len(path) > _LONGEST_PATH or path.count("/") > _DEEPEST_PATH:

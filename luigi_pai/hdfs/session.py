@@ -1,4 +1,4 @@
-"""The account of a connection, and its requests session with limited answers."""
+"""The account of a connection, and its requests session with bounded answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session", "without_login"]
 
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
-_LEAST_CONTENT = 64 * 1024  # bytes that arrive in that time where the content of a file is waited for
+_LEAST_CONTENT = 64 * 1024  # bytes of a file that arrive at least in the time of a whole answer
 _MIB = 1024 * 1024
-MAX_ANSWER = 16 * _MIB  # bytes of one that is neither a listing nor the content of a file
+MAX_ANSWER = 16 * _MIB  # bytes of an answer, except listings and the content of files
 # Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000 entries, 0.6 GiB of memory when they are read
 MAX_LISTING = 128 * _MIB
 CONTENT = (requests.codes.ok, requests.codes.partial_content)
@@ -36,10 +36,10 @@ CONTENT = (requests.codes.ok, requests.codes.partial_content)
 
 @dataclass(frozen=True)
 class Account:
-    """The NameNodes to talk to, as whom, and within which limits: the arguments of ``WebHdfs``.
+    """NameNodes, user, timeouts and further arguments of ``WebHdfs``.
 
     Attributes:
-        bases: of the WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
+        bases: WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
         section: of luigi.cfg, for errors.
     """
 
@@ -55,9 +55,9 @@ class Account:
 
 
 def new_session(account: Account) -> requests.Session:
-    """Return a session for an account. It sends each request once."""
+    """Return a session for an account, which sends each request once."""
     session = _Session()
-    session.trust_env = False  # a .netrc's passwords would go to whatever host a NameNode sends on to
+    session.trust_env = False  # a NameNode could redirect to a host whose password is in .netrc
     for scheme in ("http://", "https://"):
         session.mount(scheme, TimedAdapter(_POOLS, pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":
@@ -81,25 +81,25 @@ class _Session(requests.Session):
 
 
 def _log_in_with_kerberos(session: requests.Session) -> None:
-    """Let a session answer the servers' Negotiate with the ticket of ``kinit``."""
+    """Let a session answer Negotiate with the ticket of ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:
         raise ConfigError(
             "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
         ) from error
-    KerberosClient("namenode:", session=session)  # its one effect here is session.auth
+    KerberosClient("namenode:", session=session)  # its only effect here is session.auth
 
 
 def without_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Return a request as it is: the ``auth`` of one to a host that no setting names."""
+    """Return a request unchanged: the ``auth`` of requests to hosts that no setting names."""
     return request
 
 
 class _Received(TimedBytes):
-    """The bytes of one answer, limited in number or, of the content of a file, in their pace."""
+    """The bytes of one answer, bounded in number or, for the content of a file, by a least pace."""
 
-    is_content = False  # of a file: it has any length, and is read at the pace of its reader
+    is_content = False  # of a file, which has any length and waits for its reader
 
     def __init__(self, connected: socket.socket, longest: int) -> None:
         super().__init__(connected, longest)
@@ -122,7 +122,7 @@ class _Received(TimedBytes):
 
 
 class _Answer(TimedAnswer):
-    """An answer that is read within the limits of an operation."""
+    """An answer within the bounds of an operation."""
 
     def __init__(self, *args: Any, operation: str, **kwargs: Any) -> None:
         self._operation = operation
@@ -135,12 +135,12 @@ class _Answer(TimedAnswer):
     def begin(self) -> None:
         """Read the headers."""
         super().begin()
-        del self.headers["Content-Encoding"]  # not asked for; what is decompressed has no limit
+        del self.headers["Content-Encoding"]  # was not requested; decompression would have no bound
         self._received.is_content = self._operation == "OPEN" and self.status in CONTENT
 
 
 class _Connection(TimedConnection):
-    """A connection whose answers are limited by what is asked for."""
+    """A connection whose answers are bounded by their operation."""
 
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""

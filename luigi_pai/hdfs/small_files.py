@@ -1,4 +1,4 @@
-"""Small files on HDFS: read by few requests, and created once."""
+"""Small files on HDFS: reading with few requests, and exclusive creation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["create_once", "read_small", "start_of"]
 
 _PART = 64 * 1024  # bytes
-_LONGEST_STEM = 200  # characters of a name that are in that of its temporary file
+_LONGEST_STEM = 200  # characters of a name that its temporary name ends with
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
-    """Return the content of a small file from an offset on; None where nothing is there.
+    """Return the content of a small file from an offset on; None if it does not exist.
 
-    It takes one request to the NameNode and one to a DataNode; only if these fail is the file read as
-    any other is.
+    It takes one request to the NameNode and one to a DataNode; only if these fail, the file is read as any
+    other one.
 
     Args:
         fs: the file system.
         path: of the file.
-        most: bytes that may be read.
+        most: largest number of bytes.
         offset: in bytes, before the end of the file.
 
     Raises:
@@ -54,7 +54,7 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
 
 
 def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes, int] | None:
-    """Return content, and its limit, which too long content exceeds; None if that failed except by HDFS."""
+    """Return content and its bound, which too long content exceeds; None after a failed connection."""
     try:
         with server.open_file(place, offset) as reply:
             limit = _limit(reply, most)
@@ -66,9 +66,9 @@ def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes
 
 
 def _limit(reply: requests.Response, most: int) -> int:
-    """Return how many bytes of content may be read: content of no announced length has that of a reply.
+    """Return the bound of a reply's content in bytes: without Content-Length it is that of any reply.
 
-    None of content that is announced to be too long.
+    It is 0 for content that is announced as too long.
     """
     announced = reply.headers.get("Content-Length", "")
     if not announced.isdecimal() or "Content-Encoding" in reply.headers:
@@ -77,7 +77,7 @@ def _limit(reply: requests.Response, most: int) -> int:
 
 
 def start_of(reply: requests.Response, most: int) -> bytes:
-    """Return the first bytes of a file, at most ``most``; its announced length does not count."""
+    """Return the first bytes of a file, at most ``most``, whatever its Content-Length is."""
     data = bytearray()
     for part in reply.iter_content(min(most, _PART)):
         data += part
@@ -88,10 +88,10 @@ def start_of(reply: requests.Response, most: int) -> bytes:
 
 
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
-    """Write a small file where nothing is, whole and in one step; return False where something is.
+    """Create a small file in one step; return False if the path exists.
 
-    Of several processes that write at once, one gets True, unless its answers are lost. It takes three
-    requests: the file is written under another name beside it, and renamed, which HDFS does for one only.
+    Of several processes that create it at once, one gets True, unless its answers are lost. It takes three
+    requests: the file is written under a temporary name and renamed, which HDFS does for one process only.
 
     Raises:
         HdfsError: it could not be written.
@@ -106,7 +106,7 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
             return True
     except HdfsError as error:
         failure = error
-    if not server.remove(temporary, recursive=False):  # the rename was made, and its answer lost
+    if not server.remove(temporary, recursive=False):  # it was renamed, and the answer lost
         return True
     if failure is not None and server.status(place) is None:
         raise failure

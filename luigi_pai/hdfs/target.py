@@ -31,20 +31,19 @@ __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     """A file or folder on the cluster's HDFS.
 
-    Constructing one touches no network and needs no configuration. Files are
-    read and written in parts; a file that is written appears at ``close()``, whole.
-    ``target / "metrics.json"`` is the target of a file in a folder.
+    Constructing one makes no network requests and needs no configuration. A written file appears at
+    ``close()``, completely and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
 
     Args:
-        path: in any way that ``luigi_pai.hdfs.hdfs_path`` takes; kept as given.
-            None: a temporary path, with ``is_tmp``.
-        format: of Luigi's formats; text where none is given, ``luigi.format.Nop`` for bytes.
-        is_tmp: delete it when the target is forgotten.
-        fs: the file system; the one of ``cluster`` where none is given.
+        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; kept as given. None: a temporary path,
+            with ``is_tmp``.
+        format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
+        is_tmp: delete the file when the target is garbage-collected.
+        fs: the file system; default: the one of ``cluster``.
         cluster: the NAME of [OpenPai:NAME] in luigi.cfg; None: as ``OpenPai.current()``.
 
     Raises:
-        TypeError: a format that only runs with Hadoop's own commands.
+        TypeError: the format needs Hadoop's commands.
     """
 
     is_tmp = False
@@ -59,7 +58,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     ) -> None:
         if path is None and not is_tmp:
             raise TypeError("HdfsTarget needs a path, or is_tmp=True")
-        # not luigi's own constructor: it refuses ':' and sets up a hadoop client
+        # not Luigi's own constructor, which refuses ':' and sets up a hadoop client
         FileSystemTarget.__init__(self, _temporary_path() if path is None else path)
         self.format = _byte_format(format)
         self.is_tmp = is_tmp
@@ -74,7 +73,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 tidy(server, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        """Return the target of what is in this folder; ValueError where it would not be inside it."""
+        """Return the target of a path in this folder; ValueError if it would be outside."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not the path of something in {self.path}")
@@ -94,22 +93,22 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return self._fs or WebHdfs.from_config(self._cluster)
 
     def exists(self) -> bool:
-        """Return whether it is there. ``*`` and ``?`` are characters like any other."""
+        """Return whether it exists. ``*`` and ``?`` are ordinary characters."""
         return self.fs.exists(self.path)
 
     def isdir(self) -> bool:
-        """Return whether it is there and a folder."""
+        """Return whether it is a folder."""
         return self.fs.isdir(self.path)
 
     def open(self, mode: str = "r") -> Any:
         """Open the file.
 
         Args:
-            mode: ``r`` to read, ``w`` to write: what was there is replaced at
-                ``close()``; after an exception inside ``with`` it stays as it was.
+            mode: ``r`` to read, ``w`` to write: ``close()`` replaces the file; after an exception inside
+                ``with`` it is unchanged.
 
         Raises:
-            HdfsError: there is no such file; or, at any time later, the connection broke.
+            HdfsError: there is no such file; at any later time, the connection broke.
         """
         if mode == "r":
             return self.format.pipe_reader(self.fs.open_reader(self.path))
@@ -126,13 +125,13 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
     @contextlib.contextmanager
     def temporary_path(self) -> Iterator[str]:
-        """Yield a path to write to, which becomes this target's at the end of ``with``.
+        """Yield a temporary path, which is renamed to this target's path at the end of ``with``.
 
-        After an exception inside ``with``, what is at the temporary path is deleted.
+        After an exception inside ``with`` it is deleted.
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # a folder, so that nobody tidies up what is above
+        own = temporary_path(path, server.owner)  # a folder, so that ``tidy`` keeps its parent
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)
@@ -145,9 +144,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             tidy(server, posixpath.dirname(folder))
 
     def glob_exists(self, expected_files: int) -> bool:
-        """Return whether that many files are there: ``*``, ``?``, ``[a-c]``, ``{a,b}`` are patterns.
+        """Return whether that many files match: ``*``, ``?``, ``[a-c]``, ``{a,b}`` are patterns.
 
-        As for Luigi's hadoop client: what is in a folder counts in its place. Temporary files do not count.
+        As in Luigi's hadoop client, the entries of a folder count in its place. Temporary files do not count.
         """
         server, place = self.fs.at(self.path)
         found = 0
@@ -157,7 +156,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return found == expected_files
 
     def _is_writable(self, path: str) -> bool:
-        """Return whether files can be made in a folder, or in that of a file."""
+        """Return whether files can be created in a folder, or in the folder of a file."""
         server, place = self.fs.at(path)
         if not server.is_folder(place):
             place = posixpath.dirname(place)
@@ -174,7 +173,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
 
 class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
-    """A folder on the cluster's HDFS that is complete when a flag is in it, as Hadoop and Spark leave one.
+    """A folder on the cluster's HDFS that is complete when it has a flag, as Hadoop and Spark write one.
 
     ``target / "part-00000"`` is the HdfsTarget of a file in it.
 
@@ -183,7 +182,7 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         format: as for HdfsTarget.
         client: Luigi's name of ``fs``.
         flag: the name of the file in the folder.
-        fs: the file system; the one of ``cluster`` where none is given.
+        fs: the file system; default: the one of ``cluster``.
         cluster: as for HdfsTarget.
 
     Raises:
@@ -220,7 +219,7 @@ def _temporary_path() -> str:
 
 
 def _byte_format(given: Any) -> Any:
-    """Return a format over bytes: Luigi's "plain" HDFS format, which runs hadoop, is taken off."""
+    """Return a format over bytes, without Luigi's "plain" HDFS format, which runs hadoop."""
     plain = luigi.contrib.hdfs.PlainFormat
     if given is None:
         return luigi.format.get_default_format()
