@@ -235,7 +235,7 @@ class Journal:
     def start(self, name: str, file: str) -> None:
         """Begin a run. After a run that is over, points that have not succeeded get new attempts."""
         if self.over:
-            self._again([each for each, record in self.records.items() if not record.is_good])
+            self.again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
         at = int(self._clock.time() * 1000)
         self.write({"event": "run", "run": self._run, "sweep": name, "file": file, "at": at})
@@ -286,11 +286,12 @@ class Journal:
         """Let the next run submit failed points again, and return their number."""
         failed = [name for name, record in self.records.items() if record.row is not None]
         failed = [name for name in failed if not self.records[name].is_good]
-        self._again(failed)
+        self.again(failed)
         self.flush()
         return len(failed)
 
-    def _again(self, names: Iterable[str]) -> None:
+    def again(self, names: Iterable[str]) -> None:
+        """Note that points have all their attempts again, and that their ends no longer count."""
         points = {}
         for name in names:
             record = self.records[name]

@@ -227,11 +227,13 @@ class SweepRun:
         """Stop the jobs with ``on_kill = stop``, as many as the time allows, and log which jobs continue."""
         watched = self._engine.watched()
         to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
+        self._journal.again([member.point.name for job in to_stop for member in job.members])
         stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
         asked = f"{_jobs(stopped)} asked to stop; " if stopped else ""
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
-        self._save()
+        with contextlib.suppress(PaiError, OSError):
+            self._table.write(complete=False)  # the run is not over: its points have their attempts once
 
     def _continuing(self, jobs: int | None = None) -> str:
         """Return a text about the jobs that wait or run, and the next run of the sweep."""

@@ -150,14 +150,15 @@ def test_two_processes_run_a_search(pai, worker, log, tmp_path, sampler):
     assert sorted(row["job"] for row in rows) == sorted(pai.posts())
 
 
-def test_killed_while_points_fail(pai, worker):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_while_points_fail(pai, worker, number):
     """A point has its attempts once, whatever kills the run; the run after it submits what failed again."""
     pai.plan = lambda name: (
         {"runs_for": 2.0, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 2.0}
     )
     process = worker()
     wait_until(lambda: pai.submissions >= 8)
-    process.kill()
+    process.send_signal(number)
     process.wait()
     wait_until(lambda: pai.jobs["point-3"].state == "FAILED")
     pai.plan = {}
@@ -185,3 +186,8 @@ def test_what_becomes_of_the_jobs(pai, worker, log, tmp_path, on_kill, state):
     assert expected[on_kill] in log.read_text()
     rows = SweepResults(str(tmp_path / "results")).rows()
     assert [bool(row["job"]) for row in rows] == [True] * 8 + [False] * 12
+    pai.plan = {}
+    for job in pai.jobs.values():
+        job.runs_for = 0.0
+    assert worker().wait(60) == 0
+    assert len(pai.posts()) == (28 if on_kill == "stop" else 20)
