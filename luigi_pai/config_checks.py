@@ -52,7 +52,7 @@ def problems(settings: OpenPai) -> Iterator[str]:
         yield f"expiration = {settings.expiration} is not valid; use {limits}"
     yield from _duration_problems(settings)
     ca_file = settings.tls_verify()
-    if isinstance(ca_file, str) and not Path(ca_file).exists():
+    if isinstance(ca_file, str) and not os.path.exists(ca_file):  # noqa: PTH110  False for any text that is no path
         yield f"verify = {ca_file!r} is not valid; use true, false or an existing file of CA certificates"
 
 
@@ -140,8 +140,15 @@ def _url_problems(settings: OpenPai) -> Iterator[str]:
         yield f"webhdfs_redirect = {redirect!r} is not valid; use http://PROXY/{{host}}:{{port}}"
     if not settings.pai_url:
         yield "pai_url is empty; write the URL of the rest-server, http://HOST:9186"
-    if settings.fs_uri and urlsplit(settings.fs_uri).scheme not in _HDFS_SCHEMES:
+    if settings.fs_uri and not _is_hdfs(settings.fs_uri):
         yield f"fs_uri = {settings.fs_uri!r} is not valid; use hdfs://HOST:PORT"
+
+
+def _is_hdfs(uri: str) -> bool:
+    try:
+        return urlsplit(uri).scheme in _HDFS_SCHEMES
+    except ValueError:
+        return False
 
 
 def _layout_hint(value: str) -> str:

@@ -97,6 +97,7 @@ def stop_accepted(reply: Any, name: str) -> None:
         )
 
 
+_LONGEST_CODE, _LONGEST_MESSAGE = 100, 10_000  # characters
 _NEW_ONE = "make a new application token on your profile page of the web portal, and write token = ... there"
 
 
@@ -166,7 +167,8 @@ def error_of(response: requests.Response) -> tuple[str | None, str]:
     if not isinstance(reply, dict):
         return None, ""
     code = reply.get("code")
-    return (code if isinstance(code, str) else None), str(reply.get("message") or "")
+    is_code = isinstance(code, str) and len(code) <= _LONGEST_CODE
+    return (code if is_code else None), str(reply.get("message") or "")[:_LONGEST_MESSAGE]
 
 
 def _is_json(response: requests.Response) -> bool:
