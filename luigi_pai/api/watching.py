@@ -48,6 +48,11 @@ class _Watched:
     unknown_since: float | None = None
     absent: int = 0  # lists that lacked it, in sequence
 
+    def note_absent(self, now: float) -> None:
+        """Record that a list lacked the job: it is looked up alone for a while."""
+        self.single_until = now + min(_ABSENT * 2**self.absent, _LONGEST_ABSENT)
+        self.absent += 1
+
 
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
@@ -205,21 +210,13 @@ class Watcher:
         if now < first.single_until or now >= first.timer.end:
             return False
         again = max(self._next_wait(first), min(wait, self._patience_of(name)))
-        return self._is_more_than_few_due(now + again * (1 + _JITTER))
-
-    def _is_more_than_few_due(self, before: float) -> bool:
-        now = self._clock.monotonic()
-        count, entries = 0, [0]
-        while entries:  # from the top of the heap, as far as it is due
-            entry = entries.pop()
-            if entry >= len(self._due) or self._due[entry][0] > before:
-                continue
-            if self._is_valid(self._due[entry]) and now >= self._jobs[self._due[entry][2]].single_until:
-                count += 1
-                if count > _FEW:
-                    return True
-            entries += (2 * entry + 1, 2 * entry + 2)
-        return False
+        before = now + again * (1 + _JITTER)
+        due = (
+            entry
+            for entry in self._due
+            if entry[0] <= before and self._is_valid(entry) and now >= self._jobs[entry[2]].single_until
+        )
+        return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
     def _list(self, updates: list[Update]) -> bool:
         """Update all jobs from one list, or let those that are due wait for it; False if lists fail."""
@@ -253,8 +250,7 @@ class Watcher:
             return False
         row = self._book.shared_status(name, self._next_wait(job))
         if row is None:
-            job.single_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
-            job.absent += 1
+            job.note_absent(now)
             return False
         job.absent = 0
         if row.state is not JobState.WAITING:
@@ -268,8 +264,7 @@ class Watcher:
         waits: list[float] = []
         for name, job in list(self._jobs.items()):
             if (row := listed.get(name)) is None:
-                job.single_until = now + min(_ABSENT * 2**job.absent, _LONGEST_ABSENT)
-                job.absent += 1
+                job.note_absent(now)
                 continue
             job.absent, job.single_until = 0, -math.inf
             update, single = None, row.finished and not row.succeeded

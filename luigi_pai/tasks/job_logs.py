@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["JobLogs", "job_logs"]
+__all__ = ["job_logs"]
 
 logger = logging.getLogger("luigi-interface")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["LastReports", "Outputs", "configured_hdfs", "overridden_targets", "read_metrics"]
+__all__ = ["LastReports", "Outputs", "configured_hdfs", "overridden_targets"]
 
 _METRICS = "metrics.json"
 _LARGEST_METRICS = 1_000_000  # bytes
@@ -152,7 +152,7 @@ class Outputs:
             targets = []
         if self._hdfs is None:
             targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
-        metrics = read_metrics(targets)
+        metrics = _read_metrics(targets)
         if metrics is not None and not task.runtime:
             return metrics
         values: dict[str, Any] = {}
@@ -175,7 +175,7 @@ class Outputs:
         return targets
 
 
-def read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
+def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
     """Return the object in the first ``metrics.json`` among targets, or in a folder of them.
 
     Returns:

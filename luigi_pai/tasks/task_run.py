@@ -26,6 +26,7 @@ from luigi_pai.jobspec.names import check_name
 from luigi_pai.tasks.definition import Forecast, TaskJob
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.evidence import Evidence
+from luigi_pai.tasks.options import Options
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.signals import OnKill, before_signals, submission_unknown
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_watch import JobWatch
-    from luigi_pai.tasks.options import Options
 
 __all__ = ["RECENT", "TaskRun"]
 
@@ -94,8 +94,6 @@ class TaskRun:
     @functools.cached_property
     def options(self) -> Options:
         """The settings of the task."""
-        from luigi_pai.tasks.options import Options  # noqa: PLC0415  only runs need it
-
         return Options(self._task, self._settings)
 
     @functools.cached_property
@@ -104,7 +102,7 @@ class TaskRun:
 
     @functools.cached_property
     def _watch(self) -> JobWatch:
-        from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  as above
+        from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  only runs need it
 
         of_task = self.outputs, self.options, self._on_kill, self.evidence, self._job
         return JobWatch(self._definition, self.book, *of_task)

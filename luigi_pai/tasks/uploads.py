@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config_file import chosen_section
 from luigi_pai.errors import ConfigError, Problem, SpecError
+from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.jobspec.containers import RUNTIME_FILE, RUNTIME_NAME
 from luigi_pai.tasks.attributes import base_folder
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import Upload, WebHdfs
     from luigi_pai.task import PaiTask
 
-__all__ = ["CODE_LIMIT", "send_uploads"]
+__all__ = ["send_uploads"]
 
-CODE_LIMIT = 200_000_000
+_CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 
 _SHOWN = 3  # of the largest files
@@ -73,7 +74,7 @@ def _prepared(
     folder: Path, named: Mapping[Any, Any], hdfs: WebHdfs, problems: list[Problem]
 ) -> Iterator[Upload]:
     """Yield the valid uploads; the problems of the others are added to ``problems``."""
-    from luigi_pai.hdfs import HdfsError, TransferError, Upload  # noqa: PLC0415  costs what only HDFS needs
+    from luigi_pai.hdfs import TransferError, Upload  # noqa: PLC0415  costs what only HDFS needs
 
     for local, destination in named.items():
         where = f"uploads[{str(local)!r}]"
@@ -87,8 +88,6 @@ def _prepared(
 
 def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) -> Iterator[Problem]:
     """Yield a problem if the uploads to the code folder are larger than a container accepts."""
-    from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  as above
-
     if not code_dir:
         return
     try:
@@ -97,11 +96,11 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) 
         return
     sizes = [(size, name) for upload in uploads for name, size in upload.sizes_below(path).items()]
     total = sum(size for size, _name in sizes)
-    if total > CODE_LIMIT:
+    if total > _CODE_LIMIT:
         largest = sorted(sizes, reverse=True)[:_SHOWN]
         yield Problem(
             "uploads",
-            f"{total:,} bytes for code_dir; OpenPAI copies at most {CODE_LIMIT:,} into a container; "
+            f"{total:,} bytes for code_dir; OpenPAI copies at most {_CODE_LIMIT:,} into a container; "
             "move data to a folder that the job reads from HDFS, or exclude it in .paiignore (largest: "
             + ", ".join(f"{name} {size:,}" for size, name in largest)
             + ")",

@@ -43,7 +43,11 @@ class ScriptedBook:
         """The same object: it has the few members that a watcher calls."""
         return self
 
-    def waiting(self) -> int:
+    @property
+    def explanations(self) -> ScriptedBook:
+        return self
+
+    def note_waiting(self) -> int:
         return 1
 
     def of(self, name: str) -> JobStatus:

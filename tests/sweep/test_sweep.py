@@ -396,7 +396,7 @@ def test_what_concerns_all_points_ends_the_sweep(pai, settings):
 
 def test_an_outage_that_another_process_has_noticed_is_waited_out(pai, monkeypatch):
     """Tasks that are looked up by other workers of Luigi give up after 2 s, and share that with all forks."""
-    monkeypatch.setattr("luigi_pai.api.book.outage._KEPT", 0.3)
+    monkeypatch.setattr("luigi_pai.api.book.book._OUTAGE_KEPT", 0.3)
 
     pai.fail("GET", "/jobs/other$", "reset", times=math.inf)
 
