@@ -1,6 +1,6 @@
-"""``__main__`` of the file that travels: runs ``work`` in the container. Nothing of luigi is there.
+"""``__main__`` of the payload: runs ``work`` in the container, which has no luigi.
 
-It begins on any Python 3, to tell that the image has another one than the machine that submitted the task.
+It starts on any Python 3, to report that the image has another minor version than the submitting machine.
 """
 
 import base64
@@ -27,7 +27,7 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 """Variables with the pickled values of a task in base64."""
 
 RESULT = "result: "
-"""What the line of the log begins with that has the result."""
+"""The beginning of the line in the log with the result."""
 
 _LONGEST = 10000  # characters of a result in the log, which is read from its last 16 KB
 

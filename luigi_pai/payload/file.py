@@ -1,4 +1,4 @@
-"""The file that travels: a zip that Python runs, with the method, cloudpickle, pai_runtime and packages."""
+"""Payload: the zip for the container that Python runs, with method, cloudpickle, runtime and packages."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Payload"]
 
-_LARGEST = 1_000_000  # bytes of one value that travels
+_LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
-_REGISTRY = threading.Lock()  # cloudpickle's list of modules is of the process; sweeps submit in threads
+_REGISTRY = threading.Lock()  # cloudpickle has one list of modules for a process; sweeps submit in threads
 _OF_LUIGI = {"param_args", "param_kwargs"}  # attributes that it sets on tasks, private parameters among them
 
 
 class Payload:
-    """A class of tasks as it travels.
+    """The payload of a class of tasks.
 
     Args:
         kind: the user's class.
-        base: the class of this package that it is derived from.
-        packages: names of packages and modules that are sent along.
+        base: its base class in this package.
+        packages: names of packages and modules to include.
 
     Attributes:
-        reach: what its method uses.
-        problems: why it cannot travel.
+        reach: of its method.
+        problems: why it cannot be sent.
         file: the zip; empty if there are problems.
         name: its name, which depends on its content.
     """
@@ -87,11 +87,11 @@ class Payload:
         return ", ".join(f"{part} {size:,}" for part, size in sizes.most_common())
 
     def pickled(self, values: Mapping[str, Any], *, show: bool) -> bytes:
-        """Return the values of one task; what is wrong with them is added to ``problems``.
+        """Pickle the values of one task; their problems are added to ``problems``.
 
         Args:
             values: by name.
-            show: they are not secret.
+            show: whether problems may show them, as they are not secret.
         """
         before = len(self.problems)
         for name, value in values.items():
@@ -99,7 +99,7 @@ class Payload:
         return b"" if self.problems[before:] else self._dumps(dict(values))
 
     def _method(self) -> bytes:
-        """Return the classes of a task, and the source of their functions."""
+        """Pickle the classes of a task, and the source of their functions."""
         whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
         data = self._try(f"{METHOD}()", whole)
         if not data or len(data) > _LARGEST:
@@ -111,7 +111,7 @@ class Payload:
         return data
 
     def _try(self, what: str, value: object) -> bytes:
-        """Return a value as it travels; if it does not, add a problem."""
+        """Pickle a value; if that fails, add a problem."""
         try:
             data = self._dumps(value)
         except Exception as error:  # noqa: BLE001  whatever a value of the user's raises
@@ -157,7 +157,7 @@ class Payload:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
-    """Pickles what is of the user's modules by value, and the classes of the task by number."""
+    """Pickles objects of the user's modules by value, and the classes of the task by number."""
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file)
@@ -171,12 +171,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 leaves the file out, which tracebacks show
+        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file, which tracebacks show
             kind, about = self.dispatch_table[CodeType](obj)
             return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
         if isinstance(obj, functools.cached_property):  # before 3.12 it has a lock
             return functools.cached_property, (obj.func,)
-        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # these go by name otherwise
+        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # cloudpickle pickles these by name
             is_unbound = obj.cache_parameters()["maxsize"] is None
             return functools.cache if is_unbound else functools.lru_cache, (obj.__wrapped__,)
         return super().reducer_override(obj)
@@ -184,7 +184,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
 
 @functools.lru_cache(maxsize=8)
 def _zipped(files: Sequence[tuple[str, bytes]]) -> bytes:
-    """Return a zip of files, and of what every task needs; it does not depend on the time."""
+    """Return a zip of files and of the modules that every task needs; equal files make equal zips."""
     theirs = sorted(Path(cloudpickle.__file__).parent.glob("*.py"))
     ours = [
         ("__main__.py", Path(container.__file__).read_bytes()),

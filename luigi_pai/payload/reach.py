@@ -1,4 +1,4 @@
-"""What a method uses, found in its bytecode: functions, attributes and values, each with its line."""
+"""Reach: the functions, attributes and values that a method uses, found in its bytecode."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 __all__ = ["METHOD", "Reach", "is_of_luigi"]
 
 METHOD = "work"
-_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
-_THERE = "luigi_pai.runtime"  # but this module
+_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks, except
+_THERE = "luigi_pai.runtime"
 _NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
 
 
 @dataclass(eq=False)
 class Reach:
-    """What ``work`` uses, directly and through what it calls.
+    """The objects that ``work`` uses, directly and through the functions that it calls.
 
     Args:
         classes: the user's classes, in the order of the MRO.
-        machinery: the attributes that the task has from Luigi and from this package.
-        settings: those of them that have a value, which travels where it is used.
-        modules: names of the modules whose functions travel; others are imported in the container.
+        machinery: names of the attributes of Luigi and of this package.
+        settings: those of them with a value that is sent if it is used.
+        modules: names of the modules whose functions are sent; others are imported in the container.
 
     Attributes:
         names: all names in the code of the functions.
         settings_used: those of ``settings`` that are read from ``self``.
-        functions: the functions that travel.
-        values: the values that these use, with name and place.
-        problems: what the container does not have.
+        functions: the functions that are sent.
+        values: that these use, with name and place.
+        problems: uses of objects that the container does not have.
     """
 
     classes: Sequence[type]
@@ -58,14 +58,14 @@ class Reach:
 
     @property
     def digest(self) -> str:
-        """A hash of the functions' source; of their bytecode where there is no source, as at a prompt."""
+        """A hash of the functions' source, or of their bytecode without source, as at a prompt."""
         texts = "".join(
             f"{function.__qualname__}\n{_text(function.__code__)}\n" for function in self.functions
         )
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def attributes(self, kind: type) -> dict[str, Any]:
-        """Return the attributes of one of the classes that travel: those that are used."""
+        """Return the used attributes of one of the classes."""
         own = {name: value for name, value in vars(kind).items() if name in self.names - set(self.machinery)}
         return {name: value for name, value in own.items() if not isinstance(value, luigi.Parameter)}
 
@@ -83,7 +83,7 @@ class Reach:
                     self._add(f"{kind.__name__}.{name}", value, place)
 
     def _add(self, name: str, value: Any, place: str) -> None:
-        """Add a value that is used, and what its functions use in turn."""
+        """Add a used value, and the objects that its functions use."""
         if id(value) in self.values or any(value is kind for kind in self.classes):
             return
         self.values[id(value)] = name, value, place
@@ -113,7 +113,7 @@ class Reach:
     def _check(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Take what one instruction uses: an import, a global, or an attribute of ``self``."""
+        """Add the object that an instruction uses: an import, a global, or an attribute of ``self``."""
         last = None if before is None else before.argval
         if each.opname == "IMPORT_NAME":
             if _is_absent(each.argval) and (each.argval, last) != ("luigi_pai", ("runtime",)):
@@ -134,7 +134,7 @@ class Reach:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value is of luigi or this package, so that containers do not have it."""
+    """Return whether a value is of luigi or of this package, which containers lack."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):

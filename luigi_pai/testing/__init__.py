@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures for tests of pipelines. docs/testing.md describes them.
 
-pytest loads this module whenever it starts. Whatever takes time to import is imported by the fixtures.
+pytest always loads this module at its start; the fixtures import what takes time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Forget what is known of clusters and jobs: what one test mocks is nothing to the next."""
+    """Reset all clusters, so that a test does not see the mocks of an earlier one."""
     registry = sys.modules.get("luigi_pai.api.registry")
     if registry is not None:
         registry.reset_clusters()
@@ -63,20 +63,20 @@ def _pai_servers(
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI, for programs that are no Python; ``pai`` empties it."""
+    """The URL of the session's OpenPAI, for programs in other languages; ``pai`` empties it."""
     return _pai_servers.url
 
 
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
-    """An empty OpenPAI on this machine, which Luigi's configuration points at during the test."""
+    """An empty OpenPAI on this machine; Luigi's configuration names it during the test."""
     _check_alone(request, "pai")
     with _pai_servers.use(_api_of(request.node)) as server:
         yield server
 
 
 def _api_of(test: pytest.Item) -> str | None:
-    """Return what the marker of a test says, ``v1``, ``v2`` or ``ltp``; None without one."""
+    """Return the API in the marker of a test, ``v1``, ``v2`` or ``ltp``; None without a marker."""
     marker = test.get_closest_marker("pai")
     if marker is None:
         return None

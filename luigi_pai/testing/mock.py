@@ -1,4 +1,4 @@
-"""PaiMock: what the fixture ``pai_mock`` gives to a test."""
+"""PaiMock: the value of the fixture ``pai_mock``."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Answer = tuple[int, dict[str, str], str]
 
 
 class PaiMock:
-    """The routes of a PaiTask's straight path, mocked: login, submission, status.
+    """Mocks of the routes that a successful PaiTask needs: login, submission, status.
 
     Attributes:
-        submitted: the jobs that were posted, as JSON has them.
-        states: the state of each job that the server has, by its name; a test can add jobs.
-        ends: the state that a job of a name has once it was posted; ``SUCCEEDED`` where there is none.
+        submitted: the posted jobs as dicts.
+        states: of the jobs on the server by name; a test can add jobs.
+        ends: states of jobs after their submission by name; default: ``SUCCEEDED``.
         mock: further routes can be added.
     """
 

@@ -1,4 +1,4 @@
-"""Pai: what the fixture ``pai`` gives to a test."""
+"""Pai: the value of the fixture ``pai``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MovedClock(Clock):
     """A clock that a test can move forward.
 
     Attributes:
-        seconds: by how much it is ahead.
+        seconds: that it is ahead.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class MovedClock(Clock):
         return super().time() + self.seconds
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that nobody sets but the test."""
+        """Return seconds of a clock that only the test moves."""
         return super().monotonic() + self.seconds
 
 
@@ -52,7 +52,7 @@ class Pai:
         url: of its rest-server.
         username: whose jobs the test submits.
         server: the local server; None for a real cluster.
-        clock: what tasks measure ages with.
+        clock: of the tasks.
 
     Attributes:
         url, username, server: the same.
@@ -70,12 +70,12 @@ class Pai:
 
     @property
     def cluster(self) -> Cluster:
-        """The Cluster that tasks work through."""
+        """The Cluster of the tasks."""
         return OpenPai.current().cluster()
 
     @property
     def submitted(self) -> list[str]:
-        """The names of all jobs that were submitted in this test, in that order."""
+        """The names of the jobs of this test, in the order of their submission."""
         if self.server is not None:
             return [job["name"] for job in self.server.jobs()]
         new = [status for status in self.cluster.list() if status.name not in self._before]
@@ -85,7 +85,7 @@ class Pai:
         """Return the handle of a job that was submitted: its status, logs, config.
 
         Raises:
-            AssertionError: there is no such job; the message says which there are.
+            AssertionError: there is no such job; the message lists the jobs.
         """
         if self.server is None:
             return self.cluster.job(name)
@@ -97,12 +97,12 @@ class Pai:
         )
 
     def when(self, pattern: str) -> When:
-        """Script the jobs of some names: they run no command, and end as the answer's method says.
+        """Script jobs by name: they run no command, and end as the method of the returned object says.
 
-        Of several scripts that match a name, the first decides until its ``times`` are used up.
+        Of several scripts for a name, the first counts until its ``times`` are used up.
 
         Args:
-            pattern: their names, ``*`` standing for anything; ``train*`` is also ``train__attempt2``.
+            pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
         """
         return When(self._scripted("jobs that are scripted"), pattern)
 
@@ -112,11 +112,11 @@ class Pai:
         Args:
             method: of the requests, such as ``POST``.
             path: below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
-            status: what is answered: 429, or 500 to 599.
-            times: how many requests; None for all.
+            status: of the replies: 429, or 500 to 599.
+            times: number of requests; None for all.
 
         Raises:
-            ConfigError: naming what is wrong with them.
+            ConfigError: an argument is not valid.
         """
         server = self._scripted("faults")
         if not isinstance(path, str) or not path.startswith(("/", "*")) or path.startswith(_OTHER_PATHS):
@@ -130,10 +130,10 @@ class Pai:
         server.set_faults([*map(_left_of, server.fault_counts()), new])
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Move the clock of the tasks forward, and let the server forget jobs as real ones do.
+        """Move the clock of the tasks forward, and delete jobs on the server as real servers do.
 
-        A server of v1 forgets a job 12 hours after its end, one of v2 after 30 days. Jobs that run
-        are not moved: they take the time they take.
+        A v1 server deletes a job 12 hours after its end, a v2 server after 30 days. Running jobs are not
+        affected.
 
         Raises:
             ConfigError: the clock would go backwards.
@@ -155,7 +155,7 @@ class Pai:
 
 
 class When:
-    """The jobs that a pattern matches, and what becomes of them.
+    """A script for the jobs that match a pattern.
 
     Args:
         server: the local server.
@@ -179,10 +179,10 @@ class When:
 
         Args:
             code: the exit code of the command, 0 to 255; OpenPAI v2 reports most as 255.
-            stderr: what it writes.
-            stdout: the same.
-            after: seconds that it runs.
-            times: for how many jobs; None for all.
+            stderr: text of its standard error.
+            stdout: text of its standard output.
+            after: run time in seconds.
+            times: number of jobs; None for all.
         """
         self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
@@ -203,7 +203,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return what is left of a fault's rule that has struck before."""
+    """Return the rule of a fault without the requests that have failed by it."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

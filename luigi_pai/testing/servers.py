@@ -42,16 +42,16 @@ class Servers:
 
     @property
     def url(self) -> str:
-        """Of the one that tests without a marker have."""
+        """URL of the server for tests without a marker."""
         self._is_lent = True
         return self._url or self._server(DEFAULT_API).url
 
     @contextlib.contextmanager
     def use(self, api: str | None) -> Iterator[Pai]:
-        """Lend an OpenPAI to one test, empty if it is on this machine; jobs that still run end with the test.
+        """Lend an OpenPAI to one test, empty if it is on this machine; running jobs end with the test.
 
         Args:
-            api: ``v1``, ``v2`` or ``ltp``; None for the default, or whichever the cluster speaks.
+            api: ``v1``, ``v2`` or ``ltp``; None for the default, or for the API of the cluster.
         """
         server = None if self._url else self._server(api or DEFAULT_API)
         if server is not None and server is self._local.get(DEFAULT_API) and self._is_lent:
@@ -89,7 +89,7 @@ class Servers:
     def _pai(
         self, section: Mapping[str, Any], server: LocalPai | None, clock: MovedClock, api: str | None
     ) -> Pai:
-        """Return what the test gets; a cluster that has never answered is not asked a second time."""
+        """Return the Pai of a test; a cluster that has never answered is asked once."""
         if self._failure is not None:
             pytest.fail(self._failure, pytrace=False)
         try:
@@ -104,7 +104,7 @@ class Servers:
 
 
 def _check(pai: Pai, api: str | None) -> None:
-    """Skip a test that is for another API than that of the cluster; LTP has that of 1.8."""
+    """Skip a test for another API than that of the cluster; LTP has the API of 1.8."""
     if pai.server is None and api is not None:
         speaks = pai.cluster.book.api.dialect.version  # known since its jobs were listed
         if speaks != ("v1" if api == "v1" else "v2"):
@@ -112,7 +112,7 @@ def _check(pai: Pai, api: str | None) -> None:
 
 
 def _empty(server: LocalPai) -> None:
-    """Delete what a test has left; one that the test has stopped or killed is started again."""
+    """Empty a server; one that the test has stopped or killed is restarted."""
     try:
         server.empty()
     except (ConfigError, OSError, HTTPException):
