@@ -101,17 +101,6 @@ class ApiHandler(RestHandler):
     def count_call(self) -> None:
         """Count the request where the API has a limit."""
 
-    async def add_user(
-        self, fields: Mapping[str, Rule], plain: Mapping[str, Rule], *, by_admin: bool
-    ) -> None:
-        """Add the plain user of a body with these fields; ``plain`` are optional, and say that it is one."""
-        asked = checked_body(self.body, fields, plain)
-        if not by_admin:
-            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
-        if not await self.api.users.add(asked["username"], asked["password"]):
-            raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
-        self.answer(201, {"message": "User is created successfully"})
-
 
 Rule = str | range | tuple[Any, ...]
 """What a field takes: the pattern of a text, the range of a whole number, or one of some values."""

@@ -244,7 +244,14 @@ class V1Handler(ApiHandler):
         self.answer(200, self._shown_virtual_clusters()[name])
 
     async def _new_user(self) -> None:
-        await self.add_user(_NEW_USER, {"admin": (False,)}, by_admin=self._bearer().admin)
+        """Add a plain user, who has the virtual cluster ``default``."""
+        bearer = self._bearer()
+        asked = checked_body(self.body, _NEW_USER, {"admin": (False,)})
+        if not bearer.admin:
+            raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
+        if not await self.api.users.add(asked["username"], asked["password"]):
+            raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
+        self.answer(201, {"message": "update successfully"})
 
     routes = (
         route("*", "/api/v1", _root),

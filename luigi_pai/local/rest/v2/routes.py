@@ -169,7 +169,14 @@ async def _storages(handler: AccessV2) -> None:
 
 
 async def _new_user(handler: AccessV2) -> None:
-    await handler.add_user(_NEW, _PLAIN, by_admin=handler.is_admin(handler.authenticated_user()))
+    """Add a plain user, who has the virtual cluster ``default``."""
+    bearer = handler.authenticated_user()
+    asked = checked_body(handler.body, _NEW, _PLAIN)
+    if not handler.is_admin(bearer):
+        raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
+    if not await handler.api.users.add(asked["username"], asked["password"]):
+        raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
+    handler.answer(201, {"message": "User is created successfully"})
 
 
 _CLUSTER_ROUTES = (
