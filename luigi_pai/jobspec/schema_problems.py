@@ -44,7 +44,6 @@ __all__ = [
     "problems_in_order",
     "schema",
     "schema_findings",
-    "schema_with_ltp",
     "without_echoes",
 ]
 
@@ -75,7 +74,7 @@ class Finding:
 
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema of this name: ``job.v1``, or ``protocol.v2``, which is OpenPAI's."""
+    """Return the schema of this name: ``job.v1``, or ``protocol.v2``."""
     text = resources.files("luigi_pai.jobspec").joinpath(f"schemas/{name}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
@@ -142,22 +141,6 @@ def named_nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near}?" if near is not None else f"there are {', '.join(names)}"
 
 
-def _merged(value: Any, patch: Any) -> Any:
-    """Return a value with a merge patch (RFC 7386) applied; ours takes nothing away."""
-    if not isinstance(value, dict) or not isinstance(patch, dict):
-        return patch
-    return {**value, **{key: _merged(value.get(key), item) for key, item in patch.items()}}
-
-
-@lru_cache
-def schema_with_ltp(name: str) -> dict[str, Any]:
-    """Return a schema with the fields that LTP added; ``since`` names the release."""
-    merged: dict[str, Any] = schema(name)
-    if name == "protocol.v2":
-        merged = _merged(merged, schema("protocol.ltp"))
-    return merged
-
-
 @lru_cache
 def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
@@ -171,7 +154,7 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
     }
     types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
     made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
-    return cast("Validator", made(schema_with_ltp(name)))
+    return cast("Validator", made(schema(name)))
 
 
 def _is_integer(_: Any, value: Any) -> bool:

@@ -17,7 +17,7 @@ from luigi_pai.jobspec.protocol_extras import (
     StatusNotification,
     Storage,
 )
-from luigi_pai.jobspec.schema_problems import schema_with_ltp
+from luigi_pai.jobspec.schema_problems import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def known_paths(name: str) -> set[str]:
 
     ``[]`` stands for an item of a list, ``*`` for a name that the user chooses.
     """
-    whole = schema_with_ltp(name)
+    whole = schema(name)
     found = set(_schema_paths(whole, "", whole))
     if name == "protocol.v2":
         for place, chosen in _OF_EXTRAS.items():
