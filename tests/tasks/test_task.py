@@ -146,8 +146,8 @@ def test_a_job_that_cannot_run_is_not_sent(pai):
     assert [problem.path for problem in caught.value.problems] == [
         "jobName",
         "taskRoles[1].name",
-        "taskRoles[1].command",
         "taskRoles[1].portList[0].label",
+        "taskRoles[1].command",
     ]
     assert pai.calls == []
 
