@@ -35,6 +35,7 @@ NOBODY_MEANS = (
     "item_left_out.yaml",
     "octal_key.yaml",
     "taken_and_breaks_later.yaml",
+    "words_and_numbers.yaml",
 )
 """Files that the reader of 1.8 takes for something not meant, or LTP for something else: here a 500."""
 

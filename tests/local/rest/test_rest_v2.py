@@ -278,13 +278,13 @@ def test_instances_that_are_left_out_are_a_500(v2):
 
 @pytest.mark.slow
 def test_yaml_means_what_it_means_to_the_server(v2):
-    """``yes`` and ``0o17`` are strings, ``017`` is a number."""
+    """``yes`` and ``no`` are strings, ``0x1f`` is a number."""
     document = json.loads(protocol("echo <% $parameters.a %> <% $parameters.b %> <% $parameters.c %>"))
     yaml = "".join(f"{key}: {json.dumps(value)}\n" for key, value in document.items())
-    reply = v2.post(f"{yaml}parameters: {{a: yes, b: 0o17, c: 017}}\n")
+    reply = v2.post(f"{yaml}parameters: {{a: yes, b: no, c: 0x1f}}\n")
     assert reply.status_code == 202, reply.text
     job = v2.wait(f"admin~{document['name']}")
-    assert v2.log(job) == "yes 0o17 15\n"
+    assert v2.log(job) == "yes no 31\n"
 
 
 def test_a_name_is_taken_once_whatever_happens_at_once(v2):
