@@ -1,0 +1,143 @@
+"""A week of a process that watches jobs and runs tasks, on a clock that its waits move: nothing grows.
+
+Jobs begin and end all the time, tokens are revoked, lists are cut, and the server forgets.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from dataclasses import dataclass
+
+import luigi
+import psutil
+import pytest
+from chaos.dice import ROUNDS, SEED
+from clocks import MovableClock
+from faulty_pai import FaultyPai
+from process_state import install_clock
+
+from luigi_pai import OpenPai, PaiTask, TaskRole
+from luigi_pai.api.caches import BoundedCache
+from luigi_pai.api.retries import run_steps
+from luigi_pai.api.submitting import Posting
+from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.jobspec.job import PaiJob
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+DAYS = 7 if ROUNDS > 1 else 2
+HOUR = 3600.0
+AT_ONCE = 6  # jobs that are watched
+SHOWN = 8  # rows of a list, of the newest jobs
+ENDS = ("SUCCEEDED", "FAILED", "STOPPED")
+ENTRIES = 30  # of a cache: less than a day brings, so that all are full
+LEAST_GROWTH = 500  # objects: less than one of each job of a week, and more than chance makes
+KEPT = 12 * HOUR  # for which the server keeps an ended job
+
+
+class Hourly(PaiTask):
+    """A task of which a scheduler runs one each hour."""
+
+    name = luigi.Parameter()
+    image = "x"
+    tasks = [TaskRole("main", "true")]
+
+
+class ForgetfulPai(FaultyPai):
+    """A server whose lists are cut, and that forgets ended jobs."""
+
+    def _newest_first(self):
+        return super()._newest_first()[:SHOWN]
+
+    def forget(self) -> None:
+        now = self.clock.time()
+        for name, job in list(self.jobs.items()):
+            if job.state not in ("WAITING", "RUNNING") and now - job.created - job.runs_for > KEPT:
+                del self.jobs[name]
+
+
+@dataclass
+class Day:
+    """What a process has, at the end of a day, and what it asked for."""
+
+    objects: int
+    files: int
+    threads: int
+    busiest: int  # requests in the busiest hour
+    logins: int
+
+
+@dataclass
+class Week:
+    """The week of a process."""
+
+    pai: ForgetfulPai
+    clock: MovableClock
+    chance: random.Random
+    begun: int = 0
+
+    def begin(self, watcher: Watcher, book) -> None:
+        """Submit a job, and watch it."""
+        name = f"job-{self.begun}"
+        self.begun += 1
+        self.pai.plan = {"runs_for": self.chance.uniform(0.2, 4) * HOUR, "ends_as": self.chance.choice(ENDS)}
+        job = PaiJob(name, "x", [TaskRole("main", "true")])
+        status = run_steps(Posting(book, name, single=False).steps(job), self.clock.sleep)
+        watcher.add(status, new=True)
+
+    def live(self) -> list[Day]:
+        """Live through it, and return its days."""
+        book = OpenPai.current().cluster().book
+        watcher, days = Watcher(book), list[Day]()
+        book.api.list()  # shows the dialect
+        for _ in range(AT_ONCE):
+            self.begin(watcher, book)
+        for _ in range(DAYS):
+            logins, hours = self.pai.logins, []
+            for _ in range(24):
+                before = len(self.pai.calls)
+                self.live_for_an_hour(watcher, book)
+                hours.append(len(self.pai.calls) - before)
+            gc.collect()
+            process = psutil.Process()
+            found = len(gc.get_objects()), process.num_fds(), threading.active_count()
+            days.append(Day(*found, max(hours), self.pai.logins - logins))
+        return days
+
+    def live_for_an_hour(self, watcher: Watcher, book) -> None:
+        end = self.clock.monotonic() + HOUR
+        self.pai.tokens.clear()
+        self.pai.forget()
+        self.pai.plan = {"runs_for": 60.0}
+        luigi.task_register.Register.clear_instance_cache()
+        Hourly(name=f"hourly-{int(end)}").run()
+        while self.clock.monotonic() < end:
+            self.clock.sleep(max(watcher.idle(), 0.01))
+            for update in watcher.step():
+                if update.outcome is not Outcome.CHANGED:
+                    assert update.outcome is Outcome.ENDED
+                    self.begin(watcher, book)
+
+
+@pytest.mark.parametrize("release", ["0.7.1", "1.8.0"] if ROUNDS > 1 else ["1.8.0"])
+def test_nothing_grows(release, hdfs, settings, monkeypatch):  # noqa: ARG001  the tasks have it
+    """Not from the first day to the last: objects, descriptors, threads, requests and logins in an hour."""
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+    monkeypatch.setattr(BoundedCache.__init__, "__defaults__", (ENTRIES,))
+    pai = ForgetfulPai(clock)
+    pai.release = release
+    settings(pai_url=pai.url, username="admin", password="admin-password", poll_min=60, poll_max=900)
+    try:
+        week = Week(pai, clock, random.Random(SEED))
+        first, *_, last = week.live()
+    finally:
+        pai.close()
+    assert week.begun > 50 * DAYS
+    assert last.objects < first.objects + LEAST_GROWTH, (first, last)
+    assert last.files <= first.files
+    assert last.threads <= first.threads
+    assert last.busiest < 1.5 * first.busiest, (first, last)
+    assert last.logins < 1.5 * first.logins, (first, last)
