@@ -298,12 +298,12 @@ def test_problems_of_a_v1_job_have_their_lines(run, tmp_path):
         ("jobName", "2)"),
         ("image", "3)"),
         ("taskRoles[0].memoryMB", "6)"),
-        ("taskRoles[1].name", "8)"),
         ("taskRoles[1].command", "7)"),
+        ("taskRoles[1].name", "8)"),
         ("taskRoles[1].portList[2].label", "10)"),
         ("retryCount", "14)"),
     ]
-    assert lines[3].endswith("; write a number, without quotes (line 6)")
+    assert lines[2].endswith("; write a number, without quotes (line 6)")
 
 
 def test_a_problem_is_one_line_whatever_it_quotes(run, tmp_path):
