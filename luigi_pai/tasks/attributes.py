@@ -7,10 +7,12 @@ a property as an override of a property, so it sees other declarations.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import logging
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
@@ -24,6 +26,8 @@ __all__ = ["Task", "attribute", "base_folder", "check_class", "misspelt", "users
 logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # of a misspelt attribute
+_USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
+"""Attributes of Luigi's tasks in which all parameters are."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -134,6 +138,11 @@ def _warn(kind: type[luigi.Task]) -> None:
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
         warnings.append("run() submits no job: call super().run() in it, or do without it")
+    warnings += [
+        f"its parameter {name} is used nowhere, so that tasks that differ in it are one job: use it in name "
+        "and in the job, or write significant=False"
+        for name in _unused(kind)
+    ]
     for warning in warnings:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
 
@@ -150,3 +159,40 @@ def _place(kind: type) -> str:
         return f" ({Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]})"
     except (OSError, TypeError):
         return ""
+
+
+def _unused(kind: type[luigi.Task]) -> list[str]:
+    """Return the parameters that a class with a name of its own does not use; none where that is not sure."""
+    classes = users_classes(kind)
+    own = {name: value for each in classes for name, value in vars(each).items()}
+    if "name" not in own:
+        return []  # it has a hash of all
+    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # by Luigi and us
+    parameters = [
+        name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
+    ]
+    for each in classes:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
+        except (OSError, TypeError, SyntaxError):
+            return []
+        if _uses_all(tree):
+            return []
+        used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        used |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return [name for name in parameters if name not in used]
+
+
+def _uses_all(tree: ast.AST) -> bool:
+    """Return whether the code of a class may use parameters that it does not name."""
+    bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
+    themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.decorator_list:  # as luigi.util.requires
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _USE_ALL:
+            return True
+        if isinstance(node, ast.Name) and node.id in themselves and id(node) not in bases:
+            return True
+    return False

@@ -26,6 +26,36 @@ class Named(Base):
     retry_count = luigi.IntParameter(default=1)
 
 
+class Used(Base):
+    rate = luigi.FloatParameter(default=0.1)
+    epochs = luigi.IntParameter(default=1)
+    seed = luigi.IntParameter(default=1)
+    note = luigi.Parameter(default="", significant=False)
+
+    def requires(self):
+        return [luigi.WrapperTask() for _ in range(self.epochs)]
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", f"train {getattr(self, 'seed')} {self.rate}")]  # noqa: B009
+
+
+class ByItself(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", command_of(self))]
+
+
+class OfAll(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", str(self.param_kwargs))]
+
+
 class Finishing(Base):
     def run(self):
         super().run()
@@ -37,9 +67,17 @@ class Misspelt(Base):
     data_dir_of_mine = "x"
 
 
+class Unused(Base):
+    rate = luigi.FloatParameter(default=0.1)
+
+
 class Idle(Base):
     def run(self):
         self.idle = True
+
+
+def command_of(task):
+    return f"train {task.rate}"
 
 
 def warnings_about(task, caplog):
@@ -48,7 +86,7 @@ def warnings_about(task, caplog):
     return [record.getMessage().partition("): ")[2] for record in caplog.records]
 
 
-@pytest.mark.parametrize("kind", [Named, Finishing])
+@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing])
 def test_what_has_an_effect_is_left_alone(kind, caplog):
     assert warnings_about(kind(), caplog) == []
 
@@ -57,6 +95,7 @@ def test_what_has_an_effect_is_left_alone(kind, caplog):
     ("kind", "words"),
     [
         (Misspelt, ["outputDir is no attribute of a task", "queue_timout is no attribute of a task"]),
+        (Unused, ["its parameter rate is used nowhere"]),
         (Idle, ["run() submits no job"]),
     ],
 )
