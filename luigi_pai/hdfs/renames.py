@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from typing import TYPE_CHECKING
 
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+from luigi_pai.hdfs.temporary import temporary_path, tidy
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
@@ -35,15 +37,30 @@ def rename_exactly(server: Connection, path: str, goal: str) -> None:
 def replace(server: Connection, path: str, goal: str) -> None:
     """Rename to exactly ``goal`` in one step, replacing an existing file.
 
-    On a server without this rename (HttpFS) the existing file is deleted first.
+    On a server without this rename (HttpFS) it is renamed aside first, and back after an error.
     """
     done = server.rename_to(path, goal, "OVERWRITE")
     if done is False:
         old = server.status(goal)
         if old and old["type"] == "FILE" and server.status(path):
-            server.remove(goal, recursive=False)
-            done = server.rename_to(path, goal)
+            done = _replace_in_two_steps(server, path, goal)
     _check_exact(server, path, goal, done=done)
+
+
+def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
+    aside = temporary_path(goal, server.owner)
+    server.make_folders(posixpath.dirname(aside))
+    done = False
+    try:
+        done = bool(server.rename_to(goal, aside) and server.rename_to(path, goal))
+    finally:
+        with contextlib.suppress(HdfsError):
+            if done:
+                server.remove(aside, recursive=False)
+            else:  # where the second rename was done without an answer, the new file is there: this fails
+                server.rename_to(aside, goal)
+            tidy(server, posixpath.dirname(aside))
+    return done
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:

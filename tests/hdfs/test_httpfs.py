@@ -1,4 +1,4 @@
-"""A server that knows the first rename only, as HttpFS: a file is deleted before another takes its place."""
+"""A server that knows the first rename only, as HttpFS: replacing takes two steps and loses no file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,30 @@ if TYPE_CHECKING:
 
 
 class HttpFs(WebHdfsHandler):
-    """Answers renames as HttpFS does, which knows no options."""
+    """Answers renames as HttpFS does, which knows no options; each in turn may fail first."""
+
+    faults: list[str] = []
 
     def prepare(self) -> Any:
         self.request.query_arguments.pop("renameoptions", None)
         return super().prepare()
 
+    async def put(self, path: str | None = None) -> None:
+        is_rename = "op=RENAME" in self.request.query
+        fault = self.faults.pop(0) if is_rename and self.faults else ""
+        if fault == "503":
+            self.set_status(503)
+            self.finish("not now")
+            return
+        if fault == "lost":
+            self.finish = lambda *_document: self.request.connection.stream.close()
+        await super().put(path)
+
 
 @pytest.fixture
 def fs(tmp_path: Path) -> Iterator[WebHdfs]:
     """A file system on such a server."""
+    HttpFs.faults = []
     with serving(tmp_path / "hdfs", HttpFs) as url:
         yield WebHdfs(url, "anna", read_timeout=5)
 
@@ -41,6 +55,21 @@ def test_replacing(fs: WebHdfs, tmp_path: Path) -> None:
         upload(fs, tmp_path / "code", "/a/code")
     assert content(fs, "/a/f") == content(fs, "/a/code/f") == "new"
     assert names(fs, "/a") == ["code", "code/.luigi-pai-manifest.json", "code/f", "f"]
+
+
+# the renames of a replacement: refused as there is something; the old one away; the new one to its place
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["503", "lost"])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_step_that_fails(fs: WebHdfs, fault: str, number: int) -> None:
+    """The old file is back, or the new one is there; writing it again works."""
+    written(fs, "/a/f", "old")
+    HttpFs.faults = [""] * number + [fault]
+    with pytest.raises(HdfsError, match=r"^HDFS RENAME "):
+        written(fs, "/a/f", "new")
+    assert content(fs, "/a/f") == ("new" if (fault, number) == ("lost", 2) else "old")
+    written(fs, "/a/f", "newer")
+    assert content(fs, "/a/f") == "newer"
 
 
 def test_nothing_is_replaced_by_a_rename(fs: WebHdfs) -> None:

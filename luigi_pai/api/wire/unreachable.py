@@ -223,7 +223,7 @@ def _certificate(failed: FailedRequest, refused: BaseException) -> str:
     trusted = f" (CAs are read from the file of {source})" if source else ""
     return (
         f"the certificate of {failed.target} was refused: {reason.rstrip('.')}{trusted}; correct the host in "
-        f"{_SETTING}, or set verify there to the file of the server's CA"
+        "pai_url, or set verify in [OpenPai] of luigi.cfg to the file of the server's CA"
     )
 
 

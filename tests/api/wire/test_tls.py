@@ -92,7 +92,7 @@ def test_a_redirect_to_a_wrong_scheme_does_not_blame_pai_url(serve, transport):
 # ---------------------------------------------------------------- certificates
 
 
-ADVICE = f"correct the host in {SETTING}, or set verify there to the file of the server's CA"
+ADVICE = "correct the host in pai_url, or set verify in [OpenPai] of luigi.cfg to the file of the server's CA"
 
 
 def tls_server(context):

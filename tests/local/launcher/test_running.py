@@ -410,3 +410,41 @@ def test_none_of_100_short_jobs_is_lost():
         rows = client.call("GET", "/jobs").json()
         assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
         assert psutil.Process(server.pid).children(recursive=True) == []
+
+
+@pytest.mark.slow
+def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
+    """The host list of the other role leads to a process that listens."""
+    serve = (
+        'exec python -c \'import http.server, os; http.server.HTTPServer(("", '
+        'int(os.environ["PAI_CONTAINER_HOST_PORT"])), http.server.SimpleHTTPRequestHandler).serve_forever()\''
+    )
+    fetch = (
+        "python -c 'import os, time, urllib.request\n"
+        "for _ in range(200):\n"
+        "    try:\n"
+        '        urllib.request.urlopen("http://" + os.environ["PAI_TASK_ROLE_server_HOST_LIST"]).read()\n'
+        "        break\n"
+        "    except OSError: time.sleep(.05)\n"
+        "else: raise SystemExit(9)'"
+    )
+    job = client.run(role(serve, name="server"), role(fetch, name="asker", minSucceededTaskCount=1))
+    assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
+
+
+@pytest.mark.slow
+def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
+    """Output reaches HDFS as the job's user."""
+    job = client.run(
+        "hdfs dfs -mkdir -p $PAI_OUTPUT_DIR && echo done | hdfs dfs -put - $PAI_OUTPUT_DIR/result"
+    )
+    assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
+    url = f"{local_pai_v1.webhdfs_url}/webhdfs/v1/Output/admin/{job['name']}/result"
+    assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
+
+
+@pytest.mark.slow
+def test_min_succeeded_ends_the_job_at_once(client):
+    """A parameter server that never ends does not keep its job running."""
+    job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))
+    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("SUCCEEDED", 0)

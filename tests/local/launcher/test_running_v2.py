@@ -572,3 +572,60 @@ def test_a_job_is_stopped_between_two_tries_of_a_task(v2):
     job = v2.wait(name)
     assert job["jobStatus"]["state"] == "STOPPED"
     assert v2.task(job)["containerExitCode"] in (-220, 137)
+
+
+SERVE = (
+    "import os, socket\n"
+    "port = int(os.environ['PAI_CONTAINER_HOST_PORT'])\n"
+    "server = socket.create_server((os.environ['PAI_CONTAINER_HOST_IP'], port))\n"
+    "connection, _ = server.accept()\n"
+    "connection.sendall(b'from ' + os.environ['PAI_TASK_INDEX'].encode())\n"
+)
+FETCH = (
+    "import os, socket, time\n"
+    "for host in os.environ['PAI_TASK_ROLE_server_HOST_LIST'].split(','):\n"
+    "    name, _, port = host.partition(':')\n"
+    "    for _ in range(200):\n"
+    "        try:\n"
+    "            connection = socket.create_connection((name, int(port)))\n"
+    "            break\n"
+    "        except OSError:\n"
+    "            time.sleep(0.05)\n"
+    "    print(connection.makefile().read())\n"
+)
+
+
+@pytest.mark.slow
+def test_tasks_talk_to_each_other_by_host_list_and_port(v2):
+    """Real bytes over the reserved ports."""
+    roles = {
+        "server": task_role(f'python -c "{SERVE}"', instances=2, completion={"minSucceededInstances": -1}),
+        "client": task_role(f'python -c "{FETCH}"'),
+    }
+    job = v2.run(roles=roles)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "client", name="stderr")
+    assert v2.log(job, "client") == "from 0\nfrom 1\n"
+
+
+@pytest.mark.slow
+def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
+    """A missing minSucceededInstances is the number of instances: the other role is stopped."""
+    job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
+    assert job["jobStatus"]["state"] == "SUCCEEDED"
+    assert v2.task(job, "ps")["containerExitCode"] == -220
+
+
+@pytest.mark.slow
+def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
+    """137 is the platform's fault."""
+    runs = tmp_path / "runs"
+    status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
+    assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
+    assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
+
+
+@pytest.mark.slow
+def test_with_gang_allocation_a_task_is_not_tried_again(v2):
+    """taskRetryCount counts only without."""
+    job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
+    assert v2.task(job)["retries"] == 0

@@ -287,3 +287,11 @@ def test_workers_of_a_v2_job_read_from_their_servers(v2):
     job = v2.run(roles=roles)
     assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "worker", name="stderr")
     assert [v2.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
+
+
+def test_workers_of_a_v1_job_read_from_their_servers(v1):
+    """Two servers, two workers, by host list and port: real bytes."""
+    roles = [role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2)]
+    job = v1.run(*roles)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
+    assert [v1.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
