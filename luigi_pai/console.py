@@ -210,7 +210,7 @@ def _keep_luigi_from_logging() -> None:
     config = luigi.configuration.get_config()
     if not config.get("core", "logging_conf_file", ""):
         config.set("core", "no_configure_logging", "true")
-        warnings.filterwarnings("ignore", ".*no_configure_logging")  # of Luigi 3.2, which does read it
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 calls it unread
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

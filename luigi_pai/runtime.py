@@ -478,7 +478,7 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
 
 
 def _rank(task: Task, peers: "list[Peer]") -> int:
-    """Return the place of this task among those that take part."""
+    """Return the rank of this task among the tasks that take part."""
     if task.own not in peers:
         raise ContainerError(f"{task.own} is none of the tasks that take part: {', '.join(map(str, peers))}")
     return peers.index(task.own)
@@ -486,10 +486,10 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 
 # ---------------------------------------------------------------- barrier
 
-_RETRY = 0.1  # seconds until a task that is not there yet is tried again
-_LONGEST = 4096  # bytes of what a task says
+_RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
+_LONGEST = 4096  # bytes of a task's message
 _LINGER = 2.0  # seconds that tasks wait for each other's last words
-_MOST_SECONDS = 1e6  # eleven days: what waits for sockets takes no longer timeout, such as infinity
+_MOST_SECONDS = 1e6  # eleven days; waiting for a socket accepts no longer timeout, such as infinity
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
@@ -789,7 +789,7 @@ def _written(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a number of numpy or torch as one of Python, anything else as text."""
+    """Return a number of numpy or torch as a Python number, anything else as text."""
     try:
         return value.item()  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001  an array of several numbers, or no array

@@ -26,7 +26,7 @@ __all__ = ["Kind", "Limits", "Window", "reset_after"]
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
-_SAME_WINDOW = 0.5  # of a window: ends closer than this are of one window, one reply was slow
+_SAME_WINDOW = 0.5  # of a window: ends closer than this are the same end, after a slow reply
 
 
 class Kind(Enum):
@@ -43,12 +43,12 @@ _WINDOWS = {Kind.CALL: 60.0, Kind.LIST: 60.0, Kind.SUBMIT: 3600.0}
 
 @dataclass(frozen=True)
 class Window:
-    """A window in which a server takes a number of requests.
+    """A time window in which a server accepts a number of requests.
 
     Attributes:
-        left: how many it still takes.
+        left: requests that it still accepts.
         ends_in: seconds until the next window begins.
-        size: how many it takes in a whole window; None where it has not said.
+        size: requests in a whole window; None if the server has not sent it.
         length: of a whole window in seconds.
     """
 
@@ -59,7 +59,7 @@ class Window:
 
 
 class Limits:
-    """What is left of each limit.
+    """The remaining requests of each limit.
 
     Args:
         state: shared between forked processes; holds the counts.
@@ -134,7 +134,7 @@ class Limits:
         return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self, kind: Kind = Kind.CALL) -> float:
-        """Return for how many seconds polling should pause, so that requests last until the window's end."""
+        """Return how many seconds polling should pause, to spread the remaining requests over the window."""
         window = self._window(self._state.read(), kind)
         if window is None or not window["of"]:
             return 0.0
@@ -143,9 +143,9 @@ class Limits:
         return max(0.0, float(rest - window["left"] / even))
 
     def wait(self, kind: Kind, share: float, since: float) -> float:
-        """Return for how many seconds to wait with the next request, to use a share of the limit only.
+        """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        It is 0.0 if no limit is known. What is left of the share lasts until the window's end.
+        It is 0.0 if no limit is known. The rest of the share is spread over the rest of the window.
 
         Args:
             kind: of the request.

@@ -59,7 +59,7 @@ class JobRequests:
         """Return the jobs that the server still knows, in its order.
 
         Args:
-            username: whose; this user's where not given, all users' for None.
+            username: of the jobs; default: this user; None: all users.
             states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
             tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
         """
@@ -203,7 +203,7 @@ class RestApi(JobRequests):
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.
 
-        That is the setting, or the default of the release, which costs a request if it is not known.
+        This is the setting, or else the default of the release; finding out the release may take a request.
         """
         return self.detector.retention() if self._retention is None else self._retention
 
@@ -212,5 +212,5 @@ class RestApi(JobRequests):
         return self.session.limits.polling_wait()
 
     def submission_window(self) -> Window | None:
-        """Return how many submissions the server takes, and still takes; None where no limit is known."""
+        """Return the server's limit of submissions and what is left of it; None if no limit is known."""
         return self.session.limits.window(Kind.SUBMIT)

@@ -180,7 +180,7 @@ class JobStatus:
 
     @property
     def command_exit_code(self) -> int | None:
-        """The exit code of the command, where the job has another one, of the runtime of a v2 cluster."""
+        """The exit code of the command, if the runtime of a v2 cluster gave the job another one."""
         found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
         return None if found is None else int(found[1])
 

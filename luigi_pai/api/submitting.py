@@ -37,7 +37,7 @@ __all__ = ["Posting"]
 
 logger = logging.getLogger(__name__)
 
-_FAULTS_TAKEN = 3  # that may be about the job
+_FAULTS_TAKEN = 3  # errors that the job itself may have caused
 _LONGEST_TIMEOUT_WAIT = 15.0  # seconds; a server may still be at work on a post that had no reply
 _JITTER = 0.1
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
@@ -49,11 +49,12 @@ class Posting:
     Args:
         book: of the cluster.
         name: of the job on the server.
-        single: it is not one of many: its submission is logged (INFO), and it is looked up then.
+        single: it is not one of many: its submission is logged at INFO, and its status looked up.
         must_be_new: a name in use is an error at once.
 
     Attributes:
-        may_be_submitted: a post was sent whose reply was lost. Errors say how often it was tried.
+        may_be_submitted: a post may have been accepted, as its reply was lost. Errors give the number of
+            posts.
     """
 
     def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
@@ -63,7 +64,7 @@ class Posting:
         self._single = single
         self._must_be_new = must_be_new
         self._lookups = self._retry()
-        self._tries = self._faults = 0  # all posts, and those that failed for the job perhaps
+        self._tries = self._faults = 0  # all posts; those that failed perhaps because of the job
         self._began: float | None = None  # when the first post failed
         self._refused_since: float | None = None
         self._is_held_back = False
@@ -72,14 +73,14 @@ class Posting:
     def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
         """Post the job until the server has it, and return its first status; None if the name is in use.
 
-        A server may need a moment to show the job that has a name; if it shows none, the job is posted
-        again after a second, for 10 s.
+        A server may refuse a name as in use before a lookup finds the job of that name. The job is then
+        posted again every second, for 10 s.
 
         Raises:
             NameConflict: the name is in use, and must be new.
             PaiNameTaken: it belongs to another user's job, or the server shows no job of that name.
-            PaiHttpError: the server refused the job. The dialect has changed if the refusal shows that it
-                speaks the other one.
+            PaiHttpError: the server refused the job. The dialect is changed if the refusal shows that it
+                has the other API version.
             PaiApiError: no reply.
         """
         try:
@@ -125,7 +126,7 @@ class Posting:
             self._book.note_post(self._name)
 
     def _turn(self) -> Steps[None]:
-        """While the server fails the posts of all, wait for the turn of this one."""
+        """While the server fails all submissions, wait until this one may be posted."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
         while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
@@ -137,7 +138,7 @@ class Posting:
             yield min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
 
     def _is_held(self, error: NameConflict) -> Steps[bool]:
-        """Return whether the server shows the job that has the name; wait a second if not."""
+        """Return whether a lookup finds the job that has the name; if not, wait a second."""
         if self._must_be_new or error.mocked:
             raise error
         if (yield from self._lookups.call(self._status)) is not None:
@@ -154,7 +155,7 @@ class Posting:
         return False
 
     def _after(self, error: PaiApiError, posts: Retry, took: float) -> Steps[JobStatus | None]:
-        """Wait after a transient error; if the job may have been accepted, return its status, if it was.
+        """Wait after a transient error; return the job's status if the post was accepted, else None.
 
         Args:
             error: of the post.
@@ -179,7 +180,7 @@ class Posting:
         return None
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
-        """Return whether this job may be the cause of the error, so that each post of it fails."""
+        """Return whether the job itself may cause the error, so that all its posts would fail."""
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.note(self._name, error)
         return isinstance(error, InvalidReply)

@@ -51,7 +51,7 @@ def clusters(*, as_json: bool) -> None:
 
 
 def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
-    """Return the virtual clusters by name; jobs that wait are counted where the server does not say it."""
+    """Return the virtual clusters by name; waiting jobs are counted if the server sends no number."""
     answer = cluster.virtual_clusters()
     found = [VirtualCluster.of(name, answer[name]) for name in sorted(answer)]
     if all(each.jobs_waiting is not None for each in found):

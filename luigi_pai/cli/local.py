@@ -28,10 +28,10 @@ _NAMED = 5
 
 
 class _WithCommand(click.Command):
-    """A command with another behind it, whose options come after ``--``."""
+    """A command that can run another command, given with its options after ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse options; explain one that may be of the other command."""
+        """Parse options; for an unknown one, explain that those of the other command follow ``--``."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

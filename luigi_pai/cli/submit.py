@@ -148,7 +148,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 
 
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
-    """End the command if a document's secrets are those that a server shows."""
+    """End the command if a document has masked secrets, as servers send them."""
     if MASK in json.dumps(document.get("secrets", "")):
         give_up("submit", f"{source} has {MASK} in place of secrets: {advice}", EXIT_USAGE)
 
@@ -216,7 +216,7 @@ def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
     """Return whether a key is a parameter of a job protocol, not one of its own fields.
 
-    A key that is neither ends the command: the job would run without what was meant.
+    A key that is neither ends the command: it would have no effect on the job.
     """
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
@@ -230,7 +230,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
-    """Refuse a place that a v1 job config does not have: PaiJob would leave it out."""
+    """End the command if a path is not a field of a v1 job config, as PaiJob would drop it."""
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:

@@ -1,8 +1,8 @@
 """Tables, sentences and colours for people, within the width of their terminal.
 
-On a terminal, tables are cut and sentences wrapped. What has no space (a name, a path, an address) is never
-cut nor broken, but in the columns of a table, and neither are logs, job files and JSON. Through a pipe
-nothing is, and there are no colours; nor are there any where NO_COLOR is set.
+On a terminal, columns of tables are cut and sentences wrapped. Outside tables, words without spaces (names,
+paths, URLs) are never broken; logs, job files and JSON are printed as they are. Output to a pipe is neither
+cut nor wrapped, and has no colours; NO_COLOR switches them off on a terminal, too.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ __all__ = [
 _UNAUTHORIZED = 401
 _AWAY = "the NameNode, or a proxy before it, does not serve now"
 _PASSING = {429: "the server, or a proxy before it, limits requests", 502: _AWAY, 503: _AWAY, 504: _AWAY}
-_ADVICE = {  # for other statuses that are not a WebHDFS's own
+_ADVICE = {  # for statuses of a proxy or firewall, not of WebHDFS
     403: "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy",
     407: "the HTTP proxy wants a user and password: check http_proxy and no_proxy",
     413: "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in nginx)",
@@ -130,7 +130,7 @@ class TransferError(PaiError):
     """Files cannot be sent or fetched; the text has all problems.
 
     Attributes:
-        what: what was to be done with them, and was not.
+        what: the beginning of the text, such as ``nothing was sent``.
         problems: each with the path of a file.
     """
 
@@ -172,8 +172,8 @@ def failed(
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
     """Return the error of a file that HDFS has not stored completely.
 
-    DataNodes of 2.7.4 answer 201 also where they could not close the file: over a
-    quota, without room.
+    DataNodes of 2.7.4 answer 201 even if they could not close the file, because the quota or the space
+    is used up.
     """
     step = "HDFS may be full, or the folder over its quota; make room and try again"
     reason = f"{sent:,} bytes were sent, and {there or 0:,} are there"
@@ -198,7 +198,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def _refused_by_another(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a refusal by another server than a WebHDFS."""
+    """Return the error of a refusal by a server that is not a WebHDFS."""
     status, after = response.status_code, response.headers.get("Retry-After", "")
     retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
     step = _ADVICE.get(status, _NO_WEBHDFS)
@@ -213,7 +213,7 @@ def _refused_by_another(operation: str, path: str, response: requests.Response) 
 def malformed(
     operation: str, path: str, response: requests.Response, reason: str, step: str = _CHECK_URL
 ) -> HdfsError:
-    """Return the error of a reply from another server than a WebHDFS; reads its body."""
+    """Return the error of a reply that is not from a WebHDFS; reads its body."""
     server, shown = urlsplit(response.url).netloc, _shown(_body(response))
     error = failed(operation, path, server, reason, next_step=f"{step}; {shown}")
     error.transient = response.request.method == "GET"
@@ -241,10 +241,10 @@ def _shown(body: bytes) -> str:
 def unanswered(
     operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], silence: str | None
 ) -> HdfsError:
-    """Return the error of a request without a complete answer from a host and port.
+    """Return the error of a request that got no complete reply from a host and port.
 
-    A server that is no NameNode is a DataNode. ``silence`` is the reason if the read timeout ended the
-    request; None if the request has certainly not reached the server.
+    ``server`` is a DataNode if it is not in ``namenodes``. ``silence`` is the reason if the read timeout
+    ended the request; None if the request has certainly not reached the server.
     """
     causes = list(chain(error))
     for cause in causes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["move", "rename_exactly", "replace"]
 
-_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also where the destination exists
+_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also if the destination exists
 
 
 def move(server: Connection, path: str, goal: str) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session", "without_login"]
 
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
-_LEAST_CONTENT = 64 * 1024  # bytes of a file that arrive at least in the time of a whole answer
+_LEAST_CONTENT = 64 * 1024  # minimum bytes of a file in the time limit of a whole reply
 _MIB = 1024 * 1024
 MAX_ANSWER = 16 * _MIB  # bytes of an answer, except listings and the content of files
 # Hadoop 2.7 has no listing in parts; 128 MiB are some 350,000 entries, 0.6 GiB of memory when they are read
@@ -81,7 +81,7 @@ class _Session(requests.Session):
 
 
 def _log_in_with_kerberos(session: requests.Session) -> None:
-    """Let a session answer Negotiate with the ticket of ``kinit``."""
+    """Let a session authenticate with Kerberos (Negotiate), by the ticket of ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:
@@ -97,9 +97,9 @@ def without_login(request: requests.PreparedRequest) -> requests.PreparedRequest
 
 
 class _Received(TimedBytes):
-    """The bytes of one answer, bounded in number or, for the content of a file, by a least pace."""
+    """The bytes of one reply, with a maximum number or, for the content of a file, a minimum rate."""
 
-    is_content = False  # of a file, which has any length and waits for its reader
+    is_content = False  # the content of a file: any length, and its reader may pause
 
     def __init__(self, connected: socket.socket, longest: int) -> None:
         super().__init__(connected, longest)
@@ -122,7 +122,7 @@ class _Received(TimedBytes):
 
 
 class _Answer(TimedAnswer):
-    """An answer within the bounds of an operation."""
+    """A reply whose size or rate is limited according to the operation."""
 
     def __init__(self, *args: Any, operation: str, **kwargs: Any) -> None:
         self._operation = operation
@@ -140,7 +140,7 @@ class _Answer(TimedAnswer):
 
 
 class _Connection(TimedConnection):
-    """A connection whose answers are bounded by their operation."""
+    """A connection whose replies are limited according to their operations."""
 
     def putrequest(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
         """Begin a request."""

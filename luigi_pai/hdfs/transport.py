@@ -167,11 +167,11 @@ class Transport:
     def _retried(
         self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
     ) -> Answer:
-        """Send a request, again after transient errors where it may be done twice.
+        """Send a request; retry it after transient errors if it may be repeated.
 
-        There are at most two retries, or as many as the server asks for by Retry-After within the patience.
-        A request that has certainly not reached the server is retried once. If another server can be asked
-        (not ``alone``), only reads are retried.
+        There are at most two retries; with Retry-After, as many as the ``patience`` in seconds allows. A
+        request that has certainly not reached the server is retried once. If there is another server (not
+        ``alone``), only reads are retried.
         """
         is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
         patience, pauses = self.account.patience, list(_PAUSES)

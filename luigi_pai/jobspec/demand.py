@@ -136,7 +136,7 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
-    """Return the load, the use and the waiting jobs of a virtual cluster without a known total (to 0.13)."""
+    """Return a virtual cluster's load, use and waiting jobs, if its total is not known (up to 0.13)."""
     rows = zip(_UNITS, demand.at_once, about.used, strict=True)
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
     texts = []

@@ -36,8 +36,8 @@ class JobFile:
         document: dicts, lists and plain values.
         text: of the file.
         lines: path of each value -> its line in the file.
-        warnings: scalars that a server reads in a surprising way, or that servers read differently; some
-            are stricter than a warning (v2 only).
+        warnings: scalars that a server reads in a surprising way, or that servers read differently (v2
+            only). Some have a stricter level than a warning.
     """
 
     path: Path

@@ -43,7 +43,7 @@ _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
 _NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
 _KILL_ALL = "killAllOnCompletedTaskNumber"
-_IGNORES_KILL_ALL = (0, 8)  # the first release that does not refuse it
+_IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
@@ -73,8 +73,8 @@ def validate_job(
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
-        release: the cluster's release, such as ``0.7.1``; its own verdict. None: any release from 0.7 to
-            0.14 may accept the job.
+        release: the cluster's release, such as ``0.7.1``, whose rules apply. None: it is enough that some
+            release from 0.7 to 0.14 accepts the job.
         lines: path -> line in the job's file, where there is one.
 
     Returns:

@@ -111,7 +111,7 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
     def forward(number: signal.Signals) -> None:
         if process is None:
             early.append(number)
-        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # that has sent it, too
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # else that sends it
             _signal(process, number)
 
     with on_signals(_FORWARDED, forward):

@@ -29,11 +29,11 @@ __all__ = ["Door", "is_own_connection"]
 
 _ROOT = 0
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
-_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a reply that is not an error
+_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful reply
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
 _FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg: family, state, ...; expires, two queues, uid
 _ESTABLISHED = 1
-_DRAINED = 1024 * 1024  # bytes of a refused body that are taken before the connection is cut
+_DRAINED = 1024 * 1024  # bytes of a refused body that are read before the connection is closed
 _REFUSED = {
     "code": "ForbiddenUserError",
     "message": "The local server serves the user who started it only: its jobs run with their rights.",
@@ -49,7 +49,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request; the first of a connection is begun when that is accepted."""
+        """Begin a request; the first one of a connection begins when the connection is accepted."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -105,7 +105,7 @@ def is_own_connection(connection: socket.socket) -> bool:
 
 @functools.cache
 def _kernel_tells() -> bool:
-    """Return whether this kernel says who holds a connection, as Linux does."""
+    """Return whether the kernel reports the owner of a connection, as Linux does."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as there,

@@ -108,12 +108,12 @@ class RestHandler(SmallBodyHandler):
         self.answer(error.status, shown)
 
     def credentials(self) -> tuple[str, str]:
-        """Return the scheme, in small letters, and the rest of the Authorization header."""
+        """Return the scheme, in lower case, and the rest of the Authorization header."""
         scheme, _, rest = self.request.headers.get("Authorization", "").partition(" ")
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return the body as its content type says, or {}; ApiError 413 if too large, 400 for no JSON."""
+        """Return the body, parsed by its content type, or {}; ApiError 413: too large, 400: not JSON."""
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -131,7 +131,7 @@ def _parse_json(text: str) -> Any:
     try:
         value = json.loads(text, parse_float=_number, parse_constant=_number)
         if isinstance(value, dict | list):
-            json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be
+            json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
             return value
     except (ValueError, RecursionError):
         pass

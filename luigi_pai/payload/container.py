@@ -53,7 +53,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def main(file: str) -> int:
-    """Run the task of a file; return the exit code."""
+    """Run the task of a payload file; return the exit code."""
     with zipfile.ZipFile(file) as archive:
         about = json.loads(archive.read("task.json").decode("utf-8"))
         method = archive.read("work.pickle")
@@ -113,7 +113,7 @@ def _run(task: "Any") -> None:
         text = "work() returned {}, not a dict such as {{'accuracy': 0.97}}"
         raise TypeError(text.format(type(result).__name__))
     own = task.pai.current()
-    if result is None or own.index:  # the first task tells the result
+    if result is None or own.index:  # only the first task reports the result
         return
     text = json.dumps(result, default=task.pai._plain)  # noqa: SLF001  of this package
     try:

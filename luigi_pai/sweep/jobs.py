@@ -63,10 +63,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a point has ended.
+    """The end of a point.
 
     Attributes:
-        point: which one.
+        point: the point.
         state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``, or ``PRUNED``.
         job: the name of its submission; empty if the server no longer knows it.
         page: URL of that job's page, or empty.
@@ -91,7 +91,7 @@ class Ended:
 
     @property
     def is_good(self) -> bool:
-        """Whether the end is no failure."""
+        """Whether the point has succeeded or was pruned."""
         return self.state in GOOD
 
 

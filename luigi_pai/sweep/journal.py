@@ -47,7 +47,7 @@ __all__ = ["GOOD", "Journal", "Record", "retried"]
 T = TypeVar("T")
 
 GOOD = ("SUCCEEDED", "PRUNED")
-"""States of points that are no failures."""
+"""States of points that have succeeded or were pruned."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Record:
         return tuple(number for number in self.begun if number > self.before)
 
     def is_final(self, number: int, most: int) -> bool:
-        """Return whether a failed submission is the last one of ``most`` in the current run.
+        """Return whether a failed submission is the last of the ``most`` allowed in the current run.
 
         Another process that runs the sweep may have begun the next one.
         """
@@ -174,7 +174,7 @@ class Journal:
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write events, after the noted ones.
+        """Write events, after the queued ones.
 
         Raises:
             HdfsError, OSError: they could not be written; the next call tries again.
@@ -183,14 +183,14 @@ class Journal:
         self.flush()
 
     def note(self, *events: Mapping[str, Any]) -> None:
-        """Note events that may be written later."""
+        """Apply events, and queue them for the next write."""
         with self._state:
             for event in events:
                 self._unwritten.append(json.dumps(event, default=str).encode())
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the noted events of all threads; errors as ``write``."""
+        """Write the queued events of all threads; errors as ``write``."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -200,9 +200,9 @@ class Journal:
                     del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
-        """Write the claim of a submission, unless there is one; return the valid one.
+        """Claim a submission in the journal, unless it is claimed already; return the valid claim.
 
-        On a local file system one of several processes gets it. Errors as ``write``.
+        On a local file system, a lock lets only one of several processes claim it. Errors as ``write``.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
@@ -214,12 +214,12 @@ class Journal:
         return known
 
     def note_claim(self, claim: Claim) -> None:
-        """Note the claim of a submission."""
+        """Queue the claim of a submission."""
         fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
         self.note({"event": "begun", "point": claim.name, "claim": fields})
 
     def end(self, name: str, number: int, row: Mapping[str, Any], cluster: str) -> None:
-        """Note the end of a point.
+        """Record the end of a point.
 
         Args:
             name: of the point.
@@ -274,7 +274,7 @@ class Journal:
             )
 
     def finish(self, *, complete: bool, budget: int) -> None:
-        """Note that the run has ended, and was not killed.
+        """Record that the run has ended, and was not killed.
 
         Args:
             complete: the run has succeeded.
@@ -291,7 +291,7 @@ class Journal:
         return len(failed)
 
     def again(self, names: Iterable[str]) -> None:
-        """Note that points have all their attempts again, and that their ends no longer count."""
+        """Record that points get all their attempts again, and that their recorded ends no longer count."""
         points = {}
         for name in names:
             record = self.records[name]
@@ -301,7 +301,7 @@ class Journal:
             self.note({"event": "again", "points": points})
 
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
-        """Return whether points have ended, and no more of them than allowed have failed."""
+        """Return whether all points have ended, and at most ``allowed`` of them have failed."""
         records = [self.records.get(name) for name in names]
         ended = [record for record in records if record is not None and record.row is not None]
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed

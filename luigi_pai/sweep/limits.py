@@ -54,7 +54,7 @@ class SweepLimits:
 
     @classmethod
     def of(cls, sweep: object) -> SweepLimits:
-        """Return those of a sweep, unchecked."""
+        """Return the limits of a sweep, unchecked."""
         return cls(*(getattr(sweep, name) for name in LIMITS))
 
     def problems(self) -> list[Problem]:

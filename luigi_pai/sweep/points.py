@@ -1,4 +1,4 @@
-"""The points of a sweep: collecting, validating and describing them; whether they can share jobs."""
+"""The points of a sweep: collecting, validating and describing them, and checking if they can share jobs."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
 
 
 def check_cluster(book: Book) -> None:
-    """Ask a cluster whether its jobs can have several points.
+    """Check that a cluster supports jobs with several points; this takes a request.
 
     Raises:
         ConfigError: the cluster has the API v1.
@@ -357,7 +357,7 @@ def check_cluster(book: Book) -> None:
 
 
 def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
-    """Yield jobs; of v1 jobs that differ only in fields that may differ, one."""
+    """Yield jobs, but only one of the v1 jobs that are alike except for fields that may differ."""
     kinds = set()
     for job in jobs:
         if isinstance(job, PaiJob):

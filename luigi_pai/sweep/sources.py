@@ -265,11 +265,11 @@ class SearchedPoints(Source):
         self._waits = False
 
     def _proposes(self, name: str, told: int) -> bool:
-        """Return whether a point is the next one of the generator.
+        """Return whether the generator's next point has a name.
 
         Args:
             name: of the point.
-            told: number of ``tell`` calls; the generator may have waited for each of them.
+            told: number of ``tell`` calls before it; the generator may have waited for each.
         """
         for _ in range(told + 1):
             self._waits = False
@@ -279,7 +279,7 @@ class SearchedPoints(Source):
         return False
 
     def _make(self, name: str) -> None:
-        """Make a point of the journal from its parameters, if its class can be found."""
+        """Recreate a recorded point from its parameters; end the search if that fails."""
         recipe = self._journal.of(name).asked or {}
         try:
             kinds = {point.task.task_family: type(point.task) for point in self.points}

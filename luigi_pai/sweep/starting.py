@@ -134,7 +134,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
-    elif alone or is_claimed:  # its own name decides
+    elif alone or is_claimed:  # the server accepts its name only once
         started.jobs += yield from _submit_alone(member, started)
     else:
         started.to_submit.append(member)
@@ -148,7 +148,7 @@ def _is_new(member: Member, *, alone: bool) -> bool:
 
 
 def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
-    """Return whether another submission follows a failed one, or if it is of an earlier run of the sweep.
+    """Return whether a failed submission is superseded, by a later one or by a new run of the sweep.
 
     Another process may run the sweep, too: its events are read before a point is submitted again.
     """
@@ -165,7 +165,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 def _may_arrive(member: Member) -> bool:
     """Return whether the array that a point is claimed for may still be on its way to the server.
 
-    Later it is sent again with its known points; its name decides which of the two the server accepts.
+    Later it is sent again with its known points; the server accepts only one array of that name.
     """
     claim = member.run.evidence.last()
     return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY
@@ -247,7 +247,7 @@ def submit(pack: Pack) -> Steps[Started]:
     except BaseException:
         logger.warning("Interrupted: %s", _unknown(name))
         raise
-    if status is None or posting.may_be_submitted:  # the existing array may have other points
+    if status is None or posting.may_be_submitted:  # the name exists, perhaps with other points
         yield from _meet(name, book, claimed, started)
         return started
     book.note_members(name, [member.submission for member in claimed])

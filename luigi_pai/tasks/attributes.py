@@ -148,7 +148,7 @@ def _warn(kind: type[luigi.Task]) -> None:
 
 
 def _attributes(kind: type) -> list[str]:
-    """Return the attributes that our classes declare for the user's."""
+    """Return the names of the properties of this package's base classes, which users may override."""
     ours = [vars(each) for each in kind.__mro__ if each.__module__.startswith("luigi_pai.")]
     return [name for each in ours for name, value in each.items() if isinstance(value, property)]
 
@@ -162,7 +162,7 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class with a name of its own does not use; none where that is not sure."""
+    """Return the parameters that a class with a name of its own does not use; empty if in doubt."""
     classes = users_classes(kind)
     own = {name: value for each in classes for name, value in vars(each).items()}
     if "name" not in own:

@@ -1,4 +1,4 @@
-"""Claims: which submissions of a task's job were begun, and how they ended; files in its output folder."""
+"""Claims: the record of a job's submissions and their ends, as files in its output folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Claim:
         user: who submitted it.
         claimed_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
         digest: of the job, see ``jobspec.comparison.job_digest``.
-        token: tells claims apart that are alike in all else.
+        token: distinguishes claims that are otherwise equal.
         runs_since: after how many retries by the cluster it was first seen running, and when, in milliseconds
             since 1970 UTC; None if it was not, or if the server says when it began to run.
         state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
@@ -62,7 +62,7 @@ class Claim:
 
 
 class ClaimStore(Protocol):
-    """Where the claims of one task's job are."""
+    """The store of the claims of one task's job."""
 
     def last(self) -> Claim | None:
         """Return the claim of the last submission, with its end; None if there is none."""

@@ -1,4 +1,4 @@
-"""What a run needs of a task, its job, and what it would do: Definition, TaskJob, Forecast."""
+"""Definition: a task's settings for a run. TaskJob: its job. Forecast: the next step of a run."""
 
 from __future__ import annotations
 

@@ -51,14 +51,14 @@ def trigger(task: Any, event: str, *arguments: object) -> None:
 
 
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add the tags that a job lacks, by one request each; none if its server has no tags.
+    """Add missing tags to a job, with one request each; nothing is sent if its server has no tags.
 
-    An error is logged, and ends it: the job is there and runs, whatever its tags.
+    The first error is logged, and the other tags are not added: the job runs all the same.
 
     Args:
         api: of the cluster.
-        status: of the job, which shows the tags that it has.
-        tags: that it is to have.
+        status: of the job, with its present tags.
+        tags: of the job's definition.
     """
     if not status.takes_tags:
         return

@@ -1,4 +1,4 @@
-"""Evidence: claims, completion flag and outputs, the knowledge of a job that its server does not have."""
+"""Evidence: claims, completion flag and outputs of a job, for when its server does not know it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = ["Evidence"]
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # fields that differ
-_MOST_COMPARED = 10  # stored jobs that a process requests only to compare them
-_FRESH = 30.0  # seconds for which what was read is good enough for a run
+_MOST_COMPARED = 10  # stored jobs that one process requests for a comparison only
+_FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Known:
 
 
 class Evidence:
-    """The knowledge of a task's job that its server does not have; a source of the book.
+    """Information about a task's job that its server does not have; passed to the book.
 
     Without an output folder on HDFS nothing is claimed, and no flag is written. One job takes 14
     requests to HDFS: 4 of complete(), 2 of run() before its submission, 3 for its claim, 5 at its end.
@@ -51,7 +51,7 @@ class Evidence:
         outputs: of the task.
         book: of the cluster.
         jobs: the task's job.
-        claims: where submissions are noted, and claimed if the output folder is not on HDFS.
+        claims: a record of submissions; their claims if the output folder is not on HDFS.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Evidence:
         self._known.claim, self._known.read_at = claim, self._book.api.clock.monotonic()
 
     def may_have_run(self) -> bool:
-        """Return whether a job without a claim may have run before: there are outputs.
+        """Return whether a job without a claim may have run before, as outputs exist.
 
         Raises:
             HdfsError: HDFS failed.
@@ -139,10 +139,10 @@ class Evidence:
     # before and after a submission
 
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
-        """Return the number of the submission that comes after one that did not succeed, or after none.
+        """Return the number of the next submission: 1, or the one after a submission that did not succeed.
 
-        A claim whose job the server does not know is used again, as long as the server would know it: the
-        submission did not reach the server, or its name decides when it does.
+        A claim whose job the server does not know is reused within the server's retention: the submission did
+        not reach the server or, if it still arrives, the server accepts the name only once.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -203,7 +203,7 @@ class Evidence:
         return held.job
 
     def posted(self) -> None:
-        """Let the claim be that of the job that was posted just now, if it was claimed for another text."""
+        """Replace the claim by that of the job that was posted just now, if their digests differ."""
         held, mine = self._known.claim, self._mine
         if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
             try:
@@ -223,7 +223,7 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check that an existing job is the task's: its output folder, and what it was claimed with.
+        """Check that an existing job is the task's, by its output folder and the digest in its claim.
 
         Raises:
             PaiOutputElsewhere: it writes to another folder.
@@ -242,10 +242,10 @@ class Evidence:
             )
 
     def with_start(self, status: JobStatus) -> JobStatus:
-        """Return the status of a running job with the time when it began to run, where its server sends none.
+        """Return the status of a running job, with a start time if its server sends none.
 
-        That is when it was first seen running since the cluster last started it. It is kept with the claim,
-        so that a process that takes the job over has it, too.
+        It is the time of the first lookup that found the job running since its last retry by the cluster. It
+        is stored with the claim, for a process that takes the job over.
         """
         claim, claims = self._known.claim, self._hdfs_claims
         if status.state is not JobState.RUNNING or status.launched_ms is not None:

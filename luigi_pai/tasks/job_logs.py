@@ -31,7 +31,7 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 def job_logs(kind: str, book: Book, job: str, secrets: Sequence[str], show: Callable[[str], None]) -> JobLogs:
-    """Return what shows the logs of a job.
+    """Return the object that shows the logs of a job.
 
     Args:
         kind: ``stream``, ``tail`` or ``none``, the values of the setting.
@@ -54,10 +54,10 @@ class JobLogs:
         return math.inf
 
     def step(self, status: JobStatus) -> None:
-        """Show what there is now, if it is time for it; an error is no error of the job."""
+        """Show new logs if a request is due; an error does not affect the job."""
 
     def end(self, status: JobStatus) -> Steps[None]:
-        """Show what is left of an ended job."""
+        """Show the remaining logs of an ended job."""
         del status
         yield from ()
 
@@ -65,7 +65,7 @@ class JobLogs:
 class LogStream(JobLogs):
     """Logs every line that the tasks of a job write, with the task in front where there are several.
 
-    Two requests a second are made at most. Nothing here sleeps: ``step`` is called when ``idle`` says.
+    It makes at most two requests a second, and never sleeps: ``step`` is called when ``idle`` says.
 
     Args:
         book: of the cluster.
@@ -100,7 +100,7 @@ class LogStream(JobLogs):
 
     def end(self, status: JobStatus) -> Steps[None]:
         """Log the remaining lines of an ended job, and which tasks have unread lines."""
-        self._status, self._steps = status, None  # a round that is under way does not know of the end
+        self._status, self._steps = status, None  # a round that has begun does not include the end
         errors = 0
         while True:
             try:

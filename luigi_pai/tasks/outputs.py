@@ -116,7 +116,7 @@ class Outputs:
         return any(target.exists() for target in self._checkable_targets())
 
     def completion_fallback(self) -> str:
-        """Return a text: why there is no flag, and what decides instead."""
+        """Return a text: why there is no flag, and what decides instead whether the task is complete."""
         why = "webhdfs_url of its cluster is not set in luigi.cfg"
         if self._folder is None:
             why = "its output folder is not known here"
@@ -198,7 +198,7 @@ def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
 
 
 def _start_of(target: Any, path: str) -> bytes | None:
-    """Return a file up to a byte more than it may have; None where there is none."""
+    """Return the start of a file, up to one byte beyond the limit; None if there is no file."""
     if isinstance(target, luigi.LocalTarget):
         try:
             with Path(path).open("rb") as file:

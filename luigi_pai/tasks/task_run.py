@@ -229,7 +229,7 @@ class TaskRun:
         return True
 
     def next_number(self, entry: Entry | None) -> int:
-        """Return the number of the submission that comes after one that did not succeed, or after none.
+        """Return the number of the next submission: 1, or the one after a submission that did not succeed.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.

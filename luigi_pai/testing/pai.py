@@ -30,7 +30,7 @@ class MovedClock(Clock):
     """A clock that a test can move forward.
 
     Attributes:
-        seconds: that it is ahead.
+        seconds: how far it is ahead of the real time.
     """
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class Pai:
 
     Args:
         url: of its rest-server.
-        username: whose jobs the test submits.
+        username: the user who submits the jobs of the test.
         server: the local server; None for a real cluster.
         clock: of the tasks.
 
     Attributes:
-        url, username, server: the same.
+        url, username, server: as given.
     """
 
     def __init__(self, url: str, username: str, server: LocalPai | None, clock: MovedClock) -> None:

@@ -36,7 +36,7 @@ class Servers:
         self._url = url
         self._folders = folders
         self._local: dict[str, LocalPai] = {}
-        self._is_lent = False  # by its URL, for the whole session
+        self._is_lent = False  # the URL was given out: tests may use the server without ``use``
         self._failure: str | None = None  # why the cluster cannot be used
         self._has_answered = False
 

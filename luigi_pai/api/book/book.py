@@ -29,16 +29,16 @@ _OUTAGE_KEPT = 10.0  # seconds
 
 
 class Book(Jobs):
-    """What is known of a user's jobs on a cluster. Everybody asks it; it alone looks up and remembers.
+    """The known state of a user's jobs on a cluster. All lookups go through it, and it alone caches them.
 
-    The end of a job is cached for 10 s. What may change is answered by something newer each time: a failed
-    submission is never taken for the newest one without a lookup of the next, and an older list never
-    replaces a newer lookup.
+    The end of a job is cached for 10 s. A state that may change is answered with newer data each time: a
+    failed submission is never taken for the newest one without a lookup of the next, and an older list
+    never replaces a newer lookup.
 
     A single job is looked up by its name. When a third job is asked for within half a minute, one list
-    answers for all; what it lacks is looked up alone. Where the newest submission of a piece of work is
-    unknown or has failed, its recorded submissions decide where to look further, then the list, then the
-    arrays in the list whose names begin as that of the work.
+    answers for all; what it lacks is looked up alone. If the newest submission of a piece of
+    work is unknown or has failed, the search continues with its recorded submissions, then with the list,
+    then with the arrays in the list whose names begin as that of the work.
 
     Safe to share between threads and over a fork.
 
@@ -65,7 +65,7 @@ class Book(Jobs):
         return view
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear all caches."""
         super().clear()
         self._answers.clear()
         self._remembered.clear()
@@ -82,8 +82,8 @@ class Book(Jobs):
 
         Args:
             name: of the work; its first submission has this name.
-            evidence: what else is known of it; default: nothing.
-            max_age: seconds for which the last answer to the same question is good enough.
+            evidence: information from outside the server; default: none.
+            max_age: seconds for which the last answer for this name may be reused.
             patience: seconds for which transient errors are retried; default: those of the cluster.
 
         Raises:
@@ -106,7 +106,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Return the job that has the name of a submission, or, if it has failed, the newest after it."""
+        """Look up a submission by its own name; if it has failed, return the newest one after it, if any."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:
@@ -132,11 +132,11 @@ class Book(Jobs):
         return entry
 
     def take(self, name: str, entry: Entry) -> None:
-        """Record what is known of the newest submission of a piece of work, such as its end."""
+        """Record the newest submission of a piece of work, for example when it has ended."""
         self._remember(name, entry)
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value that another module keeps under a key; it is made if there is none."""
+        """Return the object that another module caches under a key; the first call makes it."""
         kept: T = self._remembered.get_or_make(key, make)
         return kept
 
@@ -149,9 +149,9 @@ class Book(Jobs):
         return self.api.session.times(what)
 
     def _raise_if_unreachable(self) -> None:
-        """Raise the error of a lookup by any process of the family that had no reply in the last 10 s.
+        """Raise the error of the last lookup without a reply, if it is at most 10 s old.
 
-        A thousand tasks need not each wait for a timeout.
+        All processes of the family share it, so that a thousand tasks do not each wait for a timeout.
         """
         at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
         if 0 <= self.api.clock.monotonic() - at < _OUTAGE_KEPT:

@@ -1,4 +1,4 @@
-"""The questions and answers of the book: evidence, recorded submissions, entries."""
+"""Arguments and results of the book: evidence, recorded submissions, entries."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Recorded(Protocol):
 
 
 class Evidence(Protocol):
-    """The knowledge of a piece of work that its server does not have."""
+    """Information about a piece of work that its server does not have."""
 
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
         ...
 
     def may_have_run(self) -> bool:
-        """Return whether work without a record may have run before: outputs of it exist."""
+        """Return whether work without a record may have run before, as its outputs exist."""
         ...
 
 
@@ -44,7 +44,7 @@ class NoEvidence:
         """Return nothing."""
 
     def may_have_run(self) -> bool:
-        """Return True: its newest submission is looked for in lists, too."""
+        """Return True, so that lists are searched, too."""
         return True
 
 
@@ -59,7 +59,7 @@ class Entry:
             recorded, and the server does not know the job.
         index: of the instance in the array; None for a job of its own.
         posted: this process submitted it just now.
-        void: it was recorded for an array that the server has without it: it will never run.
+        void: it was recorded for an array that exists without it, so that it will never run.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def known(self) -> JobStatus:
-        """Its status, where the server has it.
+        """Its status; the server must know the job.
 
         Raises:
             ValueError: the server does not know the job.

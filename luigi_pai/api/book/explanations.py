@@ -1,4 +1,4 @@
-"""Explanations: why jobs wait, as far as it is the same for several; forked processes share them."""
+"""Explanations: the reasons why jobs wait that several jobs have in common, shared by forked processes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Explanations"]
 _KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50
-_WAITS_FOR = 30.0  # seconds for which a process counts that has looked up a job in the queue
+_WAITS_FOR = 30.0  # seconds for which a process that has looked up a queued job counts
 
 
 class Explanations:
-    """What the cluster says of jobs that wait, and how many processes wait for one.
+    """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
 
     Args:
-        shared: with forks; small, as it is written often.
-        virtual_clusters: shared with forks; holds what virtual clusters have.
+        shared: document shared with forks; small, as it is written often.
+        virtual_clusters: document shared with forks, for the virtual clusters.
         clock: measures ages.
     """
 
@@ -58,13 +58,13 @@ class Explanations:
     def of(
         self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
     ) -> str | None:
-        """Return what the cluster says of jobs that ask for the same.
+        """Return the reason why jobs of the same demand wait.
 
         Args:
-            what: they ask for.
-            max_age: seconds for which an answer is good enough.
-            may_ask: whether a request may be made; else an older answer is returned.
-            ask: makes it. A server without this API (before 1.3) is asked once.
+            what: the demand, as a key.
+            max_age: seconds for which a reply may be reused.
+            may_ask: whether a request may be made; if not, an older reply is returned.
+            ask: makes the request. It is made once to a server without this API (before 1.3).
         """
         known, now = self._shared.read(), self._clock.monotonic()
         at, text = known.get(_KEY, {}).get(what, (-max_age, None))
@@ -85,7 +85,7 @@ class Explanations:
     def virtual_clusters(
         self, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], Mapping[str, Any]]
     ) -> Mapping[str, Any] | None:
-        """Return the virtual clusters by name; None if they are not known, and may not be asked for."""
+        """Return the virtual clusters by name; None if they are not known and no request may be made."""
         known = self._young(max_age)
         if known is None:
             with self._clusters.locked("virtual clusters"):

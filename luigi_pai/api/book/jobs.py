@@ -1,4 +1,4 @@
-"""Jobs: the states of single jobs, looked up alone or together, and remembered as long as they are true."""
+"""Jobs: the statuses of single jobs, looked up one by one or in a list, and cached while they are valid."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, ru
 
 
 class Jobs:
-    """What is known of single jobs; see ``Book``.
+    """The known statuses of single jobs; see ``Book``.
 
     Args:
         api: of the cluster.
@@ -51,12 +51,12 @@ class Jobs:
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
         self._lists = Lists(shared_lists)
         self.explanations = Explanations(shared, shared_lists, api.clock)
-        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # when the last answer was true
+        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # time of the last answer
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear all caches."""
         self._lists.clear()
         for cache in (self._ends, self._asked, self._members):
             cache.clear()
@@ -121,7 +121,7 @@ class Jobs:
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Return what a new list says of jobs, by their names as given. See ``list_wait``.
+        """Return the statuses of jobs from a new list, by their names as given. See ``list_wait``.
 
         Raises:
             PaiApiError: the list failed.
@@ -176,9 +176,9 @@ class Jobs:
 
         Args:
             name: of the work.
-            is_corrected: a list that is cut, or older than a post, does no harm: the post of the name meets
-                the server's 409, or a claim. Else the list must be whole, of the last 2 s, and newer than
-                what other processes of the family have posted.
+            is_corrected: an incomplete or outdated list does no harm: a second post of the name is refused
+                by the server (409) or by a claim. If False, the list must be complete, at most 2 s old, and
+                newer than the last post by another process of the family.
         """
         listing = self._lists.current(self.api)
         full = self.api.job_name(name)
@@ -192,13 +192,13 @@ class Jobs:
         return full not in held and not any(may_hold(array, full) for array in unknown)
 
     def _posted_by_others(self) -> float:
-        """Return when another process of the family has posted a job the last time."""
+        """Return the time of the last post by another process of the family."""
         state = self._shared.read()
         posts = (state.get(key, [0, -1.0]) for key in ("posted", "posted before"))
         return max(float(at) for process, at in posts if process != os.getpid())
 
     def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
-        """Return the arrays in a list whose members are not known, and the works that the others have."""
+        """Return the arrays in a list whose members are not known, and the names of work in the others."""
         if self._held[0] != listing.at:
             arrays = {name: self._members.get(name) for name in listing.jobs if is_array_name(name)}
             held = {base_name(member) for members in arrays.values() for member in members or ()}
@@ -211,9 +211,9 @@ class Jobs:
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list of the last 2 s has a submission as the newest one of its work.
+        """Return whether a list of the last 2 s shows a submission as the newest one of its work.
 
-        A list that is older than a post of any process of the family proves nothing.
+        The list must be newer than the last post by any process of the family.
         """
         listing = self._lists.current(self.api)
         if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
@@ -225,22 +225,22 @@ class Jobs:
     def virtual_clusters(
         self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
     ) -> Mapping[str, Any] | None:
-        """Return the virtual clusters by name; forks share the answer.
+        """Return the virtual clusters by name; forked processes share the reply.
 
         Args:
-            max_age: seconds for which an answer is good enough.
-            may_ask: whether they may be asked for; if not, the result may be None.
+            max_age: seconds for which a reply may be reused.
+            may_ask: whether a request may be made; if not, the result may be None.
         """
-        is_known = self.api.detector.known is not None  # the reply teaches no dialect then
+        is_known = self.api.detector.known is not None  # the dialect need not be detected from the reply
         ask = self.api.dialect.virtual_clusters if is_known else self.api.virtual_clusters
         return self.explanations.virtual_clusters(max_age, may_ask, ask)
 
     def shared_status(self, name: str, max_age: float) -> JobStatus | None:
-        """Return what a list that forks share says of a job; None if it is to be looked up alone.
+        """Return a job's status from the list that forks share; None if the job is to be looked up alone.
 
         Args:
             name: of the job.
-            max_age: seconds for which a list is good enough; at most 10.
+            max_age: seconds for which a list may be reused; at most 10.
         """
         listing, now = self._lists.current(self.api), self.api.clock.monotonic()
         if listing is None or now - listing.at >= max_age:
@@ -258,7 +258,7 @@ class Jobs:
         self._asked.put(key, now)
         if (
             status is not None and status.finished and status.identified
-        ):  # a bare reply of a mocked test may be another next time
+        ):  # a bare reply of a mocked test may differ next time
             self._ends.put(key, (now, status))
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])

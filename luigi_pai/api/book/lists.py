@@ -1,4 +1,4 @@
-"""Lists: all jobs of a user by one request, and when that is worth it."""
+"""Lists: all jobs of a user in one request, and when a list is worth it."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class Lists:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Clear the cache."""
         self._listing: Listing | None = None
         self._own_arrays: deque[str] = deque(maxlen=_MOST_ARRAYS)  # that this process has submitted
         self._single = 0  # lookups since the last list
         self._single_at = 0.0
         self._single_v1: str | None = None
-        self._flat = False  # v1 lists have no jobs but those that are looked up by their name alone
+        self._flat = False  # the jobs of a v1 list can be looked up by name alone
         self._pause = 0.0
         self._paused_until = 0.0
         self._not_before = 0.0  # for the watched jobs
@@ -159,10 +159,10 @@ class Lists:
         logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
 
     def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
-        """Return the listed jobs that a lookup by name finds.
+        """Return the listed jobs that can be looked up by name alone.
 
-        From 0.8 to 0.14 a v1 list also has jobs of another API, whose lookup needs the user; the others are
-        marked. On 0.7 no job is marked: a list is used once one of its jobs was found by a lookup.
+        From 0.8 to 0.14 a v1 list also has jobs whose lookup needs the user; the jobs without a user are
+        marked (``legacy``). 0.7 marks no job: its list is used once a lookup has found one of its jobs.
         """
         marked = next((job.legacy for job in listing.jobs.values()), False)  # all of them, or none
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}
@@ -187,12 +187,12 @@ class Lists:
         if self._single < _SINGLE:
             return False
         listing = self.current(api)
-        if listing is not None and name not in listing.jobs:  # nor would it be in a new one
+        if listing is not None and name not in listing.jobs:  # a new list would lack it, too
             return False
         return self.wait(api) == 0
 
     def count(self, api: RestApi) -> None:
-        """Count a job that was looked up alone, and is one of many perhaps."""
+        """Count a lookup of a single job, which may be one of many."""
         self._single += 1
         self._single_at = api.clock.monotonic()
 

@@ -24,7 +24,7 @@ __all__ = ["Search", "check_owner"]
 
 T = TypeVar("T")
 
-_MOST_ARRAYS = 200  # that are looked through for one piece of work
+_MOST_ARRAYS = 200  # searched for one piece of work
 
 
 class Search:
@@ -33,7 +33,7 @@ class Search:
     Its methods are steps (``retries.Steps``): they retry transient errors, and never sleep.
 
     Args:
-        jobs: what is known of single jobs.
+        jobs: looks up single jobs.
         api: of the cluster.
         name: of the work.
         patience: seconds for which transient errors are retried; None: those of the cluster.
@@ -48,10 +48,10 @@ class Search:
     def newest(self, first: int, evidence: Evidence) -> Steps[Entry | None]:
         """Find the newest submission.
 
-        It looks up the submission ``first``, or else NAME; if that has failed, and no list has just shown
-        it as the newest, the next one, and so on until a name is unknown. If the last of these has failed,
-        or there is none, the evidence is looked at. A reply without owner and submission time, as mocked
-        tests have it, is the answer without more ado.
+        The submission ``first`` is looked up, or NAME if the server does not know that. If it has failed, the
+        following ones are looked up until a name is unknown, unless a list of the last 2 s shows it as the
+        newest. If there is no submission, or the last one has failed, the evidence is used. A reply without
+        owner and submission time, as mocked tests send it, is returned as it is.
         """
         entry = yield from self.at(first)
         if entry is None and first > 1:
@@ -148,7 +148,7 @@ class Search:
         return entry
 
     def _in_array(self, number: int, array: str) -> Steps[Entry | None]:
-        """Look up a submission as an instance of an array; None if that is not there, or does not have it."""
+        """Look up a submission as an instance of an array; None if the array does not exist or lacks it."""
         members = (yield from self._members(array)) or []
         name = self._own_name(number)
         if name not in members:

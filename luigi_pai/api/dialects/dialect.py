@@ -50,5 +50,5 @@ class LogFile:
 
     @property
     def node(self) -> str:
-        """Host and port that have it; "" for those of the web portal."""
+        """Host and port of its server; empty for the web portal."""
         return urlsplit(self.uri).netloc

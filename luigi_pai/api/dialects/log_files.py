@@ -24,15 +24,15 @@ _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
 class LogFiles:
-    """Fetches logs. No token is sent: their addresses carry what is needed to read them.
+    """Fetches logs. No token is sent: the URL of a log suffices to read it.
 
-    Every method raises ``ClusterUnreachable`` if there is no answer, and ``PaiHttpError`` if it is no
-    success. Nodes of 0.x are often out of reach of a worker: one that does not answer is not asked again for
+    Every method raises ``ClusterUnreachable`` without a reply, and ``PaiHttpError`` for an error
+    status. Nodes of 0.x are often out of reach of a worker: one that does not answer is not asked again for
     10 s, then twice as long each time, up to 5 minutes.
 
     Args:
         session: the connections.
-        site: address of the cluster's site, to which those of logs are relative.
+        site: URL of the cluster's site; the URLs of logs are relative to it.
     """
 
     def __init__(self, session: Session, site: str) -> None:

@@ -102,7 +102,7 @@ class V1Dialect:
     def list(
         self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> list[JobStatus]:
-        """Return all jobs of a user, or of all, that the server still knows, in its order."""
+        """Return the jobs of a user, or of all users, that the server still knows, in its order."""
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
         reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False)

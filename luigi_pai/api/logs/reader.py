@@ -87,10 +87,10 @@ class _Stream:
     last_lines: int | None  # how many lines to begin with; None for all
     file: LogFile | None = None
     offset: int = 0
-    rest: bytes = b""  # of a line whose end has not come
+    rest: bytes = b""  # of an incomplete line
     closed: bool = False
     reason: str | None = None  # why it could not be read last
-    cut_short: bool = False  # by an error that may pass
+    cut_short: bool = False  # by a transient error
 
     @property
     def start(self) -> tuple[int, int, str | None]:

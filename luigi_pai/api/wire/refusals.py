@@ -46,7 +46,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return the refusal of a job with the names of the virtual clusters, if it is about the job's.
+    """Return the refusal of a job; if its virtual cluster is the reason, with the names of all.
 
     Args:
         error: the reply to the submission.

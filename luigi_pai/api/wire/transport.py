@@ -37,7 +37,7 @@ _most: ContextVar[float | None] = ContextVar("most", default=None)
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Limit the timeouts of the requests inside ``with``, for data that an answer can do without."""
+    """Limit the timeouts of the requests inside ``with``, for data that is optional."""
     before = _most.set(seconds)
     try:
         yield
@@ -144,14 +144,14 @@ class Transport:
                 self.answered = True
                 return response
             failure = wrong_port
-        raise failure  # here, so that the cause, which holds the request, is not its context
+        raise failure  # outside of except, so that the cause, which holds the request, is not its context
 
     def _prepared(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
     ) -> tuple[requests.PreparedRequest, dict[str, Any]]:
         """Return a request, and the options to send it with.
 
-        It is not the session that prepares it: to merge what that has none of costs 10 % of a GET.
+        The session does not prepare it: merging its settings, which are empty, costs 10 % of a GET.
         """
         account = self._account
         request = requests.PreparedRequest()

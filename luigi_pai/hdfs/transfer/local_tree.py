@@ -155,7 +155,7 @@ def _walk(
 
 
 def _wrong_with(name: str) -> Iterator[str]:
-    """Yield why HDFS cannot take a name."""
+    """Yield the reasons why HDFS rejects a name."""
     if _REFUSED in name:
         yield "HDFS takes no ':' in a name"
     try:

@@ -79,7 +79,7 @@ class Upload:
         self._delete = delete and not self._tree.is_file
 
     def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the sizes in bytes of the files for an absolute path on HDFS, and for paths below it."""
+        """Return the sizes in bytes of the files that are sent to an absolute path on HDFS or below it."""
         found = {}
         for name, file in self._tree.files.items():
             goal = self._path if self._tree.is_file else posixpath.join(self._path, name)

@@ -1,8 +1,9 @@
 """Arrays: one job whose instances do the work of several jobs of one container each.
 
-The commands of an array are a packed table of those of its jobs. An instance takes its line by its index, and
-sees the variables of its job, as it would alone: the job's name, index 0 of one instance, its own ports. The
-longest line of the commands that all jobs have, such as the file of a PaiPythonTask, is there once.
+The command of an array contains the commands of its jobs as a compressed table with a line for each. An
+instance selects its line by its index, and sets the variables that its job would have alone: the job's name,
+index 0 of one instance, its own ports. The longest command line that all jobs share, such as the file of a
+PaiPythonTask, is stored once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # fields that differ
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
-_LONG = 1000  # characters of a line that is worth a place beside the table
+_LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
 _MARK = "@luigi_pai@"  # stands for it in the table
 _NO_COMMAND = "luigi_pai: no command for this instance; the image needs base64, gzip and sed"
 
@@ -93,7 +94,7 @@ def check_alike(jobs: Iterable[JobProtocol]) -> None:
 
 
 def _shared(document: dict[str, Any]) -> dict[str, Any]:
-    """Return what all jobs of an array have in common: all but names, commands and what those refer to."""
+    """Return the fields that all jobs of an array share: not names, commands and what these refer to."""
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
     if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
@@ -118,7 +119,7 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return what all jobs of an array have in common; secrets are compared, and never shown."""
+    """Return the fields that all jobs of an array share; secrets are compared, and never shown."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
@@ -222,7 +223,7 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
 
 
 def _line(document: dict[str, Any]) -> str:
-    """Return the line of a job in the table: its name and its command, in the escapes of ``printf %b``."""
+    """Return a job's line of the table: its name and its command, escaped for ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
     text = f"set -o errexit\n{text}"  # the server of 0.15 and 0.16 joins commands by && in place of it
@@ -243,7 +244,7 @@ def _packed(text: str) -> str:
 
 
 def _own_line(lines: Sequence[str]) -> str:
-    """Return the command that takes the instance's own line from the table."""
+    """Return the shell command that reads the instance's line of the table."""
     packed = _packed("".join(f"{line}\n" for line in lines))
     number = f"$(({_INDEX} + 1))"
     found = f'luigi_pai_line="$(echo {packed} | base64 -d | gzip -d | sed -n "{number}p")"'
@@ -251,7 +252,7 @@ def _own_line(lines: Sequence[str]) -> str:
 
 
 def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
-    """Yield commands that set the variables that tell an array from a job of one instance."""
+    """Yield commands that set an instance's variables as in a job of one instance."""
     role = folded(label)
     place = {"role": role, "index": 0}
     own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'

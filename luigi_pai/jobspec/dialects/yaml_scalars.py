@@ -63,14 +63,14 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 class UnclearScalarError(ValueError):
-    """A scalar that OpenPAI and LTP, or servers and people, read otherwise. The message has no value."""
+    """A scalar that OpenPAI and LTP, or servers and people, read differently. The message omits the value."""
 
 
 def plain_value(text: str) -> tuple[Any, bool]:
     """Return the value of a scalar without quotes and tag, and whether it is a date.
 
     Raises:
-        UnclearScalarError: OpenPAI and LTP read it otherwise, or it is a time.
+        UnclearScalarError: OpenPAI and LTP read it differently, or it is a time.
     """
     if text in _WORDS:
         return _WORDS[text], False

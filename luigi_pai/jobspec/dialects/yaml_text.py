@@ -42,7 +42,7 @@ class Document:
         source: a file's name, or nothing.
         lines: path of each value -> the line of its key, or of its beginning, from 1.
         warnings: scalars that the server reads in a surprising way.
-        problems: scalars that servers misread; only in a lenient reading.
+        problems: scalars that servers misread, from a lenient reading only.
     """
 
     value: Any
@@ -59,8 +59,8 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
     Args:
         text: one YAML document.
         source: a file's name, for errors.
-        lenient: read on after a value that servers read otherwise than people: such ``problems`` come with
-            the document. A number may then be infinite or not a number.
+        lenient: continue after a value that servers misread, and return it in the document's ``problems``.
+            A number may then be infinite or not a number.
 
     Raises:
         SpecError: it is not YAML, or a server refuses or misreads it. It has every problem up to the one

@@ -114,14 +114,14 @@ class Views:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
         self._made: dict[str, dict[str, Any]] = {}
-        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> the first of these
+        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> its first prerequisite
         for item in list_of(document, "prerequisites"):
             kind, name = item_of(item, "type"), item_of(item, "name")
             if isinstance(kind, str) and isinstance(name, str):
                 self._named.setdefault((kind, name), item)
 
     def of(self, role: str) -> dict[str, Any]:
-        """Return what ``$parameters``, ``$secrets``, ``$script``, ``$output`` and ``$data`` stand for."""
+        """Return a role's values of ``$parameters``, ``$secrets``, ``$script``, ``$output`` and ``$data``."""
         if role not in self._made:
             self._made[role] = self._view(item_of(self._document.get("taskRoles"), role))
         return self._made[role]

@@ -95,13 +95,13 @@ class JobScripts:
 
 
 def parse_job_scripts(value: Any) -> list[_JobScript]:
-    """Return the rules that a value of JSON describes; raises ConfigError: all that is wrong."""
+    """Return the rules in a JSON value; raises ConfigError with all problems."""
     check_rules("job scripts", value, _SCHEMA)
     return [_JobScript(**rule) for rule in value]
 
 
 def prepare_scripted(start: TaskStart, script: _JobScript) -> Preparation:
-    """Return the files and the environment of a task that waits, writes and ends as a job script says."""
+    """Return the preparation of a scripted task, which waits, writes and exits as the rule says."""
     lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
     lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]
     command = "".join(f"{line}\n" for line in [*lines, f"exit {script.exit_code}"])

@@ -77,7 +77,7 @@ _MAX_CODE_BYTES = 200_000_000
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
-_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, tell nothing and are everywhere
+_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, are too common to redact
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -254,7 +254,7 @@ class JobFolders:
         return child, processes.started(child.pid)
 
     def remove(self, job_id: int, name: str) -> None:
-        """Remove everything of a job."""
+        """Remove all files of a job."""
         shutil.rmtree(self.root / self.of_job(job_id, name), ignore_errors=True)
 
 

@@ -111,14 +111,14 @@ class Launcher:
                 for run in self._runs.values():
                     if not run.is_decided:
                         self._store.interrupt_attempt(run.attempt)
-        except sqlite3.Error:  # the next server takes their tasks for killed ones, which comes to the same
+        except sqlite3.Error:  # the next server treats their tasks as killed, with the same result
             self._log.exception("the end of this server cannot be saved")
         for run in self._runs.values():
             run.end(SHUTDOWN)
         while self._background:
             await asyncio.wait(self._background)
 
-    # the begin of an attempt
+    # the start of an attempt
 
     def _schedule(self) -> None:
         try:
@@ -158,7 +158,7 @@ class Launcher:
             self.queue.delay(job, seconds, reason, self._schedule)
 
     def _without_ports(self, job: Job, error: OSError) -> tuple[float, str]:
-        """Save the consequences of a lack of ports; return for how many seconds the job waits, and why.
+        """Handle a lack of free ports; return for how many seconds the job waits, and why.
 
         On 0.7.1 the job waits for ports; on 1.8 the attempt fails.
         """
@@ -193,7 +193,7 @@ class Launcher:
         self._run_in_background(self._run_to_end(run))
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that the end of the server waits for."""
+        """Run a coroutine in the background; the shutdown waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -224,7 +224,7 @@ class Launcher:
         self._schedule()
 
     async def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Save the end of an attempt, again and again while the disk is full; retry its job or end it."""
+        """Save the end of an attempt, retrying while the disk is full; retry its job or end it."""
         job, retry = run.job, False
         while run.ending != DELETE:
             try:
@@ -252,7 +252,7 @@ class Launcher:
         self._store.purge_job(job)  # where that fails, the next server purges it
 
     def _current(self, job: Job) -> Job:
-        """Return the one object that stands for an unfinished job."""
+        """Return the launcher's own object of an unfinished job, else the given one."""
         if job.id in self._runs:
             return self._runs[job.id].job
         return self.queue.get(job.id) or job

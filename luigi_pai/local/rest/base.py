@@ -72,7 +72,7 @@ def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Ro
 
 
 class ApiHandler(RestHandler):
-    """Every address of one of the APIs."""
+    """Handler of all routes of one API."""
 
     routes: ClassVar[Sequence[_Route]] = ()
 
@@ -81,9 +81,9 @@ class ApiHandler(RestHandler):
         self.api = api
 
     async def _dispatch(self) -> None:
-        """Answer by the route as express finds it: without case, with or without a slash at its end.
+        """Dispatch to a route as express does: ignoring case and a slash at the end.
 
-        A HEAD is answered as the GET without its body. No page of another site is allowed in (no CORS).
+        A HEAD is answered as a GET, without the body. There is no CORS: pages of other sites are refused.
         """
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
@@ -129,7 +129,7 @@ def checked_body(
 
 
 def _fits(value: Any, rule: Rule) -> bool:
-    """Return whether a value is what a field takes; numbers may be written as texts."""
+    """Return whether a value is valid for a field; numbers may be written as texts."""
     if isinstance(rule, str):
         return isinstance(value, str) and re.fullmatch(rule, value, re.DOTALL) is not None
     if isinstance(rule, range):
@@ -186,10 +186,14 @@ class RateLimits:
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # the end of the window, and the count
 
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
-        """Count a ``call`` of an address, a ``list`` or ``submission`` (taken or not) of a user.
+        """Count a request.
+
+        Args:
+            kind: ``call``, ``list`` or ``submission``, accepted or refused.
+            key: the IP address of a call, the user of a list or submission.
 
         Returns:
-            The headers of its answer, and whether it is refused.
+            The rate limit headers of the reply, and whether the request is refused.
         """
         limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
         end, count = self._counts.get((kind, key), (now, 0))

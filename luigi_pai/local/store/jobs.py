@@ -19,7 +19,7 @@ __all__ = ["NameTaken", "Store"]
 
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
-# the columns that change, of a job, an attempt that ends, and a task
+# the columns to save: of a job, of an attempt at its end, of a task
 _CHANGING = (
     "sub_state execution_type retries counted_retries launched completed"
     " exit_code exit_type diagnostics deleted"

@@ -1,4 +1,4 @@
-"""The logs of tasks over HTTP, as plain text, whole or in part, also while they grow."""
+"""Task logs over HTTP, as plain text: whole or in part, also while they grow."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class _Log(SmallBodyHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
-        """Send what some files have from ``start`` to before ``end``, as in a slice, one after the other."""
+        """Send the slice from ``start`` to ``end`` of some files, joined."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
-        """Send the part of some files, one after the other, that the header Range asks for; or say 416."""
+        """Send the range of some files, joined, that the Range header requests; 416 if it is empty."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             whole = sum(lengths)
@@ -95,7 +95,7 @@ class _Log(SmallBodyHandler):
             await self._send(files, lengths, part)
 
     async def _send(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
-        """Send a part of what files have in their first ``lengths`` bytes, piece by piece."""
+        """Send a part of the first ``lengths`` bytes of the files, joined, in chunks."""
         before = 0
         for file, length in zip(files, lengths, strict=True):
             start, end = max(0, part.start - before), min(length, part.stop - before)
@@ -114,12 +114,13 @@ class _Log(SmallBodyHandler):
 
 
 class LogPage(_Log):
-    """The output of a task, for people and as 0.7.1 has it."""
+    """The output of a task as 0.7.1 serves it, for people to read."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send a range of one log, or as YARN does one, from ``start`` (negative: from the end) to ``end``.
+        """Send the range of a log that the Range header or, as on YARN, ``start`` and ``end`` request.
 
-        Without ``start`` that is the last 4 KB of one; without a name it is stdout, then stderr.
+        A negative ``start`` counts from the end. The default is the last 4 KB of a named log; without a
+        name, all of stdout, then of stderr.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
@@ -144,7 +145,7 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """The output of a task, where 1.8's log list points: a file that nginx would serve, which may grow."""
+    """A task's log at the URL in 1.8's log list, served as nginx serves a file; it may grow."""
 
     async def get(self, name: str) -> None:
         """Send a log as it is now, the requested range of it, or its last 16 KiB.
@@ -158,20 +159,20 @@ class LogFile(_Log):
             raise HTTPError(404)
         paths = [self.files(container_id).folder / stream for stream in _FILES[name]]
         self.begin()
-        # nothing here names one state of a log, so one that is meant in If-Range is not this one
+        # no ETag or Last-Modified identifies a version of a log, so If-Range never matches: send it whole
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
         is_tail = self.get_query_argument("tail-mode", "") == "true"
         await self.send_range(paths, _TAIL if is_tail else asked)
 
 
 def _opened(paths: Sequence[Path], opened: ExitStack) -> tuple[list[BinaryIO], list[int]]:
-    """Open the files that are there, and return them with how long they are now."""
+    """Open the existing files, and return them with their current lengths."""
     files: list[BinaryIO] = [opened.enter_context(path.open("rb")) for path in paths if path.exists()]
     return files, [os.fstat(file.fileno()).st_size for file in files]
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the bytes of a Range header, none of them beyond the end; None for no range, and for several."""
+    """Return the byte range of a Range header, cut at the end; None if it is invalid or has several."""
     ends = _RANGE.fullmatch(asked)
     if ends is None:
         return None

@@ -151,7 +151,7 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
 
 
 def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
-    """Return parameters in whose texts the references to secrets are filled in, exactly."""
+    """Return parameters with the references to secrets in their texts replaced by the exact values."""
     if isinstance(value, dict):
         return {key: fill_plugin_secrets(item, secrets) for key, item in value.items()}
     if isinstance(value, list):

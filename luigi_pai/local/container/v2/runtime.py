@@ -40,7 +40,7 @@ _LEFT_OUT = {
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return what a v2 task needs before it starts.
+    """Return a function that makes the files of a v2 task, and its environment.
 
     Raises:
         ValueError: a storage cannot be mounted, or 1.8's init container fails: see `role_scripts`.
@@ -73,7 +73,7 @@ def prepare(start: TaskStart) -> Preparation:
 
 
 def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and the information that the runtime makes of a failure."""
+    """Return the exit code and the failure information that the runtime reports."""
     return runtime_exit(code, (files.stdout, files.stderr), files.runtime, redact)
 
 
@@ -199,7 +199,7 @@ def _task_environment(start: TaskStart) -> dict[str, str]:
 
 
 def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
-    """Return what FrameworkController sets in every container: the names and UIDs of its own objects."""
+    """Return FrameworkController's variables in every container: the names and UIDs of its own objects."""
     name, number = framework_name(job), attempt.number - 1
     attempt_uid = object_uid(job.full_name, number)
     return {
@@ -222,7 +222,7 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
 
 
 def _of_the_job(job: Job) -> dict[str, object]:
-    """Return what the variables of the job say, by key."""
+    """Return the values of the job's variables, by key."""
     roles = job.roles
     return {
         "job": job.full_name,
@@ -253,7 +253,7 @@ def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
 def _of_all_tasks(
     roles: Sequence[dict[str, Any]], tasks: Sequence[Task], allocated: Container[str]
 ) -> dict[str, str]:
-    """Return where each task finds every other; one that waits for resources has ports, but no address."""
+    """Return the variables with all tasks' hosts and ports; a task that waits for resources has no host."""
     found = variables("v2", "instances", ",".join(f"{other.role}:{other.index}" for other in tasks))
     hosts: dict[str, list[str]] = {role["name"]: [] for role in roles}
     for other in tasks:
@@ -269,7 +269,7 @@ def _of_all_tasks(
 
 
 def _of_the_task(task: Task) -> dict[str, object]:
-    """Return what the variables of the task itself say, by key."""
+    """Return the values of the task's own variables, by key."""
     return {
         "index": task.index,
         "host": CONTAINER_IP,

@@ -1,4 +1,4 @@
-"""WebHDFS as the ``hdfs`` command speaks it, with the standard library only; paths and their patterns."""
+"""The WebHDFS client of the ``hdfs`` command, with the standard library only; paths and their patterns."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Fault(Exception):
 class Hdfs:
     """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
-    ``setting`` has the address, for the message when it does not answer; ``timeout`` is in seconds, for a
-    connection and for each part of an answer. A file or folder is described by its FileStatus.
+    ``setting`` names the variable of the address, for the error if it does not reply; ``timeout`` is in
+    seconds, for a connection and for each part of a reply. A file or folder is described by its FileStatus.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Hdfs:
         return found
 
     def children(self, path: str) -> list[dict[str, Any]]:
-        """Return what is in a folder, sorted as the NameNode does; its name is the ``pathSuffix``."""
+        """Return each entry's FileStatus in the NameNode's order; the name is ``pathSuffix``."""
         found: list[dict[str, Any]] = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
         return found
 
@@ -71,7 +71,7 @@ class Hdfs:
         return self._answer("GET", self._datanode("GET", path, "OPEN"))
 
     def write(self, path: str, stream: Any) -> None:
-        """Make a file of a binary stream, replacing the one that is there; it appears when it is complete."""
+        """Write a binary stream to a file, replacing an existing one; it appears when it is complete."""
         incomplete = f"{path}._COPYING_"
         try:
             self._send("PUT", incomplete, "CREATE", stream, overwrite="true", permission="644")
@@ -92,15 +92,15 @@ class Hdfs:
         self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
 
     def rename(self, path: str, destination: str) -> bool:
-        """Rename as HDFS does: into a folder that exists; False where it was not done."""
+        """Rename as HDFS does: into an existing folder; False if HDFS has not renamed it."""
         return bool(self._json("PUT", path, "RENAME", destination=destination)["boolean"])
 
     def delete(self, path: str, *, recursive: bool) -> bool:
-        """Delete for good; False where there was nothing."""
+        """Delete permanently; False if the path did not exist."""
         return bool(self._json("DELETE", path, "DELETE", recursive=str(recursive).lower())["boolean"])
 
     def rpc_address(self) -> str | None:
-        """Return what stands behind ``hdfs://`` for this file system, or None where the server does not say.
+        """Return the authority of this file system's ``hdfs://`` URIs; None if the server does not send it.
 
         A NameNode names itself (HOST:PORT, or its nameservice) when it sends a
         writer to a DataNode; nothing is written.
@@ -120,7 +120,7 @@ class Hdfs:
         return json.loads(text) if text else {}
 
     def _datanode(self, method: str, path: str, operation: str, **parameters: Any) -> str:
-        """Ask the NameNode, and return the address at the DataNode that it names."""
+        """Send a request to the NameNode, and return the DataNode URL that it redirects to."""
         with self._answer(method, self._address(path, operation, parameters)) as response:
             address = response.headers.get("Location", "")
         if not urlsplit(address).netloc:
@@ -133,7 +133,7 @@ class Hdfs:
 
     @contextlib.contextmanager
     def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[_Reply]:
-        """Send a request, with a stream as its body, and yield the answer; raise the error that it may be."""
+        """Send a request, with a stream as its body, and yield the reply; raises Fault for an error reply."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:
@@ -183,25 +183,25 @@ _PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
 class Item(NamedTuple):
-    """A path on HDFS or on the disk, absolute, and as it is shown."""
+    """An absolute path on HDFS or on the local disk, and its text for messages."""
 
     place: Hdfs | _Disk
     path: str
     shown: str
 
     def look(self) -> dict[str, Any] | None:
-        """Return the FileStatus of what is there; None for nothing."""
+        """Return the FileStatus of the path; None if it does not exist."""
         return self.place.status(self.path)
 
     def facts(self) -> dict[str, Any]:
-        """Return the FileStatus of what has to be there; raises Fault."""
+        """Return the FileStatus of the path; raises Fault if it does not exist."""
         found = self.look()
         if found is None:
             raise self.fault("No such file or directory")
         return found
 
     def is_folder(self) -> bool:
-        """Say whether it is a folder that is there."""
+        """Return whether it is an existing folder."""
         return (self.look() or {}).get("type") == "DIRECTORY"
 
     def name(self) -> str:
@@ -209,12 +209,12 @@ class Item(NamedTuple):
         return posixpath.basename(self.path)
 
     def child(self, name: str) -> Item:
-        """Return the place of a name in a folder."""
+        """Return the item of a name in this folder."""
         shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
         return Item(self.place, f"{self.path.rstrip('/')}/{name}", shown)
 
     def children(self) -> list[tuple[Item, dict[str, Any]]]:
-        """Return what is in a folder, each with its FileStatus."""
+        """Return the items of this folder, each with its FileStatus."""
         return [(self.child(facts["pathSuffix"]), facts) for facts in self.place.children(self.path)]
 
     def fault(self, what: str) -> Fault:
@@ -223,7 +223,7 @@ class Item(NamedTuple):
 
 
 class _Disk:
-    """The local disk, with those methods of `Hdfs` that copies use."""
+    """The local disk, with the methods of `Hdfs` that copies need."""
 
     def status(self, path: str) -> dict[str, Any] | None:
         place = Path(path)
@@ -265,9 +265,9 @@ def on_hdfs(hdfs: Hdfs, text: str) -> Item:
 
 
 def expand(hdfs: Hdfs, text: str) -> list[Item]:
-    """Return what a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) stands for.
+    """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
 
-    A path without any, and one that nothing matches, is returned as it is.
+    A path without patterns, and one without matches, is returned as it is.
     """
     names = text.split("/")
     plain = next((at for at, name in enumerate(names) if _PATTERN.search(name)), None)

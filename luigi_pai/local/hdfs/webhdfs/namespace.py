@@ -210,7 +210,7 @@ class Tree:
         if os.path.realpath(place) != str(place):
             raise RemoteFault("AccessControlException", f"{path} is a link or lies behind one")
         with contextlib.suppress(FileNotFoundError):
-            place.lstat()  # a name that is too long, a file in place of a folder
+            place.lstat()  # raises OSError: the name is too long, or a parent is a file
         return place
 
     def _existing(self, path: str) -> Path:

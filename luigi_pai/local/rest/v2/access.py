@@ -29,7 +29,7 @@ class AccessV2(ApiHandler):
 
     @property
     def release(self) -> V2Release:
-        """The release that the server is."""
+        """The release of the server."""
         return cast("V2Release", self.api.release)
 
     def set_default_headers(self) -> None:
@@ -43,7 +43,7 @@ class AccessV2(ApiHandler):
         self.count("call", self.request.remote_ip or "")
 
     def count(self, kind: str, key: str) -> None:
-        """Count a request as `RateLimits.count` does, if there are limits; answer 429 to one too many."""
+        """Count a request as `RateLimits.count` does, if there are limits; answer 429 beyond the limit."""
         if self.api.limits is None:
             return
         self._limit_headers, refused = self.api.limits.count(kind, key)
@@ -54,14 +54,14 @@ class AccessV2(ApiHandler):
             raise Finish
 
     def body_value(self) -> Any:
-        """Return the body: a text of any ``text/*`` as it is, all else as v1 has it."""
+        """Return the body: the text of a ``text/*``, anything else as in v1."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
         return bytes(self.content).decode("utf-8", "replace") or {}
 
     def authenticated(self) -> Bearer:
-        """Return the authenticated user; raises ApiError 401 without a token that is in force."""
+        """Return the authenticated user; raises ApiError 401 without a valid token."""
         if "Authorization" not in self.request.headers:
             raise ApiError(401, "UnauthorizedUserError", "Guest is not allowed to do this operation.")
         bearer = self._bearer()
@@ -78,7 +78,7 @@ class AccessV2(ApiHandler):
             return None
         try:
             name, _, token = base64.b64decode(credentials).decode().partition(":")
-        except ValueError:  # no base64, or no text in it
+        except ValueError:  # not base64, or not text
             return None
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None

@@ -56,7 +56,7 @@ def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAtt
 
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
-    """Return a job that the caller may see, and its latest attempt or the one of a number."""
+    """Return a job that the caller may see, and its latest attempt or, if given, attempt ``number``."""
     bearer, release = handler.authenticated(), handler.release
     try:
         job = _found(handler, name)

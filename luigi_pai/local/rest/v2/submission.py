@@ -54,10 +54,10 @@ def _list(extras: Mapping[str, Any], field: str) -> list[Any]:
 
 
 def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the storages that are named, and where they are to be.
+    """Return the storages that are named, with their mount paths.
 
-    What else a job says of a storage does not count: the server writes over
-    ``share`` and ``readOnly`` what its own configuration has.
+    Other fields of a storage are ignored: the server takes ``share`` and ``readOnly`` from its own
+    configuration.
     """
     named = [item for item in wanted if mapping_of(item).get("name")]
     for item in named:
@@ -94,7 +94,7 @@ def _fits_schema(document: Any, number: tuple[int, ...]) -> bool:
 
 
 def _render(document: Mapping[str, Any]) -> None:
-    """Refuse with 500 commands that cannot be rendered."""
+    """Raise ApiError 500 if the commands cannot be rendered."""
     try:
         entrypoints(document)
     except SpecError as error:
