@@ -341,7 +341,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 yield f"{key} is not set; {advice}"
 
     def _sourced(self, problem: str) -> str:
-        """Return a problem, which begins with its key, with the section of the key if it is another."""
+        """Return a problem with its key's section added after the key, if that is another section."""
         key, blank, text = problem.partition(" ")
         return f"{key}{self._of(key)}{blank}{text}"
 

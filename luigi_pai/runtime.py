@@ -725,8 +725,8 @@ REPORTS = "_reports"
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
 _LONGEST_PAUSE = 160.0  # the same, after several that have failed
-_HDFS_SECONDS = 120.0  # that one use may take
-_KEPT = 10_000  # lines that wait while HDFS does not take them
+_HDFS_SECONDS = 120.0  # time limit of one use
+_KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
     {
         name
@@ -819,8 +819,8 @@ class _Reporter:
         self._sending = threading.RLock()
         self._is_started = False
         self._is_ended = False
-        self._is_made = False  # the folder
-        self._is_whole = False  # the last line in the file
+        self._is_made = False  # whether the folder was made
+        self._is_whole = False  # whether the file ends with a whole line
         self._main = threading.main_thread()
         if self._is_hdfs:  # imported now: a process that is forked while a thread imports them cannot
             import fcntl  # noqa: F401

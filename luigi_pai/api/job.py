@@ -165,8 +165,8 @@ class Job:
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
 
-        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``), which a worker
-        may not reach: then it is ``ClusterUnreachable``. 0.15 to 1.3 give none out: ``PaiHttpError``.
+        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``); if this machine cannot
+        reach it, ``ClusterUnreachable`` is raised. 0.15 to 1.3 serve no logs: ``PaiHttpError`` is raised.
 
         Args:
             role: the task role, as in ``status().tasks``.

@@ -27,7 +27,7 @@ __all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
-_FEW = 2  # jobs that are looked up alone when they are due together
+_FEW = 2  # up to this number, jobs are looked up one by one
 _PATIENCE = 5.0  # seconds for which a job waits for a list; its own wait, if that is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
@@ -42,14 +42,14 @@ class _Watched:
     timer: Timer
     retry: Retry
     with_tasks: bool
-    single_until: float = -math.inf  # until then, no list is made for it
+    single_until: float = -math.inf  # until then, it is looked up alone
     looked_up: float = -math.inf
-    turn: int = -1  # its valid entry in the schedule
+    turn: int = -1  # number of its valid entry in the schedule
     unknown_since: float | None = None
     absent: int = 0  # lists that lacked it, in sequence
 
     def note_absent(self, now: float) -> None:
-        """Record that a list lacked the job: it is looked up alone for a while."""
+        """Record that a list lacked the job, so that it is looked up alone for a while."""
         self.single_until = now + min(_ABSENT * 2**self.absent, _LONGEST_ABSENT)
         self.absent += 1
 
@@ -65,7 +65,7 @@ class Watcher:
     wait for jobs in the queue, a list that they share shows them that these still wait.
 
     A lookup that fails is retried for its own job. When there was no reply, or a list and two lookups have
-    failed in sequence, it is the server's trouble: one lookup is retried for all.
+    failed in sequence, the server is the cause: one lookup is retried for all.
 
     Args:
         book: of the jobs.
@@ -86,7 +86,7 @@ class Watcher:
         self._paused_until = self._no_single_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
         self._list_failed = False
-        self._failed: set[str] = set()  # jobs whose lookups have failed since the last that did not
+        self._failed: set[str] = set()  # jobs whose lookups have failed since the last successful one
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -238,9 +238,9 @@ class Watcher:
         return True
 
     def _still_waits(self) -> bool:
-        """Return whether the job that is due still waits, by a list that forks share, if more than two wait.
+        """Return whether the due job still waits, by the list of all forks, if more than two of them wait.
 
-        Each fork of Luigi watches one job: without that, 50 jobs in the queue cost 300 lookups a minute.
+        Each fork of Luigi watches one job: without the list, 50 queued jobs take 300 lookups a minute.
         """
         name, now = self._due[0][2], self._clock.monotonic()
         job = self._jobs[name]

@@ -96,7 +96,7 @@ def _end_workers_at(numbers: list[signal.Signals]) -> None:
     """Let signals end the worker processes of this Luigi too, and wait for them, before this one ends."""
 
     def end(number: int, _frame: Any) -> None:
-        for each in numbers:  # the next one, as of a terminal that is closed, changes nothing
+        for each in numbers:  # further signals, as from a closed terminal, are ignored
             signal.signal(each, signal.SIG_IGN)
         workers = multiprocessing.active_children()
         for worker in workers:

@@ -63,13 +63,13 @@ def styled(text: str, **style: Any) -> str:
 
 
 def tell(text: str, *, err: bool = False, hanging: int = 2, head: str = "") -> None:
-    """Print a text; on a terminal, its lines are wrapped, and further ones indented below the first.
+    """Print a text; on a terminal, lines are wrapped, and continuation lines are indented.
 
     Args:
         text: of one line or several.
         err: to standard error.
         hanging: as of ``wrap``.
-        head: what it begins with, which ``styled`` may have made.
+        head: the beginning of the text, printed as it is; it may be ``styled``.
     """
     text = head + printable(text)
     columns = shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
@@ -77,7 +77,7 @@ def tell(text: str, *, err: bool = False, hanging: int = 2, head: str = "") -> N
 
 
 def write(document: str) -> None:
-    """Print a document in UTF-8 as it is, whatever a terminal has; to a terminal only what is printable."""
+    """Print a document in UTF-8, whatever the locale; to a terminal, only its printable characters."""
     click.echo((printable(document) if is_terminal() else document).encode(), nl=False)
 
 

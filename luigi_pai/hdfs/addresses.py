@@ -9,7 +9,7 @@ __all__ = ["api_base", "datanode_address", "probe_of_decoding"]
 
 _DATANODES_BASE = "/webhdfs/v1"
 _WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
-_NO_ESCAPE = "/%25zz"  # the name %zz, in which nothing is left to decode
+_NO_ESCAPE = "/%25zz"  # the name %zz, which cannot be decoded again
 
 _PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -32,7 +32,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
         location: from the NameNode, or from a proxy before it. The Pylon of OpenPAI 0.7.1 redirects to
             ``/a/HOST/PORT/...`` and serves ``/a/HOST:PORT/...`` (``nginx.conf.template``; 0.7.2 is right).
         path: replaces the one in ``location``, in which Hadoop composes characters
-            (``java.net.URI.toASCIIString``): that would be another file.
+            (``java.net.URI.toASCIIString``), so that it may name another file.
         rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it stand for those of
             ``location``. None: they stay.
     """
@@ -49,7 +49,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a file ``%zz``: not found, or an illegal argument if it is decoded twice."""
+    """Return the URL of a file ``%zz``: the reply is not found or, if decoded twice, illegal argument."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

@@ -69,7 +69,7 @@ def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None)
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))
     if done and server.is_folder(goal) and server.status(inside):
-        server.rename_to(inside, path)  # the server moved it into a folder: back
+        server.rename_to(inside, path)  # undo: the server moved it into a folder
         raise _exists(server, path, goal)
 
 

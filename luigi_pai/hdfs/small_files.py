@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["create_once", "read_small", "start_of"]
 
 _PART = 64 * 1024  # bytes
-_LONGEST_STEM = 200  # characters of a name that its temporary name ends with
+_LONGEST_STEM = 200  # characters of a name in its temporary name
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
     """Return the content of a small file from an offset on; None if it does not exist.
 
-    It takes one request to the NameNode and one to a DataNode; only if these fail, the file is read as any
-    other one.
+    It takes one request to the NameNode and one to a DataNode. If these fail, an ordinary HdfsReader reads
+    the file.
 
     Args:
         fs: the file system.
         path: of the file.
         most: largest number of bytes.
-        offset: in bytes, before the end of the file.
+        offset: first byte; it must lie before the end of the file.
 
     Raises:
         HdfsError: HDFS failed, or the file is larger.
@@ -54,7 +54,7 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
 
 
 def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes, int] | None:
-    """Return content and its bound, which too long content exceeds; None after a failed connection."""
+    """Return content and its limit, which content that is too long exceeds; None if a connection failed."""
     try:
         with server.open_file(place, offset) as reply:
             limit = _limit(reply, most)
@@ -66,9 +66,9 @@ def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes
 
 
 def _limit(reply: requests.Response, most: int) -> int:
-    """Return the bound of a reply's content in bytes: without Content-Length it is that of any reply.
+    """Return how many bytes of a reply to read: ``most``, or the limit of any reply without Content-Length.
 
-    It is 0 for content that is announced as too long.
+    It is 0 if Content-Length exceeds ``most``.
     """
     announced = reply.headers.get("Content-Length", "")
     if not announced.isdecimal() or "Content-Encoding" in reply.headers:
@@ -106,7 +106,7 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
             return True
     except HdfsError as error:
         failure = error
-    if not server.remove(temporary, recursive=False):  # it was renamed, and the answer lost
+    if not server.remove(temporary, recursive=False):  # it was renamed, and the reply was lost
         return True
     if failure is not None and server.status(place) is None:
         raise failure

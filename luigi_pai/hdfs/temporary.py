@@ -33,7 +33,7 @@ logger = logging.getLogger("luigi-interface")
 _FOLDER = ".luigi-pai-tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
 _ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
-_LONGEST_STEM = 50  # characters of a name that its temporary name ends with
+_LONGEST_STEM = 50  # characters of a name in its temporary name
 
 
 def is_temporary(name: str) -> bool:

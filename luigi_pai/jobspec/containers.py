@@ -1,4 +1,4 @@
-"""What a task's job gives its containers beside what OpenPAI does: two variables, and ``pai_runtime.py``."""
+"""Additions to the containers of a task's job: two environment variables, and ``pai_runtime.py``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OUTPUT = VARIABLES["output_dir"].v1[0]
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
-    """Return the job as it is submitted under a name, with what its containers need of this package.
+    """Return the job as it is submitted under a name, with this package's additions to its containers.
 
     A command that names LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR begins with their export, and
     every command does ``with_runtime``. The commands of a protocol also begin with one that writes
@@ -77,15 +77,16 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return the command that exports the two variables; without an output folder the second is empty."""
+    """Return the export of LUIGI_PAI_ATTEMPT and LUIGI_PAI_CHECKPOINT_DIR, empty without output folder."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 
 
 def _unpacking() -> str:
-    """Return the command that writes ``pai_runtime.py``, and lets Python find it from any folder.
+    """Return the command that writes ``pai_runtime.py``, and adds its folder to PYTHONPATH.
 
-    Where the working folder is read-only, as with images of another user than root, it is in a temporary one.
+    This is the working folder or, if that is read-only, as with images of a user other than root, a
+    temporary one.
     """
     packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
     return (

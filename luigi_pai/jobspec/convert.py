@@ -30,12 +30,12 @@ _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
-_SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role that says none
+_SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role without shmMB
 _RDMA = "paiAzRDMA"  # of jobEnvs: the containers get the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
-_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # what means itself, or a variable, in double quotes
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # unchanged within double quotes, except for variables
 
 _FOLDERS = (
     # v1 field, prerequisite type (and field of a role), reference, variable of v1 containers
@@ -242,7 +242,7 @@ class _Converter:
                 f"is absent, which is {_SHM_MB_V1} MB on v1, {_SHM_MB_V2} on OpenPAI v2 and {_SHM_MB_LTP} on "
                 f"LTP; the role gets {_SHM_MB_V1}",
             )
-        if (self._job.get("jobEnvs") or {}).get(_RDMA) is True:  # servers take no other value for it
+        if (self._job.get("jobEnvs") or {}).get(_RDMA) is True:  # servers accept no other value
             options["infiniband"] = True
         return options
 
@@ -265,7 +265,7 @@ class _Converter:
     def _exports(
         self, role: Mapping[str, Any], count: int, names: Mapping[str, str], folders: Mapping[str, str]
     ) -> list[str]:
-        """Return commands that set the variables of v1 containers v2 containers lack or set otherwise."""
+        """Return commands that set the v1 variables that v2 containers lack or set differently."""
         own = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),

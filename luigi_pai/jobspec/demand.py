@@ -153,7 +153,7 @@ def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
 
 
 def free_in(about: object) -> str | None:
-    """Return how many GPUs and CPUs of a virtual cluster are free; None where the server does not say."""
+    """Return the free GPUs and CPUs of a virtual cluster, as text; None if they are not known."""
     known = VirtualCluster.of("", about)
     texts = [
         f"{_plain(free)} of {_amount(has, unit)}"

@@ -38,7 +38,7 @@ _ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
 _NO_PREFIX = "points"  # of arrays whose members' names begin differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
-_HASH = 6  # characters that tell two names apart whose replaced characters made them the same
+_HASH = 6  # characters; distinguishes names that are equal after the replacement of characters
 
 
 def v2_name(name: str) -> str:

@@ -203,7 +203,7 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
 
 
 def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> Any:
-    """Return what a field holds for what the document says."""
+    """Return the value of a field for a value of the document."""
     shape = metadata.get("shape")
     if shape is None:
         return copy.deepcopy(item)

@@ -39,7 +39,7 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield every value in lists and mappings that is neither, with its path."""
+    """Yield every value in nested lists and mappings that is not a list or mapping, with its path."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))

@@ -79,7 +79,7 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], 
     (str, lambda given, _: str(given)),
     (int, lambda given, _: int(given)),
     (float, _of_float),
-    (date, lambda given, _: given.isoformat()),  # a datetime is one
+    (date, lambda given, _: given.isoformat()),  # datetime is a subclass of date
     (os.PathLike, lambda given, path: plain(os.fspath(given), path)),
     ((bytes, bytearray, memoryview), _of_bytes),
     (Mapping, _of_mapping),

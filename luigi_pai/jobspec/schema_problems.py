@@ -194,7 +194,7 @@ def _near(_: Any, __: Any, instance: Any, about: Any) -> Iterator[ValidationErro
 
 
 def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields that are not known but look like a known one that is not there, with that one."""
+    """Yield unknown fields that resemble a known field that is absent, each with that field."""
     known = list(about.get("properties", {}))
     absent = [name for name in known if name not in instance]
     folded = {name.lower().replace("_", ""): name for name in absent}

@@ -62,8 +62,8 @@ class Engine:
 
     Attributes:
         failed: the points that have failed, with their reasons, in the order of their ends.
-        stopping: no more jobs are begun.
-        book: of the last point that was begun; None before the first.
+        stopping: no more jobs are started.
+        book: of the last point that was started; None before the first.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Engine:
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
-        self._seen: list[tuple[Member, JobStatus]] = []  # running for the first time; to be recorded
+        self._seen: list[tuple[Member, JobStatus]] = []  # first found running; to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
-        self._is_proven = False  # the last start has come to its end
+        self._is_proven = False  # the last start has ended without a transient error
         self._outage: Retry | None = None
         self._paused_until = -math.inf
 
@@ -126,7 +126,7 @@ class Engine:
         self._workers.close()
 
     def stop(self) -> str:
-        """Start no more jobs, ask the server to stop those that wait or run, and return a text about it."""
+        """Start no more jobs, ask the server to stop the waiting and running ones, and return a summary."""
         self.stopping = True
         jobs = self.watched()
         asked, problem = stop_jobs(jobs, _STOPPED_WITHIN)
@@ -181,7 +181,7 @@ class Engine:
         return due
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server accepts no submission, or is taken to be away."""
+        """Return the seconds for which the server accepts no submission, or is treated as unreachable."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= self._busy else 0.0
         return max(held, self._paused_until - self._clock.monotonic())
@@ -265,7 +265,7 @@ class Engine:
         is_away = error.transient if isinstance(error, HdfsError) else api.answered
         if not is_away or self._clock.monotonic() - began >= api.polling.patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # else it began before the last failure
+        if self._is_proven or began >= self._paused_until:  # else this start began before the last failure
             try:
                 self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
             except PaiError:

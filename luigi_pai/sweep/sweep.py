@@ -227,10 +227,10 @@ class PaiSweep(Task):
         return 0
 
     def _note(self) -> Any:
-        """Return JSON of a search for the journal since the last call; None for nothing."""
+        """Return the JSON that a search adds to the journal since the last call; None for nothing."""
 
     def _recall(self, notes: list[Any]) -> None:
-        """Take the notes of a search in the journal; called before ``points()``."""
+        """Restore a search from its notes in the journal; called before ``points()``."""
 
     def _problems(self) -> Iterable[Problem]:
         """Return the problems of further attributes."""

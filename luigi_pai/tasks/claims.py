@@ -26,7 +26,7 @@ _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an und
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in those of its files
 _HASH = 12
-_MOST = 999_999_999  # submissions, as names and files of claims have their number
+_MOST = 999_999_999  # submissions; the number is in names and in files of claims
 _RUNNING = "RUNNING"
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 
@@ -81,7 +81,7 @@ class ClaimStore(Protocol):
         ...
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back: the job was certainly not submitted."""
+        """Remove a claim whose job was certainly not submitted."""
         ...
 
 
@@ -169,9 +169,9 @@ class Claims:
                 raise
 
     def release(self, claim: Claim) -> None:
-        """Give a claim back: the job was certainly not submitted. No empty folder of claims is left."""
+        """Remove a claim whose job was certainly not submitted, and the folder if it is then empty."""
         self._fs.remove(self._path(claim.number, "json"), recursive=False)
-        with contextlib.suppress(HdfsError):  # it has other claims
+        with contextlib.suppress(HdfsError):  # it contains other claims
             self._fs.remove(self._folder, recursive=False)
 
     def _path(self, number: int, what: str) -> str:

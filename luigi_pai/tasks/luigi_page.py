@@ -102,9 +102,9 @@ def _link_job_page(task: luigi.Task, url: str) -> None:
 
 
 def page_text(text: str) -> str:
-    """Return a text as the page needs it: it inserts status messages and responses as HTML.
+    """Return a text escaped for the page, which inserts status messages and responses as HTML.
 
-    What a container has printed may be in them.
+    They may contain the output of a container.
     """
     return html.escape(text, quote=False)
 

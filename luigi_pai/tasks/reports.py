@@ -1,4 +1,4 @@
-"""The reports of a job that runs: what its containers have written with ``luigi_pai.runtime.report``."""
+"""The reports of a job, which its containers write with ``luigi_pai.runtime.report``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ logger = logging.getLogger("luigi-interface")
 INTERVAL = 10.0
 """Seconds between two readings; containers send their reports as often."""
 
-_TAIL = 4096  # bytes of a file that its last line is looked for in
-_TAIL_OF_ALL = 65536  # bytes of a file whose lines are read
+_TAIL = 4096  # bytes at the end of a file in which its last line is searched
+_TAIL_OF_ALL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
-_FILES = 8  # that were changed last: the newest report is looked for in them
+_FILES = 8  # files changed last, in which the newest report is searched
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
@@ -82,7 +82,7 @@ class Reports:
         self._clock = clock
         self._callback = callback
         self._next = clock.monotonic() + INTERVAL
-        self._failure = ""  # that was logged
+        self._failure = ""  # the last error that was logged
         self._of_others: set[_File] = set()  # their last lines are of earlier submissions
 
     def show(self, job: str, summary: str) -> None:
@@ -90,7 +90,7 @@ class Reports:
 
         Args:
             job: its name.
-            summary: what the message begins with.
+            summary: the beginning of the message.
         """
         report = self.newest(job)
         if report is None:
@@ -134,7 +134,7 @@ class Reports:
 
 
 def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list[dict[str, Any]]:
-    """Return what the containers of a submission have reported: its newest lines, oldest first.
+    """Return the reports of a submission's containers: the newest lines, oldest first.
 
     Args:
         hdfs: where the folder is.
@@ -159,7 +159,7 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
 
 
 class _File(NamedTuple):
-    """A file of reports; another one once it was changed."""
+    """A version of a file of reports: path, size and time."""
 
     path: str
     size: int
@@ -182,7 +182,7 @@ def _lines(hdfs: WebHdfs, file: _File, tail: int, *, last: bool = False) -> Iter
     for line in lines[-1:] if last else lines:
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError):  # longer than the tail, or not written by a report
+        except (ValueError, RecursionError):  # longer than the tail, or not a report
             continue
         if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
             yield values

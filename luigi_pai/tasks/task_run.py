@@ -293,7 +293,7 @@ class TaskRun:
         return job
 
     def _log_fallback(self, name: str) -> None:
-        """Log once why jobs get no completion flag, unless nobody has set anything of HDFS."""
+        """Log once why jobs get no completion flag, if an HDFS or an output folder is set."""
         is_set = self._hdfs is not None or self._definition.folder_is_set
         if is_set and self.book.times("jobs without completion flag") == 1:
             fallback = self.outputs.completion_fallback()

@@ -1,4 +1,4 @@
-"""FailedPosts: submissions that the server fails, and whether that is its own trouble or the job's."""
+"""FailedPosts: submissions that failed on the server, and whether the server or the job is the cause."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 __all__ = ["FailedPosts"]
 
 _KEY = "failed posts"
-_OF_ONE_JOB = 500  # unlike 502 to 504, it may be about the job
+_OF_ONE_JOB = 500  # unlike 502 to 504, the job may be its cause
 _BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # between the server and its parts
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 
 
 class FailedPosts:
-    """The posts that a server has failed since it last accepted one, by any process of the family.
+    """The failed posts of all processes of the family since the server last accepted one.
 
-    A 500 may be about the job. It is the server's trouble if it names a broken connection (1.8 without its
-    write merger: ECONNREFUSED, then ECONNRESET, while lookups are answered), or if a second job gets the
-    same one. Then one post at a time, every 0.5 to 15 s, tests for all whether the server accepts jobs
-    again: servers count failed submissions, too.
+    The job may be the cause of a 500. The server is the cause if the error names a broken connection (1.8
+    without its write merger: ECONNREFUSED, then ECONNRESET, while lookups are answered), or if a second job
+    gets the same error. Then one post at a time, every 0.5 to 15 s, tests for all jobs whether the server
+    accepts submissions again, as servers count failed submissions, too.
 
     Args:
         shared: with forks.
@@ -36,7 +36,7 @@ class FailedPosts:
         self._clock = clock
 
     def note(self, name: str, error: ServerFault) -> bool:
-        """Note a failed post of a job; return whether it is the server's trouble."""
+        """Record a failed post of a job; return whether the server is the cause."""
         text = f"{error.code} {error.server_message}"
         cause = f"{error.status} {text.replace(name, 'NAME')}"
         with self._shared.update() as state:

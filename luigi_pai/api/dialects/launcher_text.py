@@ -36,10 +36,10 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 
 
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
-    """Return why a job ended, in a line, and what else the server's diagnostics say; either may be empty.
+    """Return the reason why a job ended, in a line, and the rest of the diagnostics; either may be empty.
 
-    The launcher of 0.x names the rule that ended the job, and has the container's report among rules of
-    underscores, records in JSON and stacks of Java. Other texts are a reason if they have one line.
+    The diagnostics of 0.x name the rule that ended the job, and contain the container's report between lines
+    of underscores, JSON records and Java stacks. Any other text is the reason if it has one line.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

@@ -66,7 +66,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log is on a node that is not asked now."""
+        """Return whether a log is on a node that is not tried at present."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 

@@ -115,7 +115,7 @@ class V2Dialect:
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
-                kind = re.sub(name, "", str(loss))  # a folder has the name in it
+                kind = re.sub(name, "", str(loss))  # folders contain the job's name
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         check_protocol(conversion.protocol)
@@ -226,7 +226,7 @@ class V2Dialect:
         return self._object(f"{_API}/info")
 
     def ssh(self, name: str) -> SshAccess:
-        """Return the containers whose ssh plugin lets users in, with keys of their own."""
+        """Return the access to containers whose ssh plugin admits users with their own keys."""
         return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class Connections(requests.Session):
 
 
 class _Adapter(TimedAdapter):
-    """An adapter whose replies are bounded as they are decompressed."""
+    """An adapter that limits the size of replies after decompression."""
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
         """Return a reply."""

@@ -32,7 +32,7 @@ __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-_TRIES = 3  # if uploads from other machines make the destination at the same moment
+_TRIES = 3  # while uploads from other machines create the destination
 
 
 def upload(
@@ -150,7 +150,7 @@ class Upload:
             stage.publish(self._tree.folders)
 
     def _remove_gone(self, there: Destination) -> int:
-        """Remove what earlier uploads have sent and no longer exists here; return the number of files."""
+        """Remove files that earlier uploads sent and that no longer exist here; return their number."""
         known = there.manifest
         gone = known.files.keys() - self._tree.files.keys()
         ours = sorted(name for name in gone if known.files[name].is_of(there.statuses.get(name)))
@@ -160,9 +160,9 @@ class Upload:
             logger.warning(text, self._destination, ", ".join(others))
         self._pool.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
         folders = known.folders - self._tree.folders
-        for name in sorted(folders, reverse=True):  # what is in a folder comes before it
+        for name in sorted(folders, reverse=True):  # subfolders first
             if there.has_folder(name):
-                with contextlib.suppress(HdfsError):  # something of others is in it
+                with contextlib.suppress(HdfsError):  # it contains files of other programs
                     self._server.remove(there.of(name), recursive=False)
         if gone or folders:
             rest = {name: entry for name, entry in known.files.items() if name not in gone}
@@ -173,7 +173,7 @@ class Upload:
 
 @contextlib.contextmanager
 def one_at_a_time(place: str) -> Iterator[None]:
-    """Wait until no other process or thread of this user on this machine is inside for the same place.
+    """Let one process or thread of this user on this machine at a time upload to a place.
 
     Tasks that start together upload the same code: the first sends it, and the others find nothing to send.
     On several machines, and if no lock is possible, uploads run side by side and are correct all the same.

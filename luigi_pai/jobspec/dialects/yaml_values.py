@@ -39,15 +39,15 @@ class JsonValue:
     Attributes:
         value: as JSON has it.
         lines: path -> line, from 1.
-        warnings: values that surprise.
-        problems: values that the server accepts with another meaning than the reader's.
+        warnings: values that the server reads in a surprising way.
+        problems: values that the server misreads.
     """
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
-        self._begun: set[int] = set()  # nodes around the one that is read
+        self._begun: set[int] = set()  # the node being read and those that contain it
         self._entries: dict[int, Entries] = {}
         root = compose(text)
         self.value = None

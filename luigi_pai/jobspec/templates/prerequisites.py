@@ -104,7 +104,7 @@ class _Prerequisites:
                 self.named.setdefault(each["name"], []).append(index)
 
     def by_name(self, name: str) -> Mapping[str, Any]:
-        """Return the prerequisite that the runtime takes for a name; empty if there is none."""
+        """Return the prerequisite that the runtime uses for a name; empty if there is none."""
         found: Mapping[str, Any] = self.listed[self.named[name][-1]] if name in self.named else {}
         return found
 

@@ -123,12 +123,12 @@ _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of the command line, as `LocalPai` describes them, and those that it has alone.
+    """The settings of `LocalPai`, and those of the command line only.
 
     Attributes:
         host: the address to listen on.
         user: the administrator's name.
-        password: theirs from now on, also in a data folder that had another.
+        password: the administrator's; it replaces the one in an existing data folder.
     """
 
     data: Path

@@ -28,7 +28,7 @@ class Ports:
     released. Nothing is bound: the task binds it.
 
     Args:
-        end: the first port that is not given to tasks; None for the begin of that range.
+        end: the first port that is not given to tasks; None for the start of the kernel's range.
     """
 
     def __init__(self, end: int | None = None) -> None:
@@ -41,11 +41,11 @@ class Ports:
 
     @property
     def left(self) -> int:
-        """How many ports may still be reserved, if other programs have none of them."""
+        """Number of ports that may still be reserved, if no other program uses any of them."""
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve the ports of every task, by label, in the order of roles; or none, and raise OSError.
+        """Reserve the ports of all tasks, by label, in the order of roles; raise OSError if too few are free.
 
         A task has the ports asked for, one ``http`` and one ``ssh``; a negative count is 0.
         """
@@ -102,7 +102,7 @@ def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]
 
 
 def _first_ephemeral() -> int:
-    """Return the end of the ports that tasks may have: where the kernel's own choice begins."""
+    """Return the end of the ports for tasks: the first port that the kernel gives to connections."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):

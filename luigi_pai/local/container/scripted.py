@@ -85,7 +85,7 @@ class JobScripts:
         return None
 
     def of(self, job_id: int) -> _JobScript | None:
-        """Return the rule that was decided on for a job."""
+        """Return the rule that applies to a job; None without one."""
         return self._decided.get(job_id)
 
     def clear(self) -> None:

@@ -107,7 +107,7 @@ _WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole w
 
 
 class InjectedFaults:
-    """The rules in force, and the server that they are for; each request that they strike is logged."""
+    """Applies the rules in force to the server's requests, and logs each request that they affect."""
 
     def __init__(self, api: Api, faults: Faults, log: logging.Logger) -> None:
         self._api = api
@@ -115,7 +115,7 @@ class InjectedFaults:
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request or revoke its token, as the rules say; return what is left to do."""
+        """Delay a request or revoke its token, as the rules say; return the remaining fault."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         if not self._faults.rules or path.startswith(CONTROL):
             return None

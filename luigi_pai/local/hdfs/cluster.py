@@ -57,12 +57,12 @@ class OwnHdfs:
 
 
 class OutsideHdfs:
-    """A real HDFS, spoken to over its WebHDFS.
+    """A real HDFS, accessed by WebHDFS.
 
     Args:
         url: of its WebHDFS, ``http://HOST:PORT``.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for; asked of the HDFS where None.
-        user: who makes the folder that all users share.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``; None: requested from the HDFS.
+        user: creates the folder that all users share.
 
     Raises:
         ConfigError: it cannot be used; the text says why and what to do.
@@ -80,11 +80,11 @@ class OutsideHdfs:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
     def routes(self) -> Sequence[URLSpec]:
-        """Return nothing: HDFS answers for itself."""
+        """Return no routes: the real HDFS serves its own requests."""
         return ()
 
     def empty(self) -> None:
-        """Leave everything as it is: a real HDFS has other users."""
+        """Delete nothing: a real HDFS has other users."""
 
     async def make_output(self, name: str, username: str) -> None:
         """Make the output folder of a job as `OwnHdfs.make_output` does, or raise HdfsRefused."""

@@ -1,4 +1,4 @@
-"""The pages of the jobs: the list, and that of each, with state, reason, log and tasks."""
+"""The pages of the jobs: the list, and a page for each job with state, reason, log and tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEADS = ("Job", "State", "Submitted", "Duration", "User", "Virtual cluster", "E
 
 
 def _state_mark(state: str) -> Html:
-    """Return a state as it is shown everywhere."""
+    """Return the HTML of a state, the same on all pages."""
     return tag("span", state, class_=f"state {state}")
 
 
@@ -159,10 +159,10 @@ def _log_links(api: Api, job: Job, task: Task) -> list[Html]:
 
 
 def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
-    """Return the part in which the script shows a log; without scripts the links lead to it.
+    """Return the section in which the page's script shows a log; without scripts, the links open it.
 
-    It shows the error log of the task that a failed job failed over, otherwise the first
-    log. The order of the logs stays, so that the one being read is not replaced by another.
+    It shows the error log of the task that made the job fail, otherwise the first log. The order of the
+    logs does not change, so that a log is not replaced while somebody reads it.
     """
     decided = _decided(job, attempt)
     options = [
@@ -194,7 +194,7 @@ def _output(job: Job, attempt: Attempt | None, tasks: Sequence[Task]) -> Html:
 
 
 def _decided(job: Job, attempt: Attempt | None) -> tuple[str, int] | None:
-    """Return role and index of the task that an attempt of a failed job failed over."""
+    """Return role and index of the task that made an attempt of a failed job fail."""
     if attempt is None or attempt.trigger_role is None or attempt.trigger_index is None:
         return None
     has_failed = bool(attempt.exit_code) and job.state == "FAILED"

@@ -105,7 +105,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[len(PLUGIN) + 1 :]  # whatever stands between the two, and perhaps nothing
+            kind = kind[len(PLUGIN) + 1 :]  # after any separator; may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {
