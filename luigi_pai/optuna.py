@@ -134,7 +134,7 @@ class OptunaSweep(PaiSweep):
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
         """Tell the study the end of a trial."""
         trials = self._open.get(point.task_id)
-        if not trials:  # of an interrupted run, which proposed other points
+        if not trials:  # the point is of an interrupted run that proposed other points
             return
         trial, succeeded = trials.pop(0), row["state"] == "SUCCEEDED"
         values = [row[each.column] for each in self._objectives]

@@ -36,7 +36,7 @@ __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # the variable with the path of the file in the container
 _MOST = LARGEST_BODY - 20_000  # bytes of the file in a command; the rest of the job has room
-_LAST_LINES = 400  # of the log that the result is looked for in
+_LAST_LINES = 400  # of the log in which the result is searched
 
 
 class PaiPythonTask(PaiTask):

@@ -50,7 +50,7 @@ Variable = namedtuple("Variable", ["meaning", "v1", "v2"])
 
 
 def _row(meaning: str, v1: str, v2: "str | None" = None) -> Variable:
-    """Return a row of the table; names are separated by spaces, those of v2 are the same if left out."""
+    """Return a row of the table; names are separated by spaces; the default of v2 is v1."""
     return Variable(meaning, tuple(v1.split()), tuple((v1 if v2 is None else v2).split()))
 
 
@@ -143,7 +143,7 @@ _ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}}
 
 
 def attempt_of(job: str) -> "tuple[str, int]":
-    """Return the task's name and the number of the submission that a job's name says: ``NAME__attempt2``."""
+    """Return the task's name and the number of the submission in a job's name, ``NAME__attempt2``."""
     found = _ATTEMPT.fullmatch(job)
     return (found.group("name"), int(found.group("number"))) if found else (job, 1)
 
@@ -219,7 +219,7 @@ class Task:
 
     Attributes:
         api: ``v1`` or ``v2``; None outside a container.
-        user, virtual_cluster: whose job it is, and where it runs.
+        user, virtual_cluster: of the job.
         job: the job's name, without ``USER~``.
         name: the name of the Luigi task's work: the same, without ``__attempt2``.
         attempt: number of the submission, from 1.
@@ -227,7 +227,7 @@ class Task:
         roles: the tasks of each role. A role is also found under the name that it had before it was
             converted for v2 (``my_role`` for ``myrole``).
         peers: all tasks of the job, in the order of their ranks.
-        cpus, gpus, memory_mb, shm_mb: own resources; None where OpenPAI does not say.
+        cpus, gpus, memory_mb, shm_mb: own resources; None if OpenPAI sets no variable.
         work_dir: the working folder.
     """
 
@@ -352,7 +352,7 @@ class Task:
         return peers
 
     def _own(self) -> Peer:
-        """Return this task, with all that is known of it."""
+        """Return this task, with its own host and ports."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             raise ContainerError(
@@ -584,7 +584,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Listen at the address that the others call; at all, where this container does not have it."""
+        """Listen at the address that the others call or, if this container lacks it, at all addresses."""
         import errno
         import socket
 
@@ -660,7 +660,7 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Tell all who is missing; they close their connections first, so that the port is free at once."""
+        """Tell all tasks who is missing; they close connections first, so that the port is free at once."""
         for connection in self._ranks:
             self._tell(connection, missing)
         end = time.monotonic() + _LINGER
@@ -670,11 +670,11 @@ class _Meeting:
                     self._drop(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
-        """Wait for all others as one of them, and return the ranks of those that did not come."""
+        """Wait for the others, as a task after the first; return the ranks of those that did not come."""
         while self._left() > 0:
             try:
                 answer = self._ask(rank)
-            except (OSError, ValueError):  # the first task is not there yet, or no more
+            except (OSError, ValueError):  # the first task does not listen yet, or no longer
                 answer = None
             if isinstance(answer, list):
                 return answer

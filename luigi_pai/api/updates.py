@@ -36,8 +36,8 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status; the last known one if it is lost or refused. By a list, it lacks tasks
-            and diagnostics; that of a job that has failed or was stopped never is.
+        status: its current status; the last known one if it is lost or refused. A status from a list has no
+            tasks and no diagnostics; that of a job that has failed or was stopped is never from a list.
         outcome: the kind of update.
         missed: the deadline for which the job is being, or was, stopped.
         error: why its lookup failed for good.

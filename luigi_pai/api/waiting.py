@@ -30,21 +30,21 @@ _LONGEST_TEXT = 300
 
 @dataclass(slots=True)
 class _Waiting:
-    """A job in the queue: when its reason is due on the monotonic clock, and the last one."""
+    """A queued job: when to look up its reason next (monotonic clock), and its last reason."""
 
     due: float
     reason: str | None = None
 
 
 class WaitingReasons:
-    """Why jobs of a cluster wait, asked for no more often than it changes.
+    """The reasons why jobs of a cluster wait, requested no more often than they change.
 
-    Forked processes share what virtual clusters have, and what the cluster says of jobs that ask for the
-    same; all together make at most four requests a minute for it.
+    Forked processes share the resources of virtual clusters, and the cluster's reasons for jobs of the same
+    demand; all together make at most four requests a minute for the reasons.
 
     Args:
         book: of the cluster.
-        job: returns the job whose reason is asked for; default: its config is requested.
+        job: returns the waiting job; default: its config is requested.
     """
 
     def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
@@ -54,17 +54,17 @@ class WaitingReasons:
         self._waiting: dict[str, _Waiting] = {}
 
     def idle(self, status: JobStatus) -> float:
-        """Return in how many seconds ``of`` will look again; infinity where the job does not wait."""
+        """Return the seconds until ``of`` makes the next lookup; infinity if the job does not wait."""
         if status.state is not JobState.WAITING:
             return math.inf
         now = self._book.api.clock.monotonic()
         return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
     def of(self, status: JobStatus) -> str | None:
-        """Return why a job waits; None if it does not wait, or if the release does not say.
+        """Return why a job waits; None if it does not wait, or if the release gives no reason.
 
-        A job that starts within a second is not asked about. What cannot be asked is no error:
-        the job's own status counts, not this.
+        No request is made for a job that starts within a second. A failed request is not an error, as only
+        the job's status matters.
         """
         name = status.name
         if status.state is not JobState.WAITING:
@@ -80,10 +80,10 @@ class WaitingReasons:
         return waiting.reason
 
     def now(self, status: JobStatus) -> str | None:
-        """Ask the server why a job waits.
+        """Request the reason why a job waits.
 
         Raises:
-            PaiApiError: it cannot be asked.
+            PaiApiError: a request failed.
         """
         return self._reason(status, lambda: True)
 

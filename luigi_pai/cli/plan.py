@@ -51,9 +51,9 @@ class _Planned:
         attempt: number of the submission; None for tasks without jobs.
         gpus: of the job, all its instances together; of a sweep, those of the jobs to submit.
         jobs: of a sweep: how many are ``done``, ``running`` and ``to submit``.
-        note: what its line says besides.
+        note: further text of its line.
         requires: the tasks before it.
-        shown_above: it stands further up, with what it requires.
+        shown_above: it is listed further up, with its requirements.
     """
 
     task: str

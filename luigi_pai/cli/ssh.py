@@ -72,7 +72,7 @@ class _Found:
 
 
 class _WithCommand(click.Command):
-    """A command whose words after ``--`` are those of another one."""
+    """A command that runs another command, given after ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line."""

@@ -117,11 +117,11 @@ def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
-    """Return the document of a file, or of standard input, and what errors call it."""
+    """Return the document of a file, or of standard input, and its name for errors."""
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
-    elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), is no file, but may be read
+    elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), exists, but is no file
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
         give_up("submit", f"{file}: {what}", EXIT_USAGE)
     try:
@@ -250,13 +250,13 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
 
 
 def _wait(handle: Job) -> None:
-    """Wait for a job, say what changes and why it waits, and end with what became of it."""
+    """Wait for a job, print its changes and why it waits, and end the command with its result."""
     said = ""
 
     def show(status: JobStatus, waits_because: str | None = None) -> None:
         nonlocal said
         text = f"{status.name}: {status.summary(waits_because)}"
-        if text != said and not status.finished:  # what became of it is said below
+        if text != said and not status.finished:  # _end reports the end
             tell(text, err=True)
         said = text
 

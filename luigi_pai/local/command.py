@@ -86,7 +86,7 @@ async def run_command(
             environment = _environment(server, config)
             code = await run_in_foreground(command, environment, server.orphans)
             if temporary_data:
-                server.stop_jobs()  # a server that shows the kept folder must not run them
+                server.stop_jobs()  # a later server with the kept folder must not resume them
             jobs, failed = server.jobs_since(begun)
             keep = temporary_data and bool(failed)
         finally:

@@ -51,7 +51,7 @@ class SmallBodyHandler(RequestHandler):
     """A handler that reads at most 100 kB of body and never keeps more in memory."""
 
     def prepare(self) -> None:
-        """Begin an empty body, and mark one whose announced length is too large."""
+        """Start with an empty body, and record whether Content-Length is too large."""
         self.content = bytearray()
         length = whole_number(self.request.headers.get("Content-Length", ""))
         self.too_large = length is not None and length > _MAX_BODY

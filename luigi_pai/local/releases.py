@@ -167,7 +167,7 @@ class LauncherRules:
         stopped_codes: exit codes of jobs whose state is STOPPED.
         shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
         exit_lost: exit code of an attempt whose processes are gone without an exit code; None for none.
-        exit_attempt_over: exit code of a task that ran when its attempt was decided; None for none.
+        exit_attempt_over: exit code of a task that still ran at the end of its attempt; None for none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
         exit_type: returns the launcher's word for an exit code.
         decide_retry: decides about another attempt, given the retry limit, the exit code, and how many

@@ -87,7 +87,7 @@ class LocalServer:
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
-        """Use what is in the data folder, answer, and go on with the jobs of earlier servers."""
+        """Open the data folder, answer requests, and resume the jobs of earlier servers."""
         settings = self.settings
         data = settings.data
         self._log = logging.getLogger("luigi_pai.local")
@@ -157,7 +157,7 @@ class LocalServer:
         return len(rows), [name for name, state in rows if state == "FAILED"]
 
     def stop_jobs(self) -> None:
-        """Stop every job, as its user would."""
+        """Stop all jobs as their users would."""
         for job in self._store.unfinished_jobs():
             self._launcher.stop(job)
 
@@ -199,7 +199,7 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets; for port 0, if it is free, on the port that tasks of last time know."""
+    """Return listening sockets; for port 0, on the last port if it is free, as running tasks use it."""
     if port == 0 and last:
         with contextlib.suppress(OSError):
             return bind_sockets(last, host)
@@ -227,7 +227,7 @@ class LogLines(logging.Formatter):
         return _escaped(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the traceback, whose last lines may be of a client, too."""
+        """Return the traceback; its last lines may contain text of a client."""
         return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).splitlines())
 
 
@@ -244,7 +244,7 @@ def _log_file(path: Path) -> logging.Handler:
 
 
 def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
-    """Say in ``server.json`` which process serves this folder, and where; and where its HDFS is."""
+    """Write process, port and URL of the server, and its HDFS, into ``server.json`` of the data folder."""
     new = data / "server.json.new"
     known = {"pid": os.getpid(), "port": address.port, "url": address.url, **asdict(hdfs)}
     new.write_text(json.dumps(known), "utf-8")

@@ -55,7 +55,7 @@ class Start(Generic[T]):
 
 
 class Workers(Generic[T]):
-    """Takes steps in threads, one for each step that runs at the same time.
+    """Runs steps in threads, one for each step that runs at the same time.
 
     The threads end with ``close()`` or with the process; neither waits for a request.
 
@@ -63,7 +63,7 @@ class Workers(Generic[T]):
         clock: for the times of steps.
 
     Attributes:
-        starts: with further steps.
+        starts: those that have further steps.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -82,7 +82,7 @@ class Workers(Generic[T]):
         return [start for start in self.starts if start.future is not None and start.future.done()]
 
     def advance(self) -> bool:
-        """Take the steps that are due, and wait for one for 0.05 s at most; return False for none."""
+        """Run the due steps, and wait for one for at most 0.05 s; return False if there is none."""
         now = self._clock.monotonic()
         for start in self.starts:
             if start.future is None and start.due <= now:

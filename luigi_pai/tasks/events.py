@@ -1,4 +1,4 @@
-"""What a job of a task gets besides its run: events for handlers, as those of Luigi, and tags for lists."""
+"""Events of a task's job, for handlers as those of Luigi, and its tags, for lists of jobs."""
 
 from __future__ import annotations
 

@@ -373,7 +373,7 @@ class Evidence:
                 return None
         elif self._claims is not None or not self._may_compare():
             return None
-        if entry.index is not None:  # the stored job is that of all members
+        if entry.index is not None:  # the stored job is the whole array
             return [] if claim is not None else None
         from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
 

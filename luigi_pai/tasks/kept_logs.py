@@ -1,4 +1,4 @@
-"""KeptLogs: the logs of ended jobs on HDFS, for longer than a cluster has them."""
+"""KeptLogs: copies of the logs of ended jobs on HDFS, which outlast those of the cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("luigi-interface")
 _FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore
 _PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
-_SHORT = 5.0  # seconds for which a silent server is waited for
+_SHORT = 5.0  # timeout of a request in seconds
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 
 
@@ -50,10 +50,10 @@ class KeptLogs:
         self._book, self._api = book, book.api
         self._hdfs = hdfs
         self._folder = folder
-        self._given_up: PaiApiError | None = None  # why the server is not asked again
+        self._given_up: PaiApiError | None = None  # why no further requests are made
 
     def keep(self, status: JobStatus) -> None:
-        """Keep the logs of a job's tasks. What fails is logged: the job's end does not depend on it."""
+        """Keep the logs of a job's tasks. Errors are logged: the job's end does not depend on them."""
         if self._hdfs is None or self._folder is None:
             if self._book.times("keep_logs without HDFS") == 1:
                 logger.warning(
@@ -77,7 +77,7 @@ class KeptLogs:
         logger.info("Kept the logs of job %s, %s, in %s%s", status.name, tasks, folder, lost)
 
     def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
-        """Keep the logs of a task, or the reason why not; return whether they could be read."""
+        """Keep the logs of a task, or the reason why they cannot be read; return whether they were read."""
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
         try:
@@ -118,7 +118,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        After one without a reply, all others fail at once.
+        After a request without a reply, all further ones fail at once.
         """
         if self._given_up is not None:
             raise self._given_up

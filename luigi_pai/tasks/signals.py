@@ -1,4 +1,4 @@
-"""OnKill: the job of a process that is ended by a signal, or whose main process has ended."""
+"""OnKill: stops or leaves the job when a signal ends the process, or its main process has ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PARENT_CHECKED = 1.0  # seconds between checks
 
 
 class _Signalled(BaseException):
-    """A signal has come; raised so that locks and connections are left in order before anything is sent."""
+    """A signal arrived; raised to release locks and connections before a request is sent."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -53,15 +53,15 @@ def handled(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call a function at SIGTERM, SIGHUP or SIGINT, for 5 s at most; then the signal takes its course.
+    """Call a function at SIGTERM, SIGHUP or SIGINT, for at most 5 s, before the signal takes effect.
 
     In a worker process the end of the main process counts as SIGTERM: it is noticed within a second.
 
     Handlers are set in the main thread only, and restored. A signal that is ignored stays ignored.
 
     Yields:
-        a function to call after foreign code that catches every exception: it lets a signal that came
-        meanwhile take its course.
+        a function to call after code that catches every exception: a signal that it has caught takes
+        effect then.
     """
     came: list[int] = []
 
@@ -110,7 +110,7 @@ def _end_with_main_process(over: threading.Event) -> None:
 
 
 def end_with_parent(parent: int, over: threading.Event | None = None) -> None:
-    """Send SIGTERM to this process when its parent has ended, however that was; needs the main thread.
+    """Send SIGTERM to this process when its parent has ended for any reason; needs the main thread.
 
     Args:
         parent: its pid; if it is no longer the parent, it has ended already.
@@ -129,7 +129,7 @@ def end_with_parent(parent: int, over: threading.Event | None = None) -> None:
 
 
 class OnKill:
-    """Stops the job that is being submitted or watched if ``on_kill`` says so, and logs what becomes of it.
+    """Stops the job being submitted or watched, if ``on_kill`` is ``stop``, and logs whether it continues.
 
     Args:
         api: of the cluster.
@@ -155,7 +155,7 @@ class OnKill:
         self._name = ""
 
     def act(self) -> None:
-        """Stop the job if ``on_kill`` says so, or log that it goes on."""
+        """Stop the job if ``on_kill`` is ``stop``, or log that it continues."""
         if not self._name:
             return
         why = ""

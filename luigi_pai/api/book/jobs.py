@@ -159,7 +159,7 @@ class Jobs:
         """Return the names of the user's arrays, newest first, as far as the last list has them.
 
         Raises:
-            PaiApiError: there is no list, and it failed.
+            PaiApiError: a new list was needed, and failed.
         """
         return self._lists.arrays(self._newest_list())
 
@@ -167,7 +167,7 @@ class Jobs:
         """Return the number of the newest submission after the first in the user's list; 0 if it has none.
 
         Raises:
-            PaiApiError: there is no list, and it failed.
+            PaiApiError: a new list was needed, and failed.
         """
         return self._newest_list().latest.get(self.api.job_name(name), 0)
 

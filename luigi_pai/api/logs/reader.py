@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 STREAMS = ("stdout", "stderr")
 
 _PART = 2 * 1024 * 1024  # bytes of one request
-_TAIL = 64 * 1024  # bytes in which the last lines are looked for, before the whole log
+_TAIL = 64 * 1024  # bytes at the end in which the last lines are searched before the whole log
 _LONGEST_LINE = 1024 * 1024
 _PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
-_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that says nothing
+_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
 _LAST_TRIES = 5  # rounds in which the logs of an ended job are tried again after a transient error
-_SHORT = 5.0  # seconds for which a request is waited for while the job is watched
-_LONGEST_IN_VAIN = 10.0  # seconds for which all logs of an ended job are waited for in vain
-_GONE = (403, 404, 410)  # an address that has expired, or a container that is not there (yet, any more)
+_SHORT = 5.0  # timeout in seconds of a request while the job is watched
+_LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
+_GONE = (403, 404, 410)  # an expired URL, or a container that does not exist (yet, any longer)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class _Stream:
     offset: int = 0
     rest: bytes = b""  # of an incomplete line
     closed: bool = False
-    reason: str | None = None  # why it could not be read last
+    reason: str | None = None  # why the last read failed
     cut_short: bool = False  # by a transient error
 
     @property
@@ -141,13 +141,13 @@ class LogReader:
         self._following = False
         self._is_watched = self._has_ended = False  # while it is followed
         self._in_vain = 0.0  # seconds
-        self._no_logs: str | None = None  # why the server gives no log out at all
+        self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
 
     @property
     def gave_up(self) -> bool:
-        """Whether the logs of the ended job were waited for in vain for so long that no more are read."""
+        """Whether the logs of the ended job were given up, because no request succeeded for too long."""
         return self._in_vain >= _LONGEST_IN_VAIN
 
     def tasks(self) -> list[TaskStatus]:
@@ -158,7 +158,7 @@ class LogReader:
         ]
 
     def read(self) -> Iterator[LogLine]:
-        """Yield what the logs hold now, task after task.
+        """Yield the present lines of the logs, task after task.
 
         Raises:
             JobNotFound: there is no such job.
@@ -172,7 +172,7 @@ class LogReader:
         self._collect_unreadable()
 
     def follow(self) -> Iterator[LogLine]:
-        """Yield what the logs hold and what is added to them, until the job has ended; sleeps meanwhile.
+        """Yield the lines of the logs, and new lines until the job has ended; sleeps meanwhile.
 
         Transient errors are retried for ``polling.patience`` seconds; two requests a second are made
         at most. A task that the cluster starts again begins a new log, which is read from its start.
@@ -294,7 +294,7 @@ class LogReader:
             yield from self._last_line(stream)
 
     def _last_line(self, stream: _Stream) -> Iterator[LogLine]:
-        """Yield what a stream holds after its last line end, if anything."""
+        """Yield the text of a stream after its last line end, if there is any."""
         if stream.rest:
             rest, stream.rest = stream.rest, b""
             yield self._line(stream, rest)
@@ -304,7 +304,7 @@ class LogReader:
         return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
 
     def _part(self, stream: _Stream, start: int, size: int) -> Reading[tuple[bytes, int]]:
-        """Return a part of a stream and its length; nothing where it cannot be read."""
+        """Return a part of a stream and its length; empty if it cannot be read."""
         if self.gave_up:
             stream.reason = stream.reason or "the logs of other tasks were waited for in vain"
             stream.cut_short = True

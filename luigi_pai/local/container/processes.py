@@ -225,7 +225,7 @@ class Orphans:
         """Return the running processes of tasks of this server: the folder of each, its first process."""
         if not self.adopting:
             return members(tasks)
-        # twice: while they are listed, one whose parent ends moves up to this process
+        # twice: one whose parent ends during the first search becomes a child of this process
         return self._below(tasks) or self._below(tasks)
 
     def _below(self, tasks: Mapping[str, int | None]) -> set[int]:

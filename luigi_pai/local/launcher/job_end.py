@@ -39,7 +39,7 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
-    """Save the end of an attempt, and what follows; return whether the job has another attempt.
+    """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
 
     Without an outcome the attempt was stopped or lost.
     """
@@ -69,7 +69,7 @@ def _decide_retry(job: Job, outcome: Outcome | None) -> RetryDecision:
 
 
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
-    """Save how an attempt and its tasks ended; without an outcome it was stopped or lost."""
+    """Save the end of an attempt and its tasks; without an outcome it was stopped or lost."""
     attempt, job = run.attempt, run.job
     launcher = job.release.launcher
     if outcome is not None:

@@ -56,7 +56,7 @@ class JobQueue:
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
-        """Add a job; one that can never fit is reported at once, whatever is before it."""
+        """Add a job; one that can never fit is reported at once, even if others are before it."""
         self._jobs[job.id] = job
         never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
         if never is None:
@@ -107,7 +107,7 @@ class JobQueue:
         return self._jobs.get(job_id)
 
     def why(self, job: Job) -> str | None:
-        """Return why a job, or some task of it, waits; None if nothing of it does."""
+        """Return why a job, or a task of it, waits; None if none does."""
         if job.id in self._jobs and job.id not in self._reasons:
             ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
             place = (
@@ -125,11 +125,11 @@ class JobQueue:
             handle.cancel()
 
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
-        """Begin every job, and allocate every waiting task, that has its turn and its resources.
+        """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
-        Looks at the first of each virtual cluster only, and at the next when that one has begun, so
-        that those behind cost nothing. One that can never fit is not looked at again. The running
-        attempts are by their jobs' ids; tasks of them may wait.
+        Only the first job of each virtual cluster is tried, and the next one once that has begun, so that the
+        length of the queue does not matter. A job that can never fit is not tried again. ``runs`` are the
+        running attempts by their jobs' ids; some of their tasks may wait.
         """
         if self.closed:
             return

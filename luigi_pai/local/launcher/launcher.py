@@ -219,7 +219,7 @@ class Launcher:
         run.release()
         for task in run.tasks:
             self.ports.release(task.ports)
-        self.queue.remove(run.job)  # it is not in the queue, but the reason why its tasks waited may be
+        self.queue.remove(run.job)  # the job is not in the queue, but perhaps the reason why its tasks waited
         await self._conclude(run, outcome, problem)
         self._schedule()
 

@@ -42,7 +42,7 @@ class Services:
         scripts: the jobs whose commands are not run.
         start_delay: seconds until the first process of an attempt starts: by then the
             reply to the submission has reached its client.
-        retry_seconds: pause before another try of what a full disk, or a lack of ports, prevented.
+        retry_seconds: pause before a retry after a full disk or a lack of ports.
     """
 
     store: Store
@@ -97,7 +97,7 @@ class TaskRunner:
         return self._files(task).end_time()
 
     async def start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
-        """Start the process of a task; once begun, that goes on even if the caller is cancelled.
+        """Start the process of a task; the start is completed even if the caller is cancelled.
 
         ``tasks`` are all tasks of the attempt; ``allocated`` has the ids of those that have resources.
         """
@@ -149,7 +149,7 @@ class TaskRunner:
         return prepare(start) if script is None else prepare_scripted(start, script)
 
     async def ended(self, task: Task) -> None:
-        """Wait until a task has ended, end what it left behind, and save its exit code.
+        """Wait until a task has ended, end its remaining processes, and save its exit code.
 
         Raises:
             TaskLost: a task of a gang has left no exit code. (Without gang allocation it has failed with
@@ -173,7 +173,7 @@ class TaskRunner:
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
 
-        Of a child that wrote none it is that of its process; None if that is no child.
+        If a child process wrote none, return its own exit code; if it is no child, None.
         """
         child = self._children.get(task.container_id)
         if child is None:

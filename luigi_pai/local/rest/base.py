@@ -109,10 +109,10 @@ Rule = str | range | tuple[Any, ...]
 def checked_body(
     body: Any, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
 ) -> dict[str, Any]:
-    """Return a body that has the ``fields``, perhaps the ``optional`` ones, and no others.
+    """Return the body, which must have all ``fields``, may have ``optional`` ones, and no others.
 
     Raises:
-        ApiError: 400 InvalidParametersError, naming every problem, and no value.
+        ApiError: 400 InvalidParametersError, with every problem, but without the values.
     """
     given = body if isinstance(body, dict) else {}
     known = {**fields, **(optional or {})}

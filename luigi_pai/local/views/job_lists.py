@@ -45,7 +45,7 @@ class JobRows:
         self._rows.pop(job_id, None)
 
     def as_json(self, ids: Sequence[int]) -> str:
-        """Return a JSON array of the rows of jobs, each as the API shows it."""
+        """Return the rows of jobs as a JSON array in the format of the API."""
         missing = [job_id for job_id in ids if job_id not in self._rows]
         if missing:
             self._write(missing)
@@ -80,7 +80,7 @@ class JobSearch:
     """The jobs that an encoded query selects, in the virtual clusters ``clusters`` if given.
 
     Raises:
-        ApiError: 400 or 500 for a number that the server refuses or fails over.
+        ApiError: a number is not valid: 400 or 500, as on the real server.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class JobSearch:
         return store.select_ids(clauses, [*self._values, self.limit, self.offset])
 
     def total(self, store: Store) -> int:
-        """Return how many jobs there are on all pages."""
+        """Return the number of jobs on all pages."""
         sql = f"SELECT COUNT(*) FROM jobs WHERE {' AND '.join(self._where)}"  # noqa: S608 - our own words
         return int(store.rows(sql, self._values)[0][0])
 

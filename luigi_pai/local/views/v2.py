@@ -1,7 +1,7 @@
 """Jobs and their attempts as the v2 API of OpenPAI 1.8 shows them.
 
-The store has an attempt from its begin on. What this adds is the one that a job
-waits for, or that it waited for when it was stopped.
+The store has an attempt from its start on. This module adds the attempt that a job waits for, or waited for
+when it was stopped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ShownAttempt:
 
     Attributes:
         index: its number as the API has it: 0 for the first.
-        started: when it was decided on, in milliseconds since 1970 UTC.
+        started: when it was created, in milliseconds since 1970 UTC.
         launched: when its tasks began; None while the job waits for it.
         tasks: its tasks, each at its latest try.
     """
@@ -76,7 +76,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
 
 
 def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
-    """Return the attempt of a number, counted from 0; None if it does not exist."""
+    """Return an attempt by its number, from 0; None if it does not exist."""
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)
@@ -94,7 +94,7 @@ def _shown(job: Job, record: Attempt, before: Attempt | None, store: Store) -> S
 
 
 def _started(job: Job, before: Attempt | None) -> int:
-    """Return when an attempt was decided on: with the job, or when the one before had ended."""
+    """Return when an attempt was created: with the job, or at the end of the previous attempt."""
     return job.created if before is None else before.completed or before.launched
 
 
@@ -108,7 +108,7 @@ _TEXTS = {
 
 
 def _ending(shown: ShownAttempt) -> dict[str, Any]:
-    """Return the fields of a job's detail that say how an attempt went."""
+    """Return the fields of a job's detail about times and end of an attempt."""
     record = shown.record
     decided = (record.trigger_role, record.trigger_index)
     trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
@@ -150,7 +150,7 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return None
     if code in _TEXTS:
         return _TEXTS[code]
-    if "init" in info:  # no pattern knows the code of an init container that failed
+    if "init" in info:  # no pattern matches the code of a failed init container
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
         shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
         return f"Pod failed: PodPattern unmatched:\n{shown}"
@@ -167,7 +167,7 @@ _SECOND = 1000
 
 
 def _sub_state(job: Job) -> str:
-    """Return the launcher's own word for a job's state; before the first attempt, that it lacks resources."""
+    """Return the launcher's name of a job's state."""
     return {
         "WAITING": "AttemptCreationPending" if job.retries else "AttemptPreparing",
         "RUNNING": "AttemptRunning",
@@ -296,7 +296,7 @@ def _task_history(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return the times of the first of some tries; the one before it is the second."""
+    """Return the times of the latest try, the first in the list; the second is the try before it."""
     task = tried[0]
     return {
         "attemptId": task.number,

@@ -52,7 +52,7 @@ class WebHdfsHandler(RequestHandler):
         self.upload_error: OSError | None = None
 
     def set_default_headers(self) -> None:
-        """Forbid guessing at content types: a file may look like a script."""
+        """Forbid guessing content types, as a file may look like a script."""
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Content-Type-Options", "nosniff")
 
@@ -99,14 +99,14 @@ class WebHdfsHandler(RequestHandler):
         self.finish({"RemoteException": {"exception": error.exception, "message": str(error)}})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log what is wrong with the server, not what it refuses; without the query."""
+        """Log errors of the server, not refusals; without the query."""
         if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 
     # the four methods
 
     async def get(self, _path: str | None = None) -> None:
-        """Answer what only looks."""
+        """Answer the operations that read."""
         if self.operation == "GETFILESTATUS":
             self.finish({"FileStatus": self._owned(self.tree.status(self.hdfs_path))})
         elif self.operation == "LISTSTATUS":
@@ -123,7 +123,7 @@ class WebHdfsHandler(RequestHandler):
             raise self._not_served()
 
     async def put(self, _path: str | None = None) -> None:
-        """Answer what creates and changes."""
+        """Answer the operations that create or change."""
         if self.operation == "CREATE":
             self._create()
         elif self.operation == "MKDIRS":
@@ -141,17 +141,17 @@ class WebHdfsHandler(RequestHandler):
             raise self._not_served()
 
     async def post(self, _path: str | None = None) -> None:
-        """Answer what adds to a file."""
+        """Answer APPEND."""
         if self.operation != "APPEND":
             raise self._not_served()
         if not self.is_datanode():
-            self.tree.status(self.hdfs_path)  # it is there; the DataNode refuses a folder
+            self.tree.status(self.hdfs_path)  # raises if there is no such file; the DataNode refuses a folder
             self._send_on()
         else:
             await asyncio.to_thread(self.tree.append, self._end_upload(), self.hdfs_path)
 
     async def delete(self, _path: str | None = None) -> None:
-        """Answer what deletes."""
+        """Answer DELETE."""
         if self.operation != "DELETE":
             raise self._not_served()
         gone = self.tree.delete(self.hdfs_path, recursive=self._flag("recursive"))
@@ -174,7 +174,7 @@ class WebHdfsHandler(RequestHandler):
             left = min(wanted, max(os.fstat(file.fileno()).st_size - offset, 0))
             file.seek(offset)
             self.set_header("Content-Length", str(left))
-            with contextlib.suppress(StreamClosedError):  # the reader has had enough
+            with contextlib.suppress(StreamClosedError):  # the client has closed the connection
                 while left and (chunk := file.read(min(_CHUNK, left))):
                     left -= len(chunk)
                     self.write(chunk)
@@ -198,11 +198,11 @@ class WebHdfsHandler(RequestHandler):
     # wire details
 
     def is_datanode(self) -> bool:
-        """Say whether a request is one that a DataNode would get."""
+        """Return whether the request is for the DataNode, not the NameNode."""
         return bool(self.text("namenoderpcaddress"))
 
     def text(self, name: str) -> str:
-        """Return a parameter; empty where it is not given."""
+        """Return a query parameter; empty if it is not given."""
         return self.get_query_argument(name, "", strip=False)
 
     def user(self) -> str:
@@ -210,7 +210,7 @@ class WebHdfsHandler(RequestHandler):
         return self.text("user.name") or _NOBODY
 
     def _owned(self, status: dict[str, Any]) -> dict[str, Any]:
-        """Return a ``FileStatus`` with its owner: everything belongs to the user of the request."""
+        """Return a ``FileStatus`` with its owner: the user of the request owns all files."""
         return {**status, "owner": self.user()}
 
     def _flag(self, name: str) -> bool:
@@ -235,7 +235,7 @@ class WebHdfsHandler(RequestHandler):
         return RemoteFault("IllegalArgumentException", text)
 
     def _send_on(self) -> None:
-        """Send the client to the DataNode that this server is, too."""
+        """Redirect the client to the DataNode, which is this server, too."""
         request = self.request
         self.set_status(307)
         address = f"{request.protocol}://{request.host}{request.uri}&namenoderpcaddress={request.host}"
