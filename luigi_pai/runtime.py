@@ -156,7 +156,7 @@ _TASK_PORTS = re.compile(
 
 
 class ContainerError(RuntimeError):
-    """Something is asked for that this job, or this release of OpenPAI, does not offer."""
+    """This job, or this release of OpenPAI, does not provide the requested value."""
 
 
 class BarrierTimeout(ContainerError):
@@ -170,7 +170,7 @@ class Peer:
         role, index: which task it is.
         host: its address; None while it has none (v2, without gang allocation).
         ports: its ports by label, as far as they are known here.
-        gpus: how many GPUs it has; None where OpenPAI does not say (v1, another role).
+        gpus: its number of GPUs; None if OpenPAI sets no variable (v1, another role).
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -305,7 +305,7 @@ class Task:
         return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
-        """Return what the first variable says that is set and not empty, looked up by both APIs' names."""
+        """Return the value of the first variable, by the names of both APIs, that is set and not empty."""
         names = [*(VARIABLES[key].v2 if self.api == "v2" else ()), *VARIABLES[key].v1, *VARIABLES[key].v2]
         values = (self._environ.get(name.format(**fields)) for name in names if fields or "{" not in name)
         return next(filter(None, values), None)
@@ -488,7 +488,7 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 
 _RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
 _LONGEST = 4096  # bytes of a task's message
-_LINGER = 2.0  # seconds that tasks wait for each other's last words
+_LINGER = 2.0  # seconds that tasks wait for each other's last messages
 _MOST_SECONDS = 1e6  # eleven days; waiting for a socket accepts no longer timeout, such as infinity
 
 
@@ -523,16 +523,16 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 
 
 class _Meeting:
-    """A barrier at the port of the first task, which at last tells the others who is missing, or nobody.
+    """A barrier at the port of the first task, which at the end sends the others the missing ranks, if any.
 
-    Where one gives up, it says so, and all others give up with it.
+    If one task gives up, it sends a message, and all others give up with it.
 
     Args:
         job: the job's name.
-        name: of the barrier; all who mean this one say both.
-        peers: who takes part; their places in this list are their ranks.
+        name: of the barrier; the tasks of one barrier send the same job and name.
+        peers: the tasks that take part; their places in this list are their ranks.
         port: label of the port.
-        deadline: when it ends in vain, by the monotonic clock.
+        deadline: when it fails, in seconds of the monotonic clock.
     """
 
     def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
@@ -543,11 +543,11 @@ class _Meeting:
         self._deadline = deadline
         self._texts: "dict[socket.socket, bytes]" = {}
         self._ranks: "dict[socket.socket, int]" = {}
-        self._elsewhere: "dict[int, str]" = {}  # the barrier that a task has come to, where it is another
+        self._elsewhere: "dict[int, str]" = {}  # rank -> the other barrier that this task has come to
         self._is_over = False
 
     def whereabouts(self, rank: int) -> str:
-        """Return a text that names the other barrier that a task was seen at."""
+        """Return a text with the other barrier at which a task waits, or an empty one."""
         return f" (last seen at barrier {self._elsewhere[rank]!r})" if rank in self._elsewhere else ""
 
     def gather(self) -> "list[int]":
@@ -600,7 +600,7 @@ class _Meeting:
         return [key.fileobj for key, _ in selector.select(timeout)]  # type: ignore[misc]
 
     def _accept(self, server: "socket.socket", selector: "selectors.BaseSelector") -> None:
-        """Take a connection that has come."""
+        """Accept a new connection."""
         import errno
         import selectors
 
@@ -618,7 +618,7 @@ class _Meeting:
         selector.register(connection, selectors.EVENT_READ)
 
     def _take(self, connection: "socket.socket") -> bool:
-        """Take what a task says; False if it is none of this barrier, or gone."""
+        """Read a task's message; return False if the task is not of this barrier, or has disconnected."""
         try:
             text = connection.recv(_LONGEST)
         except OSError:
@@ -656,7 +656,7 @@ class _Meeting:
             connection.sendall(json.dumps(what).encode("ascii") + b"\n")
 
     def _missing(self) -> "list[int]":
-        """Return who has not come, as the first task sees it."""
+        """Return the ranks of the tasks that have not come to the first task."""
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
@@ -684,14 +684,14 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return what the first task says: who is missing, or the other barrier that it is at."""
+        """Return the first task's reply: the missing ranks, or the other barrier that it is at."""
         import socket
         import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # by chance from that very port, where nobody listens yet: it is free again at once
+                # by chance from the same port, while no task listens: close it so that it is free at once
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -703,7 +703,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # it gives up; the answer says who else is missing
+                    connection.sendall(b"\n")  # gives up; the reply names the other missing tasks
         return None
 
     @staticmethod
@@ -772,7 +772,7 @@ def _place(*_: "str | None") -> "tuple[str, str, int]":
 
 
 def _line(values: "dict[str, object]") -> str:
-    """Return values as JSON, those that it does not have as text."""
+    """Return values as JSON; values of other types become text."""
     try:
         return json.dumps(values, default=_plain)
     except Exception:  # noqa: BLE001  whatever a value of the user's raises
@@ -797,12 +797,12 @@ def _plain(value: object) -> object:
 
 
 class _Reporter:
-    """The reports of this process on their way.
+    """Writes the reports of this process, or sends them to HDFS.
 
     A signal handler may report while a report is being sent, so that locks can be taken twice.
 
     Args:
-        folder: where their file lies; none if it is empty.
+        folder: of their file; empty for no file.
         name: of the file.
     """
 
@@ -839,7 +839,7 @@ class _Reporter:
                 self._start()
 
     def _start(self) -> None:
-        """Send what waits from time to time, and when this process ends."""
+        """Start sending waiting lines periodically, and when this process ends."""
         import atexit
         import threading
 
@@ -864,7 +864,7 @@ class _Reporter:
             time.sleep(pause)
 
     def send(self, *, last: bool = False) -> bool:
-        """Send what waits; what cannot be sent waits on or, the last time, is printed.
+        """Send the waiting lines; those that cannot be sent wait on or, the last time, are printed.
 
         Returns:
             False if it could not be sent.
@@ -946,7 +946,7 @@ def _alone() -> "Iterator[None]":
 
     deadline = time.monotonic() + _HDFS_SECONDS
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # locks are not to be had here
+        with contextlib.suppress(OSError):  # no locks on this file system
             lock = stack.enter_context(open(__file__, "rb"))
             while time.monotonic() < deadline:
                 try:

@@ -26,7 +26,7 @@ logger = logging.getLogger("luigi-interface")
 
 # seconds before each retry; of two DataNodes, NameNodes name the dead one every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
-_SLOW = 5  # tries that count for one in which too little arrived
+_SLOW = 5  # a try in which too little arrived counts as this many
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew

@@ -124,7 +124,7 @@ def _check_length(server: Connection, temporary: str, path: str, length: int) ->
 def _remove(server: Connection, temporary: str) -> None:
     try:
         if not server.remove(temporary, recursive=False):
-            time.sleep(_LATE)  # a DataNode whose connection broke may just be making it
+            time.sleep(_LATE)  # a DataNode may still create it after a broken connection
             server.remove(temporary, recursive=False)
     except HdfsError as error:
         logger.warning("The temporary file %s may be left behind: %s", temporary, error)

@@ -1,4 +1,4 @@
-"""Demand: the resources that a job asks for, beside those that virtual clusters have."""
+"""Demand: the resources that a job asks for, and their comparison with virtual clusters."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class VirtualCluster:
     Attributes:
         name: of the virtual cluster.
         total: its resources.
-        used: those of them in use.
-        share: its part of the whole cluster, in percent; None where the server does not say.
-        load: the part of the whole cluster that is in use in it, in percent; None likewise.
-        jobs_waiting: number of jobs that wait in it; None likewise.
+        used: the resources in use.
+        share: its percentage of the whole cluster; None if the server does not send it.
+        load: the percentage of the whole cluster that its jobs use; None likewise.
+        jobs_waiting: number of its waiting jobs; None likewise.
     """
 
     name: str
@@ -55,7 +55,7 @@ class VirtualCluster:
 
     @classmethod
     def of(cls, name: str, about: object) -> VirtualCluster:
-        """Return a virtual cluster by a server's answer of any shape."""
+        """Return a virtual cluster from a server's reply of any format."""
         given = mapping_of(about)
         waiting = _number(given.get("numPendingJobs"))
         return cls(
@@ -69,7 +69,7 @@ class VirtualCluster:
 
     @property
     def free(self) -> Resources:
-        """The free resources; None where the server does not give the total."""
+        """The free resources; None if the server sends no total."""
         pairs = zip(self.total, self.used, strict=True)
         return Resources(*(None if has is None else max(0, has - (in_use or 0)) for has, in_use in pairs))
 
@@ -80,8 +80,8 @@ class Demand:
 
     Attributes:
         whole: of all its instances together.
-        at_once: what must be free before anything of it starts: the whole of a gang, else by resource the
-            most that one instance asks for.
+        at_once: what must be free before its first instance starts: all of a gang; else, for each resource,
+            the largest demand of one instance.
         virtual_cluster: the virtual cluster to run in.
     """
 
@@ -91,7 +91,7 @@ class Demand:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Demand:
-        """Return what a stored job asks for: a v1 job config, or a job protocol."""
+        """Return the demand of a stored job: a v1 job config, or a job protocol."""
         if "protocolVersion" in config:
             roles = [mapping_of(role) for role in mapping_of(config, "taskRoles").values()]
             is_gang = mapping_of(config, "extras").get("gangAllocation") is not False
@@ -166,7 +166,7 @@ def free_in(about: object) -> str | None:
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
     """Return why a job can never start: an instance, or the gang, is larger than the whole virtual cluster.
 
-    None where it may start, or where the server does not say what the virtual cluster has.
+    None if it may start, or if the server does not send the virtual cluster's resources.
 
     Args:
         clusters: the answer of a server, virtual clusters by name.
@@ -181,7 +181,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
-    """Yield each resource of which there is too little: whether for ever, and how much."""
+    """Yield each resource of which there is too little: whether the total is too small, and a text."""
     for unit, want, has, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if has is None or want is None:
             continue

@@ -290,7 +290,7 @@ class PaiJob(_Fields):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
-        """Read a job config, as ``to_dict`` writes it; what is not there has the server's default.
+        """Read a job config, as ``to_dict`` writes it; missing fields have the server's defaults.
 
         Fields that no release knows are left out: see ``luigi_pai.jobspec.validate``.
 

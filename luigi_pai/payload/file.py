@@ -32,7 +32,7 @@ _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
 _REGISTRY = threading.Lock()  # cloudpickle has one list of modules for a process; sweeps submit in threads
-_OF_LUIGI = {"param_args", "param_kwargs"}  # attributes that it sets on tasks, private parameters among them
+_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes of tasks; they have private parameters, too
 
 
 class Payload:
@@ -45,7 +45,7 @@ class Payload:
 
     Attributes:
         reach: of its method.
-        problems: why it cannot be sent.
+        problems: the reasons why it cannot be sent.
         file: the zip; empty if there are problems.
         name: its name, which depends on its content.
     """

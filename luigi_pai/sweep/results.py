@@ -348,7 +348,7 @@ def plain_values(value: Any) -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten values to columns; of two with one name, ``a.b`` and ``{"a": {"b"}}``, one gets a number."""
+    """Flatten values to columns; of two with one name, as ``a.b`` and ``{"a": {"b"}}``, one is numbered."""
     columns: dict[str, Any] = {}
     for key, value in _flat(plain_values(values), ""):
         names = itertools.chain([key], (f"{key}_{number}" for number in itertools.count(2)))
@@ -379,7 +379,7 @@ def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Map
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of a table as CSV; no text of it is a formula to a spreadsheet."""
+    """Return rows of a table as CSV, in which no spreadsheet finds a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, columns))

@@ -88,7 +88,7 @@ class TaskRun:
 
     @functools.cached_property
     def evidence(self) -> Evidence:
-        """The knowledge of the job that its server does not have."""
+        """Information about the job that its server does not have."""
         return Evidence(self._definition, self.outputs, self.book, self._job, self._claims)
 
     @functools.cached_property
@@ -136,7 +136,7 @@ class TaskRun:
         return Forecast("running", entry.number)
 
     def _newest_now(self) -> Entry | None:
-        """Ask the book; transient errors are retried for seconds, not as long as in a run."""
+        """Look up the newest submission; transient errors are retried for 2 s at most."""
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
         steps = self.book.latest(self._name, self.evidence, patience=patience)
         return run_steps(steps, self.book.api.clock.sleep)
@@ -209,12 +209,12 @@ class TaskRun:
         return entry
 
     def newest(self, *, max_age: float = RECENT) -> Steps[Entry | None]:
-        """Ask the book for the newest submission, or use what ``complete()`` has found just now.
+        """Look up the newest submission, or return what ``complete()`` has just found.
 
         A reply without owner and submission time, as mocked tests have it, is no submission of this task.
 
         Args:
-            max_age: seconds for which an answer is good enough.
+            max_age: seconds for which an answer may be reused.
         """
         self._job.check_owner()
         entry = yield from self.book.latest(self._name, self.evidence, max_age=max_age)
@@ -313,7 +313,7 @@ class TaskRun:
     # the end
 
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
-        """Record how a submission has ended, and keep its logs; the end triggers an event.
+        """Record the end of a submission, and keep its logs; the end triggers an event.
 
         Args:
             entry: the submission, as ``begin`` returned it.
@@ -350,7 +350,7 @@ class TaskRun:
         raise error
 
     def _record(self, entry: Entry, *, watched: bool) -> None:
-        """Record the end of a submission, after its logs: if this is killed, the next run does it.
+        """Record the end of a submission, after its logs; if the process is killed, the next run does it.
 
         Args:
             entry: the submission.

@@ -1,4 +1,4 @@
-"""What both dialects of the REST API have: the capabilities of servers, and the logs of tasks."""
+"""Types of both dialects of the REST API: the capabilities of servers, and the logs of tasks."""
 
 from __future__ import annotations
 

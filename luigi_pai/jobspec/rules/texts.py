@@ -96,7 +96,7 @@ def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
     Args:
         path: of the field.
         folder: its value.
-        what: the field is: ``code folder``.
+        what: name of the field for the text, such as ``code folder``.
     """
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
         text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"

@@ -1,8 +1,7 @@
 """Rules of fault injection: which requests fail, and how.
 
-A rule is an object of JSON; `parse_faults` names what it may say. Every rule
-has a random number generator of its own, so the same rules, seed and order of
-requests give the same faults.
+A rule is a JSON object with the fields of `Rule`. Every rule has its own random number generator, so that the
+same rules, seed and order of requests give the same faults.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 ]
 
 _FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
-"""What a rule can do; docs/local.md describes each."""
+"""The kinds of faults; docs/local.md describes each."""
 
 CONTROL = "/local/"
 """The routes that tests control the server by; they have no faults."""
@@ -44,19 +43,19 @@ CONTENTS_PATH = f"{CONTROL}contents"
 
 @dataclass
 class Rule:
-    """A kind of fault, and the requests that it strikes.
+    """A kind of fault, and the requests that it affects.
 
     Attributes:
         fault: one of `_FAULTS`.
-        method: the methods it strikes; none for all.
-        path: the paths it strikes, ``*`` standing for anything; ``/rest-server`` is left out of them.
-        rate: how many of them, from 0 to 1.
-        count: how often at most; None for no end.
-        skip: how many matching requests pass first.
-        seconds: how long a delay takes, or until a limit ends.
-        status: what an error answers.
-        seen: how many requests have matched.
-        struck: how many of them went wrong.
+        method: of the requests; empty for all methods.
+        path: of the requests, without ``/rest-server``; ``*`` matches any text.
+        rate: share of the matching requests that are affected, from 0 to 1.
+        count: largest number of affected requests; None for no limit.
+        skip: number of matching requests that are not affected at first.
+        seconds: length of a delay, or until the end of a limit.
+        status: HTTP status of an error.
+        seen: number of matching requests so far.
+        struck: number of affected requests so far.
     """
 
     fault: str
@@ -72,7 +71,7 @@ class Rule:
     dice: random.Random = field(default_factory=random.Random, repr=False)
 
     def strikes(self, method: str, path: str) -> bool:
-        """Say whether the rule strikes this request, and count it."""
+        """Count a request, and return whether the rule affects it."""
         if (self.method and method not in self.method) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
@@ -97,7 +96,7 @@ class Faults:
             rule.dice.seed(f"{seed}:{number}")
 
     def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
-        """Return for how many seconds a request is delayed, and the rule that strikes it then, if any."""
+        """Return the delay of a request in seconds, and the rule of its fault after that, if any."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):
@@ -120,10 +119,10 @@ def read_faults(text: str) -> Any:
 
 
 def parse_faults(value: Any) -> Faults:
-    """Return the faults that a value of JSON describes: ``{"seed": N, "rules": [...]}``, or the rules alone.
+    """Return the faults of a JSON value: ``{"seed": N, "rules": [...]}``, or the list of rules alone.
 
     Raises:
-        ConfigError: naming everything that is wrong, each with its place.
+        ConfigError: the value is not valid; the text has all problems and their places.
     """
     if isinstance(value, list):
         value = {"rules": value}

@@ -44,7 +44,7 @@ class Control(RestHandler):
         self._scripts = scripts
 
     def _parsed(self, parse: Callable[[Any], Any]) -> Any:
-        """Return what a function makes of the body; raises ApiError 400 for its ConfigError."""
+        """Return the body, parsed by a function; raises ApiError 400 for its ConfigError."""
         try:
             return parse(self.body_value())
         except ConfigError as error:
@@ -55,7 +55,7 @@ class FaultControl(Control):
     """``GET`` and ``PUT`` of the rules in force."""
 
     async def get(self) -> None:
-        """Answer with the rules, and how many requests each has seen and struck."""
+        """Answer with the rules, each with the numbers of requests that matched and that failed."""
         self.answer(200, self._faults.shown())
 
     async def put(self) -> None:
