@@ -90,7 +90,7 @@ class JobRequests:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
 
-        0.15 to 1.0 fail the request of v1, which shows no dialect: they are asked for their version.
+        0.15 to 1.0 fail the v1 request without showing their dialect, so that their version is requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:

@@ -282,7 +282,7 @@ def _until_shown(handle: Job) -> None:
             handle.status()
         except JobNotFound:
             clock.sleep(_LOOK_AGAIN)
-        except PaiApiError:  # which the reader of its logs retries, or raises
+        except PaiApiError:  # the reader of its logs retries or raises it
             return
         else:
             return

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T | Any:  # noqa: N805  a metaclass
             ...
 
-    @dataclass_transform(kw_only_default=True, eq_default=False)  # as Luigi's, but no call makes a field
+    @dataclass_transform(kw_only_default=True, eq_default=False)  # as Luigi's, but without field specifiers
     class Task(luigi.Task, metaclass=TakesAnyArguments):
         """A Luigi task whose constructor takes any arguments."""
 

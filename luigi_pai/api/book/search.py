@@ -102,7 +102,7 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # once: it may appear at any time
+            members = yield from self._members(record.job)  # looked up once, as it may appear at any time
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))

@@ -120,7 +120,7 @@ def _problem(proxy: str) -> str | None:
     try:
         parts = parse_url(url)
         unquote(parts.auth or "").encode("latin-1")  # as the header that carries it
-    except (LocationParseError, ValueError):  # the latter of the encoding, too
+    except (LocationParseError, ValueError):  # ValueError also for the encoding
         parts = None
     is_ambiguous = re.search("[/?#].*@", rest)
     if parts is None or not parts.host or is_ambiguous or scheme.lower() not in _PROXY_SCHEMES:

@@ -1,4 +1,4 @@
-"""The faults of the local server, and its control routes: faults, job scripts, and what it holds."""
+"""The faults of the local server, and its control routes: for faults, job scripts and its contents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["ContentsControl", "FaultControl", "InjectedFaults", "JobScriptContro
 
 
 class Control(RestHandler):
-    """A route that changes how the server behaves, for the user who runs it, as all routes are."""
+    """A route that controls the server's behaviour; like all routes, for the user who runs it only."""
 
     def initialize(self, api: Api, faults: Faults, scripts: JobScripts) -> None:
         """Store what all requests share."""
@@ -103,7 +103,7 @@ class ContentsControl(Control):
         self.answer(200, {})
 
 
-_WINDOW = 60  # seconds that Retry-After names, as OpenPAI 1.8 does: the whole window
+_WINDOW = 60  # seconds; Retry-After has the whole window, as with OpenPAI 1.8
 
 
 class InjectedFaults:

@@ -72,7 +72,7 @@ class Tree:
         self._incoming = beside / "incoming"
         self._deleted = beside / "deleted"
         for folder in (self._incoming, self._deleted):
-            shutil.rmtree(folder, ignore_errors=True)  # of a server that was killed
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed server
             folder.mkdir(parents=True)
         self._appending = threading.Lock()
 
