@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Demand", "Resources", "VirtualCluster", "free_in", "oversize_warning", "shortage"]
 
 _UNITS = (("GPU", "GPUs"), ("CPU", "CPUs"), ("MB of memory", "MB of memory"))
+_LARGEST = 1e15  # a number of a server or job beyond this is ignored; products of two stay finite
 
 
 class Resources(NamedTuple):
@@ -203,7 +203,7 @@ def _of_cluster(of: object) -> Resources:
 
 
 def _number(value: object) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
     return float(value) if is_number else None  # type: ignore[arg-type]  # it is a number
 
 

@@ -54,6 +54,13 @@ def test_what_is_free_and_what_is_wanted(config, used, text):
     assert shortage(Demand.of_config(config), cluster_with(**used)) == expected
 
 
+@pytest.mark.parametrize("number", [10**400, 1e308, float("inf"), float("nan"), -(10**400), "2", True])
+def test_a_number_that_no_job_or_cluster_can_have_is_ignored(number):
+    demand = Demand.of_config(v1_config(number, gpus=number))
+    assert demand.whole.gpus in (0, 1)
+    assert shortage(demand, cluster_with(GPUs=number)) is None
+
+
 IN_USE = {"GPUs": 6, "vCores": 1, "memory": 1}
 SHARE = {"capacity": 50, "maxCapacity": 100, "usedCapacity": 93.75}
 
