@@ -29,12 +29,12 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _CONTROL = re.compile(
     r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f"  # C0, C1
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi controls, zero width
-    r"\U000e0000-\U000e0fff]"  # tags
+    r"\ud800-\udfff\U000e0000-\U000e0fff]"  # halves of surrogate pairs, which no terminal can be sent; tags
 )
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
-    """Return a text without escape sequences and control, bidi, invisible and tag characters.
+    """Return a text without escape sequences and control, bidi, invisible and tag characters, and surrogates.
 
     All foreign texts pass through this function before they are shown.
 
