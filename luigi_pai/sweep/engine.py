@@ -39,6 +39,7 @@ logger = logging.getLogger("luigi-interface")
 _AT_ONCE = 8  # points or packs that are being started
 _SLICE = 0.5  # seconds of starting before running jobs are looked up again
 _STOPPED_WITHIN = 30.0  # seconds
+_OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
 SHOWN_FAILURES = 10
@@ -243,9 +244,7 @@ class Engine:
         except Exception as error:
             self._workers.starts.remove(start)
             points = [member.point for member in members]
-            if isinstance(error, (ClusterUnreachable, HdfsError)) and self._retries(
-                error, points, start.began
-            ):
+            if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
                 return
             if isinstance(error, OF_ALL):
                 raise
@@ -254,7 +253,7 @@ class Engine:
             if start.result is not None:
                 self._workers.starts.remove(start)
                 if members:
-                    self._started(start.result)
+                    self._started(start.result, start.began)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Draw points again later after a transient error; return False for any other error."""
@@ -284,16 +283,21 @@ class Engine:
         text = first_line(error) if isinstance(error, PaiError) else user_error(error)
         self._end(Ended(point, "FAILED", error=text))
 
-    def _started(self, started: Started) -> None:
-        if self._outage is not None:
-            self._outage.succeeded()
-        self._is_proven, now = True, self._clock.monotonic()
+    def _started(self, started: Started, began: float) -> None:
+        now, is_away = self._clock.monotonic(), False
+        for member, error in started.failed:
+            if isinstance(error, _OUTAGES) and self._retries(error, [member.point], began):
+                is_away = True
+            else:
+                self._fail(member.point, error)
+        if not is_away:
+            self._is_proven = True
+            if self._outage is not None:
+                self._outage.succeeded()
         for job in started.jobs:
             self._add(job)
         for ended in started.ended:
             self._end(ended)
-        for member, error in started.failed:
-            self._fail(member.point, error)
         if started.again:
             self._packs.append(Pack(started.again, due=now + _AGAIN_AFTER))
         for name, members in started.claimed.items():

@@ -58,16 +58,17 @@ class SweepRun:
         self._name, file = sweep.name, file_of(sweep)
         settings = OpenPai.current()
         self._clock = settings.cluster().clock
+        self._patience = settings.poll_patience
         self._limits = SweepLimits.of(sweep)
         self._journal = Journal(sweep.results.folder, self._clock)
         best, points = checked_sweep(sweep, self._limits)
-        retried(self._journal.read, self._clock, settings.poll_patience)
+        retried(self._journal.read, self._clock, self._patience)
         check_journal(sweep, self._journal, points)
         self._is_complete = not sweep.is_search and self._journal.is_complete(
             (point.name for point in points), self._limits.failures(len(points))
         )
         if not self._is_complete:
-            retried(lambda: self._journal.start(self._name, file), self._clock, settings.poll_patience)
+            retried(lambda: self._journal.start(self._name, file), self._clock, self._patience)
         self._table = Table(sweep.results, self._name, self._journal, self._clock, best)
         self._progress = self._table.progress
         self._source = self._source_of(points)
@@ -270,7 +271,7 @@ class SweepRun:
             and self._source.total is not None
             and not (engine.stopping or engine.is_hopeless or error)
         ):
-            self._finish(complete=True)
+            retried(lambda: self._finish(complete=True), self._clock, self._patience)
             logger.info("%s: %s", self._name, self._progress.text(total))
             return
         self._save()

@@ -127,13 +127,16 @@ class Claims:
         return None if claim is None else _with_events(claim, numbers[number])
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the claim that holds: this one, or that of another process.
+        """Claim a submission, and return the claim that holds: this one, or another one with its end.
 
         Raises:
             HdfsError: HDFS failed.
         """
         if create_once(self._fs, self._path(claim.number, "json"), _text(claim)):
             return claim
+        last = self.last()
+        if last is not None and last.number == claim.number:
+            return last
         return self._read(claim.number) or claim
 
     def replace(self, claim: Claim) -> Claim:

@@ -183,8 +183,7 @@ class Evidence:
             return job_name
         from luigi_pai.tasks.claims import Claim  # noqa: PLC0415  costs what only HDFS needs
 
-        if number > 1 and self._flag is not None:
-            self._flag.discard(self._definition.name)
+        known = self._known.claim
         api = self._book.api
         mine = Claim(
             name=self._definition.name,
@@ -196,6 +195,9 @@ class Evidence:
             digest=self._digest(),
         )
         held = self._claims.claim(mine)
+        is_to_post = held.token == mine.token or (known is not None and known.number == number)
+        if number > 1 and self._flag is not None and is_to_post and held.state is None:
+            self._flag.discard(self._definition.name)  # after the claim: another process may have succeeded
         if held.job == job_name and self._other_claims not in (None, self._claims):
             self._other_claims.replace(held)
         self._take(held)
@@ -316,8 +318,9 @@ class Evidence:
         if status is None or self._flag is None or self._known.end == (entry.number, status.state.value):
             return
         try:
-            claim = self._ended(entry, status)
-            if claim is None or claim.state is None:
+            claim, last = self._ended(entry, status), self.last()
+            is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
+            if is_latest and (claim is None or claim.state is None):
                 self._flag.discard(self._definition.name)
                 self._end(entry, status)
         except PaiError as error:

@@ -119,6 +119,26 @@ def test_a_failure_and_the_next_submission_are_recorded(pai, hdfs):
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json", "train.2.SUCCEEDED", "train.2.json"]
 
 
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_a_late_claim_leaves_the_flag_of_another_process(pai, hdfs, monkeypatch, is_claimed):
+    """Its job may have succeeded since this process read the claims: before it claimed, or after."""
+    pai.plan = {"ends_as": "FAILED"}
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    if is_claimed:
+        kill_worker(pai, monkeypatch, Train())
+        pai.jobs["train__attempt2"].runs_for = 0.0
+    pai.plan = {}
+    forget()
+    late = Train()._task_run().evidence
+    assert late.last().number == (2 if is_claimed else 1)
+    forget()
+    Train().run()
+    assert late.claim(2, "train__attempt2") == "train__attempt2"
+    assert late.last().state == "SUCCEEDED"
+    assert (hdfs / "train" / "output" / "_SUCCESS").exists()
+
+
 def test_a_refused_job_leaves_no_claim(pai, hdfs):
     """The server did not take it; the claim of an earlier submission is the last again."""
     body = '{"code": "InvalidParametersError", "message": "no"}'
