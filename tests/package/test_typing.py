@@ -99,12 +99,14 @@ def test_the_pages_have_examples_of_tasks(tree):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_pyright_is_content(tree):
     """With properties, class attributes and parameters; and it reports what tests/typing marks as wrong."""
     assert run(tree, "pyright", "--pythonpath", sys.executable) == ""
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # some 40 s where nothing else runs
 def test_mypy_is_content(tree):
     """The same for mypy --strict."""
     shown = sorted([*tree.glob(f"{PAGES}/*.py"), *tree.glob("examples/**/*.py")])

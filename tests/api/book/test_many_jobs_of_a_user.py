@@ -368,7 +368,7 @@ def test_bare_replies_of_mocked_tests_need_no_list(new_cluster, rest, api_versio
 
 
 @pytest.mark.slow
-def test_more_jobs_than_are_kept(new_cluster, rest):
+def test_more_jobs_than_are_kept(new_cluster, rest, clock):
     """The newest 20,000 are; older ones are looked up alone."""
     rows = [{"name": f"j{number}", "createdTime": number + 1} for number in range(21_000)]
     listing(rest, *rows)
@@ -376,7 +376,7 @@ def test_more_jobs_than_are_kept(new_cluster, rest):
         rest.get(
             f"{URL}/api/v1/jobs/j{number}", json=reply("SUCCEEDED", username="admin", createdTime=number + 1)
         )
-    known = new_cluster(api_version="v1")
+    known = new_cluster(api_version="v1", clock=clock)
     for number in (20_998, 20_999, 1000, 500):
         assert known.book.one_of_many(f"j{number}").succeeded
     assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]
