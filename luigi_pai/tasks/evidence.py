@@ -318,7 +318,8 @@ class Evidence:
         if status is None or self._flag is None or self._known.end == (entry.number, status.state.value):
             return
         try:
-            claim, last = self._ended(entry, status), self.last()
+            self._known.read_at = -math.inf  # another process may have gone on since
+            last, claim = self.last(), self._ended(entry, status)
             is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
             if is_latest and (claim is None or claim.state is None):
                 self._flag.discard(self._definition.name)
