@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import urllib3
 
 from luigi_pai.hdfs.connection import missing_ok
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
 from luigi_pai.timed_http import MAX_ANSWER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import requests
 
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["create_once", "read_small", "start_of"]
+__all__ = ["create_once", "read_small", "remove_once", "start_of", "written_again"]
+
+T = TypeVar("T")
 
 _PART = 64 * 1024  # bytes
+_TRIES = 3  # of a write whose answer is lost
 _LONGEST_STEM = 200  # characters of a name in its temporary name
 
 
@@ -97,9 +103,7 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
         HdfsError: it could not be written.
     """
     server, place = fs.at(path)
-    folder, name = posixpath.split(place)
-    temporary = f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
-    server.create_file(temporary, data)
+    temporary = written_again(lambda: _write_beside(server, place, data))
     failure: HdfsError | None = None
     try:
         if server.rename_to(temporary, place):
@@ -111,3 +115,54 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     if failure is not None and server.status(place) is None:
         raise failure
     return False
+
+
+def remove_once(fs: WebHdfs, path: str) -> None:
+    """Remove a file whose name another process may use at once; nothing happens to the file of that one.
+
+    It is renamed first: a lost answer to a DELETE is asked for again, which would remove the next file.
+
+    Raises:
+        HdfsError: it may be there, or another process removed it.
+    """
+    server, place = fs.at(path)
+    aside = _beside(place)
+    if server.rename_to(place, aside):
+        server.remove(aside, recursive=False)
+
+
+def _beside(place: str) -> str:
+    """Return a new temporary name beside a path."""
+    folder, name = posixpath.split(place)
+    return f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
+
+
+def _write_beside(server: Connection, place: str, data: bytes) -> str:
+    """Write a file under a new temporary name, and return its path."""
+    temporary = _beside(place)
+    try:
+        server.create_file(temporary, data)
+    except HdfsUnreachable as error:
+        if not error.unsent:  # it may be there
+            with contextlib.suppress(HdfsError):
+                server.remove(temporary, recursive=False)
+        raise
+    return temporary
+
+
+def written_again(write: Callable[[], T]) -> T:
+    """Call a function that writes a small file, again after a lost answer; three times in all.
+
+    Writes to a DataNode are never repeated by ``Transport``: the file may be there. So ``write`` has to be
+    safe to repeat.
+
+    Raises:
+        HdfsError: it could not be written.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return write()
+        except HdfsUnreachable as error:
+            if error.unsent:
+                raise
+    return write()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
-from luigi_pai.hdfs.small_files import create_once, read_small
+from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, written_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -164,7 +164,7 @@ class Claims:
         """Write an empty file beside a claim."""
         server, place = self._fs.at(self._path(claim.number, event))
         try:
-            server.create_file(place, b"")
+            written_again(lambda: server.create_file(place, b""))
         except FileAlreadyExists:
             pass
         except HdfsError as error:
@@ -173,7 +173,7 @@ class Claims:
 
     def release(self, claim: Claim) -> None:
         """Remove a claim whose job was certainly not submitted, and the folder if it is then empty."""
-        self._fs.remove(self._path(claim.number, "json"), recursive=False)
+        remove_once(self._fs, self._path(claim.number, "json"))
         with contextlib.suppress(HdfsError):  # it contains other claims
             self._fs.remove(self._folder, recursive=False)
 

@@ -1,0 +1,91 @@
+"""Small files that several processes create and remove, where answers are lost."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hdfs_backend import content, names, written
+from webhdfs_server import serving
+
+from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.hdfs.small_files import create_once, remove_once
+from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Lossy(WebHdfsHandler):
+    """Executes requests, and loses the answers to the first ones of an operation.
+
+    Attributes:
+        lost: operation, and how many of its answers are lost.
+        meanwhile: is called after each of these.
+    """
+
+    lost: tuple[str, int] = ("", 0)
+    meanwhile: Callable[[], object] = staticmethod(lambda: None)
+
+    async def put(self, path: str | None = None) -> None:
+        self._lose(self.get_query_argument("op"))
+        await super().put(path)
+
+    async def delete(self, path: str | None = None) -> None:
+        self._lose("DELETE")
+        await super().delete(path)
+
+    def _lose(self, operation: str) -> None:
+        name, left = self.lost
+        if operation == name and left and (operation != "CREATE" or self.is_datanode()):
+            type(self).lost = name, left - 1
+            self.finish = self._closed
+
+    def _closed(self, *_document: Any) -> None:
+        self.request.connection.stream.close()
+        type(self).meanwhile()
+
+
+@pytest.fixture
+def fs(tmp_path: Path) -> Iterator[WebHdfs]:
+    """A file system on such a server, in the folder ``hdfs``."""
+    Lossy.lost, Lossy.meanwhile = ("", 0), staticmethod(lambda: None)
+    with serving(tmp_path / "hdfs", Lossy) as url:
+        yield WebHdfs(url, "anna", read_timeout=5)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_is_created_though_answers_are_lost(fs: WebHdfs, count: int) -> None:
+    Lossy.lost = ("CREATE", count)
+    assert create_once(fs, "/a/f", b"mine")
+    assert Lossy.lost == ("CREATE", 0)
+    assert not create_once(fs, "/a/f", b"other")
+    assert content(fs, "/a/f") == "mine"
+    assert names(fs, "/a") == ["f"]
+
+
+def test_a_file_that_cannot_be_created_is_an_error(fs: WebHdfs) -> None:
+    Lossy.lost = ("CREATE", 3)
+    with pytest.raises(HdfsError, match=r"^HDFS CREATE .*: no answer"):
+        create_once(fs, "/a/f", b"mine")
+    assert names(fs, "/a") == []
+
+
+@pytest.mark.parametrize("lost", ["RENAME", "DELETE"])
+def test_the_next_file_of_the_name_stays(fs: WebHdfs, tmp_path: Path, lost: str) -> None:
+    """Another process creates it as soon as this one's is away."""
+    written(fs, "/a/f", "mine")
+    Lossy.lost = (lost, 1)
+    Lossy.meanwhile = staticmethod(lambda: (tmp_path / "hdfs" / "a" / "f").write_text("other"))
+    with contextlib.suppress(HdfsError):
+        remove_once(fs, "/a/f")
+    assert Lossy.lost == (lost, 0)
+    assert content(fs, "/a/f") == "other"
+
+
+def test_a_file_is_removed(fs: WebHdfs) -> None:
+    written(fs, "/a/f", "mine")
+    remove_once(fs, "/a/f")
+    assert names(fs, "/a") == []
