@@ -97,8 +97,8 @@ class Session:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever sent a reply of any kind."""
-        return self._transport.answered
+        """Whether the server has ever replied to this process, or to a login of another one of the family."""
+        return self._transport.answered or "token" in self._shared.read()
 
     @property
     def mocked(self) -> bool:
@@ -121,6 +121,8 @@ class Session:
         except PaiError as error:
             if isinstance(error, PaiApiError):
                 error.mocked = self._transport.mocked
+            if isinstance(error, ClusterUnreachable):
+                error.never_replied = not self.answered
             error.in_section(self.account.section)
             raise
 

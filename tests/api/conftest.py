@@ -108,9 +108,11 @@ def new_session() -> Iterator[Callable[..., Session]]:
     """Make sessions of user admin; all are closed after the test."""
     made: list[Session] = []
 
-    def make(url: str = URL, clock: Clock | None = None, **about: Any) -> Session:
+    def make(
+        url: str = URL, clock: Clock | None = None, shared: SharedDocument | None = None, **about: Any
+    ) -> Session:
         account = Account(url, **{"username": "admin", "password": "admin-password"} | about)
-        made.append(Session(account, SharedDocument(), clock))
+        made.append(Session(account, shared or SharedDocument(), clock))
         return made[-1]
 
     yield make

@@ -15,6 +15,7 @@ from mocked_rest import GET, POST, URL, rest_server
 from ports import refused_port
 
 from luigi_pai.api.session import Account
+from luigi_pai.api.shared import SharedDocument
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -379,3 +380,15 @@ def test_answered_tells_whether_anybody_ever_did(serve, new_session):
     with pytest.raises(ServerFault):
         session.request(*GET, authorize=False)
     assert session.answered
+
+
+def test_the_login_of_another_process_shows_that_the_server_is_there(serve, new_session, make_token):
+    """So a fork whose first request has no reply repeats it, and does not take the URL to be wrong."""
+    server, shared = rest_server(serve, [make_token()]), SharedDocument()
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(f"http://127.0.0.1:{refused_port()}", shared=shared).request(*GET, authorize=False)
+    assert caught.value.never_replied
+    new_session(server.url, shared=shared).request(*POST, body={})
+    with pytest.raises(ClusterUnreachable) as caught:
+        new_session(f"http://127.0.0.1:{refused_port()}", shared=shared).request(*GET, authorize=False)
+    assert not caught.value.never_replied

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 from luigi_pai.api.wire.connections import Connections
 from luigi_pai.api.wire.environment import Environment, Route
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
-from luigi_pai.errors import ClusterUnreachable, InvalidReply
+from luigi_pai.errors import InvalidReply
 from luigi_pai.redaction import redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
@@ -135,8 +135,6 @@ class Transport:
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             failure = explain_failure(self._failed(method, url), error)
-            if isinstance(failure, ClusterUnreachable):
-                failure.never_replied = not self.answered
         else:
             self.mocked = progress.sent is None
             wrong_port = self._check_port(method, url, response)
