@@ -288,7 +288,8 @@ class WebHdfs(HdfsFileSystem):
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step, replacing an existing file.
 
-        On a server without this rename (HttpFS) the existing file is deleted first.
+        On a server without this rename (HttpFS) the existing file is renamed aside first, and back after an
+        error.
         """
         renames.replace(*self._both(path, dest))
 

@@ -256,9 +256,8 @@ class Jobs:
         """Record the reply to the lookup of a single job."""
         key, now = self._key(name), self.api.clock.monotonic()
         self._asked.put(key, now)
-        if (
-            status is not None and status.finished and status.identified
-        ):  # a bare reply of a mocked test may differ next time
+        # not the bare reply of a mocked test, which may differ next time
+        if status is not None and status.finished and status.identified:
             self._ends.put(key, (now, status))
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])
