@@ -9,8 +9,9 @@ import itertools
 import random
 
 import pytest
+from chaos.dice import CRASH_POINTS, SEED
 from chaos.nemeses import crash_at
-from chaos.rounds import Round, crash_points, judged, seeds
+from chaos.rounds import Round, judged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -25,19 +26,19 @@ LIVES = [
 LANES = 4  # tests of a life, so that several workers of pytest may share it
 
 
-@pytest.mark.parametrize("lane", range(LANES if crash_points() == "all" else 1))
+@pytest.mark.parametrize("lane", range(LANES if CRASH_POINTS == "all" else 1))
 @pytest.mark.parametrize(("workload", "api", "with_hdfs"), LIVES)
 def test_a_pipeline_that_is_killed_at_a_request_is_ended_by_the_next_run(
     play_round, workload, api, with_hdfs, lane
 ):
     """Whatever was sent and not answered, or answered and not read, is found again."""
-    if crash_points() == "all":
+    if CRASH_POINTS == "all":
         numbers = itertools.count(lane + 1, LANES)
     else:
-        drawn = random.Random(f"{seeds(1)[0]} {workload} {api}").randint(1, 60)
-        numbers = iter([int(crash_points() or drawn)])
+        drawn = random.Random(f"{SEED} {workload} {api}").randint(1, 60)
+        numbers = iter([int(CRASH_POINTS or drawn)])
     for number in numbers:
-        for sign in (1, -1) if crash_points() else (random.choice((1, -1)),):
+        for sign in (1, -1) if CRASH_POINTS else (random.choice((1, -1)),):
             one = Round(number, workload, api, with_hdfs, "before-request" if sign > 0 else "after-request")
             played, is_killed = crash_at(play_round, one, sign * number)
             judged(played, "tests/chaos/test_crash_points.py", crash_point=number)

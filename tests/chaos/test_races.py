@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from chaos.dice import seeds
 from chaos.nemeses import RACES
-from chaos.rounds import drawn, judged, seeds
+from chaos.rounds import drawn, judged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

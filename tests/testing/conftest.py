@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
-
-PIPELINE = """
-import luigi
-import pytest
-import requests
-from luigi_pai import Cluster, OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
-
-class Train(PaiTask):
-    name = luigi.Parameter(default="train")
-    command = luigi.Parameter(default="echo it ran >&2; exit 3", significant=False)
-    queue_timeout = 0.3
-    run_timeout = 1
-    image = "python"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command)]
-"""
+from places import DATA
 
 
 @pytest.fixture
 def run(tmp_path):
     """Run a test file in a pytest with the plugin, and return its exit code and output."""
 
-    def run_file(body, *words, config="", before=PIPELINE, **more):
+    def run_file(body, *words, config="", before="from pipeline import *\n", **more):
+        shutil.copy(DATA / "plugin" / "pipeline.py", tmp_path)
         (tmp_path / "test_it.py").write_text(before + body)
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
         environ = os.environ | more

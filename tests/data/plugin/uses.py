@@ -15,6 +15,7 @@ import luigi.configuration
 import pytest
 import requests
 import responses
+from pipeline import Train
 
 from luigi_pai import Cluster, HdfsTarget, OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
 
@@ -22,18 +23,6 @@ SHOW = (
     "import luigi.configuration as c; g = c.get_config().get; "
     "print(g('OpenPai', 'pai_url'), g('OpenPai:eu', 'pai_url'))"
 )
-
-
-class Train(PaiTask):
-    name = luigi.Parameter(default="train")
-    command = luigi.Parameter(default="echo it ran >&2; exit 3", significant=False)
-    queue_timeout = 0.3
-    run_timeout = 1
-    image = "python"
-
-    @property
-    def tasks(self):
-        return [TaskRole("main", self.command)]
 
 
 class OnEu(PaiTask):

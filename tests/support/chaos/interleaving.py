@@ -7,17 +7,16 @@ requests and in each of its waits, until ``advance`` says what becomes of the re
 from __future__ import annotations
 
 import io
-import queue
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import requests
 import urllib3
+from clocks import StandingClock
 from fault_server import Request
 
 from luigi_pai.api.caches import BoundedCache
-from luigi_pai.api.clock import Clock
 from luigi_pai.api.registry import Clusters
 from luigi_pai.sweep.workers import Workers
 from luigi_pai.timed_http import TimedAdapter, progress
@@ -45,7 +44,7 @@ class KilledError(BaseException):
     """The worker is killed."""
 
 
-class _SharedClock(Clock):
+class _SharedClock(StandingClock):
     """A clock that stands still, but for the waits that end."""
 
     def __init__(self, world: Interleaving) -> None:
@@ -64,13 +63,6 @@ class _SharedClock(Clock):
         if worker is not None:
             worker.stop_at(f"wait {seconds:.1f} s", due)
         self.now = max(self.now, due)
-
-    def get(self, items: queue.Queue[Any], seconds: float) -> Any:
-        try:
-            return items.get_nowait()
-        except queue.Empty:
-            self.sleep(seconds)
-            raise
 
 
 class Worker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import json
-import os
 import random
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from waiting import wait_until
 
 from chaos import processes
 from chaos.checker import findings
+from chaos.dice import BUG
 from chaos.history import History, Run, read_history
 from chaos.workloads import WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chaos.checker import Finding
     from luigi_pai.local import LocalPai
 
-__all__ = ["Played", "Round", "Started", "Table", "crash_points", "drawn", "judged", "play", "seeds"]
+__all__ = ["Played", "Round", "Started", "Table", "drawn", "judged", "play"]
 
 _RERUNS = 5
 _LONGEST = 150.0  # seconds of a run
@@ -197,23 +197,6 @@ def _write_config(one: Round, folder: Path, server: LocalPai) -> None:
 # which rounds there are
 
 
-def seeds(few: int, share: float = 1.0) -> list[int]:
-    """Return the seeds of rounds: CHAOS_ROUNDS of the environment from CHAOS_SEED on, or a few.
-
-    Args:
-        few: how many rounds there are where the environment does not say.
-        share: of the rounds that the environment asks for.
-    """
-    asked = os.environ.get("CHAOS_ROUNDS")
-    first = int(os.environ.get("CHAOS_SEED", "1"))
-    return list(range(first, first + (few if asked is None else max(1, round(share * int(asked))))))
-
-
-def crash_points() -> str:
-    """Return CHAOS_CRASH_POINTS of the environment: ``all``, or the number of a request; or an empty text."""
-    return os.environ.get("CHAOS_CRASH_POINTS", "")
-
-
 def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     """Return the round of a seed: each nemesis comes in turn, all else is drawn at random."""
     names, chosen = list(nemeses), random.Random(seed)
@@ -221,8 +204,7 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     work = chosen.choice(list(WORKLOADS.values()))
     with_hdfs = work.needs_hdfs or chosen.random() < _WITH_HDFS
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
-    bug = os.environ.get("CHAOS_BUG", "")
-    return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=bug)
+    return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=BUG)
 
 
 def judged(played: Played, module: str, crash_point: int | None = None) -> None:

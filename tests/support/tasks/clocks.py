@@ -27,7 +27,19 @@ class StillWaitingError(BaseException):
     """
 
 
-class MovableClock(Clock):
+class StandingClock(Clock):
+    """A clock on which time passes by its own ``sleep`` alone."""
+
+    def get(self, items: queue.Queue[Any], seconds: float) -> Any:
+        """Return an item of a queue; if there is none, let time pass first."""
+        try:
+            return items.get_nowait()
+        except queue.Empty:
+            self.sleep(seconds)
+            raise
+
+
+class MovableClock(StandingClock):
     """A clock on which no time passes, except what is slept on it and what a test lets pass.
 
     It starts at a whole second, so that sums of whole seconds are exact. Forked processes share it.
@@ -89,11 +101,3 @@ class MovableClock(Clock):
         self.slept.append(seconds)
         self.advance(math.ceil(seconds / _TICK) * _TICK)
         time.sleep(0)  # let the threads of the servers run
-
-    def get(self, items: queue.Queue[Any], seconds: float) -> Any:
-        """Return an item of a queue; if there is none, let time pass first."""
-        try:
-            return items.get_nowait()
-        except queue.Empty:
-            self.sleep(seconds)
-            raise
