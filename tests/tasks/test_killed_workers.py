@@ -6,6 +6,7 @@ way while its job runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -152,12 +153,19 @@ def pipeline(local_pai_v1, tmp_path: Path) -> Iterator[Pipeline]:
 
 
 def watching(run: psutil.Popen) -> int:
-    """Return the process that watches the job: that without children."""
-    processes = [run, *run.children(recursive=True)]
-    alive = [process for process in processes if process.status() != psutil.STATUS_ZOMBIE]
-    parents = {process.ppid() for process in alive}
-    (found,) = (process.pid for process in alive if process.pid not in parents)
+    """Return the process that watches the job: the one without children, once others have ended."""
+    (found,) = wait_until(lambda: one if len(one := without_children(run)) == 1 else None)
     return found
+
+
+def without_children(run: psutil.Popen) -> list[int]:
+    alive, parents = [], set()
+    for process in [run, *run.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                parents.add(process.ppid())
+                alive.append(process.pid)
+    return [pid for pid in alive if pid not in parents]
 
 
 def to_main(number: int) -> Callable[[psutil.Popen], None]:

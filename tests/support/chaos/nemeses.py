@@ -74,8 +74,8 @@ def _lost_replies(table: Table) -> None:
 
 
 def _lost_hdfs_replies(table: Table) -> None:
-    """HDFS does as asked, and one request in twenty gets no reply: a run may fail, but say nothing wrong."""
-    _with_faults(table, [{"fault": "drop", "path": "/webhdfs/*", "rate": 0.05}], disturbed=True)
+    """HDFS does as asked, and one request in fifty gets no reply: a run may fail, but say nothing wrong."""
+    _with_faults(table, [{"fault": "drop", "path": "/webhdfs/*", "rate": 0.02}], disturbed=True)
 
 
 def _with_faults(table: Table, rules: list[dict[str, Any]], *, disturbed: bool = False) -> None:
