@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["exit_codes", "kind_of", "problems", "split_urls", "task_problems", "tls_verify", "words_of"]
-
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
 _WORDS = {
     "hdfs_auth": ("simple", "kerberos"),

@@ -18,27 +18,6 @@ from luigi_pai.errors import ConfigError, PaiApiError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CLUSTER_VARIABLE",
-    "NO_FILE",
-    "SECTION",
-    "PickledSettings",
-    "chosen_section",
-    "cluster_option",
-    "clusters",
-    "files_read",
-    "has_key",
-    "is_given_to_luigi",
-    "misspelled_clusters",
-    "misspelled_sections",
-    "raw_settings",
-    "unknown_keys",
-    "unreadable_files",
-    "unset_address",
-    "unset_variables",
-    "with_address",
-]
-
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 """Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name none."""

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-__all__ = [
-    "COLUMNS",
-    "PROGRESS_FD",
-    "Console",
-    "escape_what_is_not_encodable",
-    "first_line",
-    "install",
-    "is_users",
-    "note_progress",
-    "progress_pipe",
-    "shortened",
-    "user_error",
-    "wrap",
-]
-
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 """Environment variable: the pipe for changes of jobs, as lines of JSON."""
 

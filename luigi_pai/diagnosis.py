@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.server import Greeting
     from luigi_pai.hdfs import WebHdfs
 
-__all__ = ["Check", "diagnose"]
-
 _MOST_SKEW = 60.0  # seconds; tokens are signed with times
 _SHORT_LIFE = 600.0
 _DAY = 86400.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from datetime import datetime, timezone
 
-__all__ = ["duration", "moment"]
-
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400  # seconds
 
 

@@ -7,8 +7,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["private_folder"]
-
 
 def private_folder() -> Path:
     """Return the folder ``luigi-pai-UID`` in the temporary folder; it is made if it is not there.

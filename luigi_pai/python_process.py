@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["python_command"]
-
 _START = "import sys; sys.path[:] = filter(None, sys.path); from {} import main; sys.exit(main())"
 
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["MASK", "logged_forms", "printable", "redact", "redact_urllib3_logs", "redact_values"]
-
 MASK: Final = "******"
 """Replaces a secret; OpenPAI's servers use it, too."""
 

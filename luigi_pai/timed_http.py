@@ -26,20 +26,6 @@ if TYPE_CHECKING:
 
     _Pools = Mapping[str, Callable[..., Any]]
 
-__all__ = [
-    "MAX_ANSWER",
-    "AnswerTimeout",
-    "OverLimit",
-    "TimedAdapter",
-    "TimedAnswer",
-    "TimedBytes",
-    "TimedConnection",
-    "chain",
-    "progress",
-    "timed_pools",
-    "too_long",
-]
-
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer, as it is received and as it is decompressed."""
 

@@ -8,8 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-__all__ = ["BoundedCache"]
-
 _MOST = 20_000  # entries of a cache
 
 K = TypeVar("K", bound=Hashable)

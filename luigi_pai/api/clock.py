@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import queue
 
-__all__ = ["LATEST_MS", "Clock"]
-
 LATEST_MS = 10**14
 """No record has a later time, in milliseconds since 1970 UTC: it is in the year 5138."""
 

@@ -14,9 +14,10 @@ from luigi_pai.api.polling import Polling
 from luigi_pai.api.rest_api import JobRequests, RestApi
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server, default_portal
-from luigi_pai.api.session import Account, Session
+from luigi_pai.api.session import Session
 from luigi_pai.api.shared import SharedDocument
 from luigi_pai.api.submitting import Posting
+from luigi_pai.api.wire.transport import Account
 from luigi_pai.errors import NameConflict, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
 

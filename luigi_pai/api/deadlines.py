@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Deadline", "Timer"]
-
 _QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
 
 

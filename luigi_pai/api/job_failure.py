@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["NEXT_SUBMISSION", "job_failure"]
-
 NEXT_SUBMISSION = "run the task again to submit the job again"
 _MOST_LOGS = 10  # URLs of tasks' output in one error
 _MOST_FAILED = 5  # failed tasks that are listed

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-__all__ = ["Polling", "next_wait"]
-
 _JITTER = 0.1
 _LONGEST_QUEUED = 10.0
 

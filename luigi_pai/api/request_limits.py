@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["Kind", "Limits", "Window", "reset_after"]
-
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
 _SAME_WINDOW = 0.5  # of a window: ends closer than this are the same end, after a slow reply

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["PATIENCE", "JobRequests", "RestApi"]
-
 PATIENCE = 3.0
 """Seconds for which a request that is safe to repeat is retried, where nobody waits for a job's end."""
 

@@ -24,8 +24,6 @@ from luigi_pai.errors import (
 if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
 
-__all__ = ["TRANSIENT", "Retry", "Steps", "run_steps"]
-
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)

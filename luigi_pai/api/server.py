@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Greeting", "Server", "default_portal"]
-
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 _TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
 _CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines may differ

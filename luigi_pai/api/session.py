@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["Account", "Session"]
-
 logger = logging.getLogger(__name__)
 http_logger = logging.getLogger("luigi_pai.http")
 """Logs each request at level DEBUG; off by default."""

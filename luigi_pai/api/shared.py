@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SharedDocument"]
-
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
 _DEADLOCK_WAIT = 0.002  # seconds

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.jobspec.protocol import JobProtocol
 
-__all__ = ["Posting"]
-
 logger = logging.getLogger(__name__)
 
 _FAULTS_TAKEN = 3  # errors that the job itself may have caused

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiApiError
 
-__all__ = ["Outcome", "Update"]
-
 
 class Outcome(Enum):
     """The kinds of updates.

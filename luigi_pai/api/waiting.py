@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.job import PaiJob
     from luigi_pai.jobspec.protocol import JobProtocol
 
-__all__ = ["WaitingReasons"]
-
 logger = logging.getLogger(__name__)
 
 _FIRST_AFTER, _AGAIN_AFTER = 1.0, 60.0

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.deadlines import Deadline, Timer
+from luigi_pai.api.deadlines import Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
-
-__all__ = ["Deadline", "Outcome", "Update", "Watcher"]
 
 _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5

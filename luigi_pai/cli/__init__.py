@@ -11,8 +11,6 @@ import click
 from luigi_pai import __version__
 from luigi_pai.console import escape_what_is_not_encodable
 
-__all__ = ["main"]
-
 _COMMANDS = {
     # name: (module, function, line of the list of commands)
     "clusters": ("clusters", "clusters", "Show virtual clusters and what is free in them."),

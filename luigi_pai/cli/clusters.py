@@ -17,8 +17,6 @@ from luigi_pai.jobspec.demand import Resources, VirtualCluster
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
 
-__all__ = ["clusters"]
-
 _RESOURCES = {"gpus": "GPUS", "cpus": "CPUS", "memory_mb": "MEMORY"}
 _MIB_PER_GIB = 1024
 

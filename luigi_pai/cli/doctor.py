@@ -15,8 +15,6 @@ from luigi_pai.cli.tables import coloured, tell
 if TYPE_CHECKING:
     from luigi_pai.diagnosis import Check
 
-__all__ = ["doctor"]
-
 _COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
 _INDENT = 6  # of further lines: below the name of the check
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}

@@ -14,8 +14,6 @@ from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, ServerFa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EXIT_FAILED", "EXIT_UNREACHABLE", "EXIT_USAGE", "give_up", "plain_failures"]
-
 EXIT_FAILED = 1
 EXIT_USAGE = 2  # also a wrong configuration
 EXIT_UNREACHABLE = 3

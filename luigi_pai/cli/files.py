@@ -16,8 +16,6 @@ from luigi_pai.cli.tables import tell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["get", "ls", "put"]
-
 _jobs = click.option(
     "--jobs", type=click.IntRange(1, 64), default=16, show_default=True, help="Files at once."
 )

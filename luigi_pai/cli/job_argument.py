@@ -33,18 +33,6 @@ if TYPE_CHECKING:
 else:
     _ParamType = click.ParamType  # generic from click 8.2 on
 
-__all__ = [
-    "JOB",
-    "asked_for",
-    "connect",
-    "is_address",
-    "matching",
-    "named",
-    "on_cluster",
-    "role_and_index",
-    "warn_without_tags",
-]
-
 LATEST = "@latest"
 
 _QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from luigi_pai.errors import Problem
     from luigi_pai.jobspec.job import PaiJob
 
-__all__ = ["config", "convert", "refuse", "refused", "render", "runtime", "validate"]
-
 _RELEASE = re.compile(r"(ltp-)?v?(\d)\.(\d{1,2})(\.\d)?")
 _RELEASES = {None: ((0, 7), (1, 8)), "ltp-": ((1, 0), (1, 5))}
 """First and last known release of OpenPAI, and of LTP."""

@@ -17,8 +17,6 @@ from luigi_pai.durations import duration
 if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["facts", "list_jobs"]
-
 _STATES = ("WAITING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED", "STOPPING")
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.command import CommandEnd
     from luigi_pai.local.server import LocalServer
 
-__all__ = ["local"]
-
 _NAMED = 5
 """Failed jobs that are named at the end."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.logs.reader import LogLine
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["logs", "print_lines", "report_unreadable"]
-
 
 @click.command()
 @click.argument("job", type=JOB)

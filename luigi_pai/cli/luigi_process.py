@@ -20,8 +20,6 @@ from luigi_pai.tasks.signals import ENDING, end_with_parent, handled
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["PARENT", "main"]
-
 PARENT = "LUIGI_PAI_RUN_PID"
 """Environment variable: the pid of ``luigi-pai run``; no argument, as Luigi locks the command line."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-__all__ = ["plan"]
-
 _NARROWEST = 20  # characters of a task
 _FRAMES = 10_000
 _COLOURS = {

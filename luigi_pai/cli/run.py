@@ -30,8 +30,6 @@ from luigi_pai.tasks.signals import ENDING, handled
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["run"]
-
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 _REDRAWN = 1.0
 _BAR = 20  # characters

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.ssh import Address, SshAccess
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["ssh", "ssh_config"]
-
 _OPTIONS = {
     "StrictHostKeyChecking": "no",  # a port is soon another container's, with other keys of its own
     "UserKnownHostsFile": os.devnull,

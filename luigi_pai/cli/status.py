@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["status"]
-
 _MOST_TASKS = 20
 
 

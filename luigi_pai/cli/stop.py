@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["ask", "stop", "stop_all"]
-
 _PATTERN = frozenset("*?[")
 _MOST_SHOWN = 10
 _POLL, _LONGEST = 0.5, 60.0

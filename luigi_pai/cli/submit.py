@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.job import Job
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["submit"]
-
 _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.sweep.results import Summary, SweepResults
 
-__all__ = ["sweep"]
-
 _FAILED = ("FAILED", "STOPPED")
 _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
 _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10

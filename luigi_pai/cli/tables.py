@@ -20,17 +20,6 @@ from luigi_pai.redaction import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "coloured",
-    "cut",
-    "fields",
-    "is_terminal",
-    "styled",
-    "table",
-    "tell",
-    "write",
-]
-
 _COLOURS = {
     "SUCCEEDED": "green",
     "RUNNING": "cyan",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     import luigi
 
-__all__ = ["TaskCommand", "check_scheduler", "task_named"]
-
 _SCHEDULER_TIMEOUT = 5.0  # seconds
 
 _FORMS = {"List": "'[0.1, 0.2]'", "Tuple": "'[0.1, 0.2]'", "Dict": "'{\"rate\": 0.1}'", "Date": "2026-01-31"}

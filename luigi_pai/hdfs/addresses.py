@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-__all__ = ["api_base", "datanode_address", "probe_of_decoding"]
-
 _DATANODES_BASE = "/webhdfs/v1"
 _WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
 _NO_ESCAPE = "/%25zz"  # the name %zz, which cannot be decoded again

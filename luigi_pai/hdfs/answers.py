@@ -15,9 +15,6 @@ from luigi_pai.hdfs.session import CONTENT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Answer", "answer_of"]
-
-
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
 _LARGEST = 2**63  # of a Java long
 _LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.session import Account
 
-__all__ = ["Connection", "connection", "missing_ok"]
-
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["glob"]
-
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PATTERN = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 

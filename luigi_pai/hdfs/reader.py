@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["WAITS", "BufferedHdfsReader", "HdfsReader"]
-
 logger = logging.getLogger("luigi-interface")
 
 # seconds before each retry; of two DataNodes, NameNodes name the dead one every second time

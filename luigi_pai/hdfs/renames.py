@@ -12,8 +12,6 @@ from luigi_pai.hdfs.temporary import temporary_path, tidy
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["move", "rename_exactly", "replace"]
-
 _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also if the destination exists
 
 

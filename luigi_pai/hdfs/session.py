@@ -23,8 +23,6 @@ from luigi_pai.timed_http import (
 if TYPE_CHECKING:
     import socket
 
-__all__ = ["CONTENT", "MAX_ANSWER", "MAX_LISTING", "Account", "new_session", "without_login"]
-
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _LEAST_CONTENT = 64 * 1024  # minimum bytes of a file in the time limit of a whole reply
 _MIB = 1024 * 1024

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["create_once", "read_small", "remove_once", "start_of", "written_again"]
-
 T = TypeVar("T")
 
 _PART = 64 * 1024  # bytes

@@ -26,8 +26,6 @@ from luigi_pai.hdfs.errors import HdfsError
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["is_temporary", "local_temporary", "temporary_path", "tidy", "tidy_local"]
-
 logger = logging.getLogger("luigi-interface")
 
 _FOLDER = ".luigi-pai-tmp-"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.session import Account
 
-__all__ = ["AS_SENT", "Transport"]
-
 logger = logging.getLogger("luigi-interface")
 
 AS_SENT = {"user.name": None}

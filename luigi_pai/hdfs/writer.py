@@ -19,8 +19,6 @@ from luigi_pai.hdfs.temporary import temporary_path, tidy
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-__all__ = ["HdfsWriter"]
-
 logger = logging.getLogger("luigi-interface")
 
 _PART = 1024 * 1024  # bytes that are sent at once, and that are in memory at most

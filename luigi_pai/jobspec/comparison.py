@@ -18,16 +18,15 @@ from luigi_pai.jobspec.job import FS_URI, PaiJob
 from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.schema_problems import schema
 from luigi_pai.jobspec.templates.prerequisites import resolve
-from luigi_pai.jobspec.templates.secrets import MASK, masked
+from luigi_pai.jobspec.templates.secrets import masked
 from luigi_pai.jobspec.validate import with_numbers
+from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from luigi_pai.jobspec.paths import Path
     from luigi_pai.jobspec.protocol import JobProtocol
-
-__all__ = ["differing_fields", "job_digest"]
 
 _DIGITS = 16
 _LEFT_OUT = frozenset(

@@ -16,8 +16,6 @@ from luigi_pai.runtime import VARIABLES, attempt_of
 if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol, Role
 
-__all__ = ["RUNTIME_FILE", "RUNTIME_NAME", "for_containers"]
-
 RUNTIME_FILE = Path(runtime.__file__)
 """The file that runs in containers."""
 

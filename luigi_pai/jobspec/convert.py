@@ -23,8 +23,6 @@ from luigi_pai.jobspec.validate import validate_job
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Conversion", "convert"]
-
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
 _ONLY_PREREQUISITE = "default"

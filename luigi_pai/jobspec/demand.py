@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.job import PaiJob
     from luigi_pai.jobspec.protocol import JobProtocol
 
-__all__ = ["Demand", "Resources", "VirtualCluster", "free_in", "oversize_warning", "shortage"]
-
 _UNITS = (("GPU", "GPUs"), ("CPU", "CPUs"), ("MB of memory", "MB of memory"))
 _LARGEST = 1e15  # a number of a server or job beyond this is ignored; products of two stay finite
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["METHOD", "closest", "is_method", "nearest"]
-
 METHOD: Final = "is a method; put @property above it"
 """Message for a field that holds a method."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["JobFile", "read_job_file"]
-
 _FIRST_V2, _FIRST_WITHOUT_V1 = (0, 15), (1, 1)
 _WANTED = "give a job config (JSON) or a job protocol (YAML)"
 _SECTION = re.compile(r"\[[A-Za-z][^][{}\"']*\]")

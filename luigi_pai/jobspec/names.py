@@ -18,19 +18,6 @@ from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "array_name",
-    "attempt_name",
-    "base_name",
-    "check_name",
-    "folded",
-    "is_array_name",
-    "latest_attempts",
-    "may_hold",
-    "room_for_attempts",
-    "v2_name",
-]
-
 _NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")

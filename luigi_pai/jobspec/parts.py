@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Wrong = list[tuple[Path, str]]
 
-__all__ = ["Part", "list_metadata", "mapping_metadata", "object_metadata", "part_from"]
-
 P = TypeVar("P", bound="Part")
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Path", "item_of", "leaves", "line_of", "list_of", "mapping_of", "path_text", "texts"]
-
 Path = tuple["str | int", ...]
 """Keys and indexes that lead to a value."""
 

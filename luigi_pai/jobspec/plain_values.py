@@ -16,8 +16,6 @@ from luigi_pai.jobspec.paths import path_text
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["plain"]
-
 
 def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.

@@ -13,17 +13,6 @@ from luigi_pai.jobspec.templates.callbacks import PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "NOTIFICATION",
-    "Extras",
-    "HivedRole",
-    "HivedScheduler",
-    "LocalStorage",
-    "RuntimePlugin",
-    "StatusNotification",
-    "Storage",
-]
-
 NOTIFICATION = "jobStatusChangeNotification"
 """The field of extras with the changes of state that the user is notified of."""
 

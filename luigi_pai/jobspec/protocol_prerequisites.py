@@ -12,8 +12,6 @@ from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Callback", "DockerImage", "Prerequisite", "RegistryAuth", "callbacks_of"]
-
 PartClass = type[Part]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_ltp", "release_number", "release_title"]
-
 _RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
 _BEGUN_FROM = (1, 8, 1)
 """The OpenPAI that LTP continues: its releases come after that one, and before any further one."""

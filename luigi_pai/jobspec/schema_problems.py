@@ -35,18 +35,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = [
-    "LARGEST_BODY",
-    "LONGEST_SHOWN",
-    "Finding",
-    "in_one_line",
-    "named_nearest",
-    "problems_in_order",
-    "schema",
-    "schema_findings",
-    "without_echoes",
-]
-
 _LINE_BREAKS = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
 _NUMBERS = frozenset({"integer", "number", "null"})
 _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)

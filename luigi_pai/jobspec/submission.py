@@ -19,8 +19,6 @@ from luigi_pai.jobspec.validate_protocol import check_protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check", "filled_commands", "rendered", "submission_text"]
-
 
 def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
     """Check a job of either kind; return its name, and warnings.

@@ -28,14 +28,12 @@ from luigi_pai.jobspec.schema_problems import (
 )
 from luigi_pai.jobspec.templates.prerequisites import prerequisite_problems
 from luigi_pai.jobspec.templates.references import reference_findings
-from luigi_pai.jobspec.templates.secrets import MASK
+from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from luigi_pai.jobspec.protocol import JobProtocol
-
-__all__ = ["check_protocol", "refused", "validate_protocol"]
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 

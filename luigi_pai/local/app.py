@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base import Api
 
-__all__ = ["make_app"]
-
 _ASSETS = str(Path(__file__).parent / "pages" / "assets")
 
 _REST = {"v1": V1Handler, "v2": V2Handler, "ltp": V2Handler}

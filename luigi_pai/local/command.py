@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Settings
     from luigi_pai.local.container.processes import Orphans
 
-__all__ = ["CommandEnd", "run_command", "run_in_foreground"]
-
 _FORWARDED = (*STOPPING, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 _EXIT_NOT_FOUND = 127

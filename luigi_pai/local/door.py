@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine, ResponseStartLine
 
-__all__ = ["Door", "is_own_connection"]
-
 _ROOT = 0
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful reply

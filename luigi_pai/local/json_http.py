@@ -12,15 +12,6 @@ from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
-__all__ = [
-    "ApiError",
-    "RestHandler",
-    "SmallBodyHandler",
-    "logged_path",
-    "no_api",
-    "whole_number",
-]
-
 _MAX_BODY = 100 * 1024
 _HTTP_ERROR = 400
 _TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)

@@ -17,15 +17,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.settings import Address, HdfsAddress
 
-__all__ = [
-    "compose",
-    "configured_api",
-    "earlier_config",
-    "further_sections",
-    "open_pai_section",
-    "shown_section",
-]
-
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
 """What Luigi reads before the file of LUIGI_CONFIG_PATH."""
 

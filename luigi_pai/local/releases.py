@@ -14,24 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "EXIT_JOB_ENDED",
-    "EXIT_LOST",
-    "EXIT_STOPPED",
-    "EXIT_UNRECOGNISED",
-    "FRAMEWORK_CONTROLLER",
-    "LTP_1_5",
-    "OPENPAI_0_7_1",
-    "OPENPAI_1_8",
-    "RELEASES",
-    "LauncherRules",
-    "Release",
-    "RetryDecision",
-    "V2Release",
-    "exit_spec",
-    "reaction",
-]
-
 EXIT_LOST = -101
 """The task's process is gone and left no exit code."""
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from luigi_pai.local.container.processes import kill_all_under
 
-__all__ = ["Scratch", "sweep"]
-
 _PREFIX = "luigi-pai-local-run-"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-__all__ = ["STOPPING", "main", "on_signals", "serve", "stopping_signals"]
-
 _EXIT_USAGE = 2
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

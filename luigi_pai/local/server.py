@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.config.settings import Settings
 
-__all__ = ["LocalServer", "LogLines"]
-
 _LOG_BYTES = 10_000_000
 _MAX_REQUEST = 2**40
 _CLOSING_SECONDS = 2.0

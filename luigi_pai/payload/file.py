@@ -26,8 +26,6 @@ from luigi_pai.payload.reach import METHOD, Reach, is_of_luigi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Payload"]
-
 _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"

@@ -17,8 +17,6 @@ import luigi
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-__all__ = ["METHOD", "Reach", "is_of_luigi"]
-
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks, except
 _THERE = "luigi_pai.runtime"

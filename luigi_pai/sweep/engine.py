@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watching import Outcome, Update, Watcher
+from luigi_pai.api.updates import Outcome, Update
+from luigi_pai.api.watching import Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sources import Source
     from luigi_pai.sweep.table import Table
-
-__all__ = ["SHOWN_FAILURES", "Engine"]
 
 logger = logging.getLogger("luigi-interface")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState, instance_statuses
-from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.api.updates import Outcome, Update
 from luigi_pai.console import first_line
 from luigi_pai.errors import (
     AuthenticationError,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.claims import Claim
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
-
-__all__ = ["OF_ALL", "Ended", "JournalClaims", "Member", "Point", "SweepJob"]
 
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""

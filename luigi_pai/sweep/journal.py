@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
 
-__all__ = ["GOOD", "Journal", "Record", "retried"]
-
 T = TypeVar("T")
 
 GOOD = ("SUCCEEDED", "PRUNED")

@@ -14,8 +14,6 @@ from luigi_pai.sweep.results import is_on_hdfs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HdfsFiles", "LocalFile", "journal_files"]
-
 _LARGEST = 500_000_000  # bytes
 _MOST_FILES = 1000
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")

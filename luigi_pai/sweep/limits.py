@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.request_limits import Window
     from luigi_pai.sweep.jobs import Point
 
-__all__ = ["LIMITS", "SweepLimits", "pace", "seconds_to_submit"]
-
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # points in a job
 _SOON = 1200.0  # seconds that a good packing takes at most

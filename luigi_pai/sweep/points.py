@@ -39,25 +39,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
-__all__ = [
-    "as_protocol",
-    "check_cluster",
-    "check_job",
-    "check_journal",
-    "check_shared",
-    "checked_points",
-    "checked_sweep",
-    "describe",
-    "file_of",
-    "iterated",
-    "missing_requirement",
-    "parameters_of",
-    "points_of",
-    "problem_texts",
-    "requirements_of",
-    "too_many_points",
-]
-
 logger = logging.getLogger("luigi-interface")
 
 _LEAVE_OUT = "leave points_per_job out"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Best", "Progress"]
-
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # of the sweep's age
 _RATE_OF = 100  # last ends, from which the rate of a sweep is estimated

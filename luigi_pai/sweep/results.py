@@ -41,18 +41,6 @@ from luigi_pai.notebook import Link, html_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = [
-    "FIXED",
-    "Row",
-    "Summary",
-    "SweepResults",
-    "csv_text",
-    "flattened",
-    "is_on_hdfs",
-    "plain_values",
-    "points_digest",
-]
-
 FIXED = ("state", "seconds", "job", "page", "error")
 """The columns of every table."""
 

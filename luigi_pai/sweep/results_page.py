@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["results_page"]
-
 _ASSETS = Path(__file__).parent / "assets"
 _COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
 _LINKS = ("http://", "https://")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
-__all__ = ["SearchedPoints", "Source"]
-
 logger = logging.getLogger("luigi-interface")
 
 _OTHERS = (

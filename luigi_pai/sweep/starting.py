@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Pack", "Started", "begin", "record_starts", "submit"]
-
 logger = logging.getLogger("luigi-interface")
 
 _ON_ITS_WAY = 10.0  # seconds from the claim of a point to the arrival of its array on the server

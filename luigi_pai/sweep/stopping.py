@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Point, SweepJob
     from luigi_pai.sweep.journal import Journal
 
-__all__ = ["Pruning", "stop", "stop_jobs"]
-
 logger = logging.getLogger("luigi-interface")
 
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often

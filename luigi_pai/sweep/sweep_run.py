@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.sweep import PaiSweep
 
-__all__ = ["SweepRun"]
-
 logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.results import SweepResults
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["Table", "failure"]
-
 logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # seconds between two writings, at least

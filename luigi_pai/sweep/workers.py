@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.sweep.jobs import Member
 
-__all__ = ["Start", "Workers"]
-
 T = TypeVar("T")
 
 _LONGEST_WAIT = 0.05  # seconds

@@ -21,8 +21,6 @@ import luigi
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.hints import METHOD, closest
 
-__all__ = ["Task", "attribute", "base_folder", "check_class", "misspelt", "users_classes"]
-
 logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # of a misspelt attribute
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
         """
 
         def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T | Any:  # noqa: N805  a metaclass
+            """Return an instance, as any class does."""
             ...
 
     @dataclass_transform(kw_only_default=True, eq_default=False)  # as Luigi's, but without field specifiers

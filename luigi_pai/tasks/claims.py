@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.client import WebHdfs
 
-__all__ = ["Claim", "ClaimStore", "Claims", "claim_of"]
-
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in those of its files

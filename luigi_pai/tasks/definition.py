@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
-__all__ = ["Definition", "Forecast", "TaskJob", "not_returned"]
-
 logger = logging.getLogger("luigi-interface")
 
 _NOTIFIED_SINCE = (1, 5)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.flag import CompletionFlag
     from luigi_pai.tasks.outputs import Outputs
 
-__all__ = ["Evidence"]
-
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # fields that differ

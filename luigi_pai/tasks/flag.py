@@ -11,8 +11,6 @@ from luigi_pai.hdfs.small_files import create_once, read_small
 if TYPE_CHECKING:
     from luigi_pai.hdfs.client import WebHdfs
 
-__all__ = ["CompletionFlag"]
-
 _NAME = re.compile(r"[A-Za-z0-9._~-]+")
 _LARGEST = 1_000_000  # bytes
 

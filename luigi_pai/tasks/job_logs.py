@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["job_logs"]
-
 logger = logging.getLogger("luigi-interface")
 
 _AFTER_ERROR = 10.0  # seconds

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import Definition, Forecast
     from luigi_pai.tasks.task_run import TaskRun
 
-__all__ = ["JobTask"]
-
 # luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", "quiet") == "quiet":

@@ -6,8 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
+from luigi_pai.api.updates import Outcome
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError
 from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
 from luigi_pai.tasks.job_logs import job_logs
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watching import Update
+    from luigi_pai.api.updates import Update
     from luigi_pai.tasks.definition import Definition, TaskJob
     from luigi_pai.tasks.evidence import Evidence
     from luigi_pai.tasks.options import Options
     from luigi_pai.tasks.outputs import Outputs
     from luigi_pai.tasks.signals import OnKill
-
-__all__ = ["JobWatch"]
 
 logger = logging.getLogger("luigi-interface")
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["KeptLogs"]
-
 logger = logging.getLogger("luigi-interface")
 
 _FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore

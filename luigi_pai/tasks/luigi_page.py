@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
 
-__all__ = ["LuigiPage", "has_page", "page_text"]
-
 logger = logging.getLogger("luigi-interface")
 
 _QUIET = 600.0  # seconds

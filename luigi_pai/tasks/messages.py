@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.watching import Watcher
 
-__all__ = ["Messages", "answered_within"]
-
 _NOT_YET = "the job is not submitted yet; send the message again later"
 _VALID = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
 _INTERVAL = re.compile(r"poll_interval\s*=\s*(\d+(?:\.\d+)?)", re.IGNORECASE)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.config import OpenPai
 
-__all__ = ["Options"]
-
 
 class Options:
     """The settings of a task: its attribute of a name, or the key of [OpenPai] where that is None.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.job_task import JobTask
 
-__all__ = ["LastReports", "Outputs", "configured_hdfs", "overridden_targets"]
-
 _METRICS = "metrics.json"
 _LARGEST_METRICS = 1_000_000  # bytes
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.tasks.claims import Claim
 
-__all__ = ["RunsInArrayError", "ago", "check_folder", "forgotten"]
-
 _DAYS_FROM = 72  # hours
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.hdfs import WebHdfs
 
-__all__ = ["Report", "Reports", "read_reports"]
-
 logger = logging.getLogger("luigi-interface")
 
 INTERVAL = 10.0

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.tasks.options import Options
 
-__all__ = [
-    "ENDING",
-    "OnKill",
-    "before_signals",
-    "continues",
-    "end_with_parent",
-    "handled",
-    "submission_unknown",
-]
-
 logger = logging.getLogger("luigi-interface")
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -12,7 +12,7 @@ from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
-from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.api.updates import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import (
     PaiApiError,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_watch import JobWatch
-
-__all__ = ["RECENT", "TaskRun"]
 
 logger = logging.getLogger("luigi-interface")
 

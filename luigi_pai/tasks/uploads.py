@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs import Upload, WebHdfs
     from luigi_pai.task import PaiTask
 
-__all__ = ["send_uploads"]
-
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 

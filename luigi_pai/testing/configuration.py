@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["luigi_configured", "open_pai_settings"]
-
 _PATH_VARIABLE = "LUIGI_CONFIG_PATH"
 
 Sections = dict[str, dict[str, Any]]

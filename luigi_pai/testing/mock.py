@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from requests import PreparedRequest
     from typing_extensions import Self
 
-__all__ = ["PaiMock"]
-
 _SETTINGS = {
     "pai_url": "http://pai.test",
     "username": "user",

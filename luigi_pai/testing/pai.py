@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.job import Job
     from luigi_pai.local import LocalPai
 
-__all__ = ["MovedClock", "Pai", "When"]
-
 _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
 """How long servers know a job after its end."""
 

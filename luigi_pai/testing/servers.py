@@ -18,8 +18,6 @@ from luigi_pai.testing.pai import MovedClock, Pai
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Servers"]
-
 _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
 """Seconds; jobs of tests are short."""
 

@@ -23,8 +23,9 @@ from mocked_rest import URL
 from places import DATA
 
 from luigi_pai.api.cluster import Cluster
-from luigi_pai.api.session import Account, Session
+from luigi_pai.api.session import Session
 from luigi_pai.api.shared import SharedDocument
+from luigi_pai.api.wire.transport import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,8 +14,8 @@ import pytest
 from mocked_rest import GET, POST, URL, rest_server
 from ports import refused_port
 
-from luigi_pai.api.session import Account
 from luigi_pai.api.shared import SharedDocument
+from luigi_pai.api.wire.transport import Account
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,

@@ -7,9 +7,11 @@ from collections import Counter
 
 import pytest
 
+from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watching import Deadline, Outcome, Watcher
+from luigi_pai.api.updates import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,

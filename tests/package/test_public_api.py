@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import luigi_pai
-from luigi_pai import errors, http_errors
+from luigi_pai import errors, hdfs, http_errors, testing
 
 HEAVY = ("luigi", "hdfs", "jsonschema", "click", "tornado", "yaml")
 CONTRIB = ("OpenPai", "PaiJob", "PaiTask", "Port", "TaskRole", "slot_to_dict")
@@ -44,6 +46,31 @@ def test_every_name_can_be_imported(name):
 def test_all_is_complete():
     """No error is left out."""
     assert {*errors.__all__, *http_errors.__all__} <= {*luigi_pai.__all__}
+
+
+def test_only_modules_of_users_have_all():
+    """``__all__`` is the list of what users import; inside the package, an underscore marks private names."""
+    root = Path(luigi_pai.__file__).parent
+    with_all = {
+        ".".join(("luigi_pai", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+        for path in root.rglob("*.py")
+        if any(
+            isinstance(node, ast.Name) and node.id == "__all__"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    }
+    defining = {
+        getattr(package, name).__module__
+        for package in (luigi_pai, hdfs, testing)
+        for name in package.__all__
+    }
+    entries = {"luigi_pai", "luigi_pai.hdfs", "luigi_pai.hdfs.errors", "luigi_pai.local", "luigi_pai.testing"}
+    re_exporting = {"luigi_pai.hdfs.transfer"}
+    extras = {
+        f"luigi_pai.{name}"
+        for name in ("config", "jobspec.protocol", "local.local_pai", "notebook", "optuna", "runtime")
+    }
+    assert with_all == {*defining, *entries, *re_exporting, *extras}
 
 
 def test_importing_the_package_imports_nothing_heavy():

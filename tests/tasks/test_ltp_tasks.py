@@ -29,8 +29,9 @@ from luigi_pai import (
 )
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.dialects.v2 import V2Dialect
-from luigi_pai.api.session import Account, Session
+from luigi_pai.api.session import Session
 from luigi_pai.api.shared import SharedDocument
+from luigi_pai.api.wire.transport import Account
 
 JOB = "GET /api/v2/jobs/admin~train"
 QUESTION = f"{JOB}/attempts/0/taskRoles/none/taskIndex/0/attempts"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Book"]
-
 T = TypeVar("T")
 
 _OUTAGE_KEPT = 10.0  # seconds

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Entry", "Evidence", "NoEvidence", "Recorded"]
-
 
 class Recorded(Protocol):
     """A submission that was recorded before it was posted."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["Explanations"]
-
 _KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.errors import ServerFault
 
-__all__ = ["FailedPosts"]
-
 _KEY = "failed posts"
 _OF_ONE_JOB = 500  # unlike 502 to 504, the job may be its cause
 _BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # between the server and its parts

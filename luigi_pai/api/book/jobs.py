@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["UNREACHABLE", "Jobs"]
-
 UNREACHABLE = "unreachable"
 """The key of the last error without a reply in the document that forks share."""
 

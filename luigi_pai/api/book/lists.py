@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["Listing", "Lists"]
-
 logger = logging.getLogger(__name__)
 
 _KEPT = 10.0  # seconds

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Search", "check_owner"]
-
 T = TypeVar("T")
 
 _MOST_ARRAYS = 200  # searched for one piece of work

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.shared import SharedDocument
 
-__all__ = ["Dialect", "DialectDetector"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-__all__ = ["Capabilities", "LogFile"]
-
 
 @dataclass(frozen=True)
 class Capabilities:

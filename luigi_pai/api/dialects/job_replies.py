@@ -14,8 +14,6 @@ from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import InvalidReply
 from luigi_pai.redaction import printable
 
-__all__ = ["job_status", "listed_jobs"]
-
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
 
 

@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["last_completed_task", "reason_and_report"]
-
 _LAST_TASK = re.compile(r"\[LastCompletedTask\]: \[TaskStatus\]:\s*")
 _REASON = re.compile(r"^\s*\[ApplicationCompletionReason\]:\s*(.*)", re.MULTILINE)
 _OF_THE_LAUNCHER = re.compile(

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.session import Session
 
-__all__ = ["LogFiles"]
-
 _FIRST_REST, _LONGEST_REST = 10.0, 300.0  # seconds
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 

@@ -11,8 +11,6 @@ from luigi_pai.errors import InvalidReply
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Address", "SshAccess", "container_access", "plugin_access"]
-
 _PLUGINS = "com.microsoft.pai.runtimeplugin"
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # an option of ssh would begin with "-"
 _LAST_PORT = 65535

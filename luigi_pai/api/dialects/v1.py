@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
 
-__all__ = ["V1Dialect"]
-
 _JOBS = "/api/v1/jobs"
 _LAUNCHER_HINT = (
     "the launcher of the cluster refused the job; the server does not pass on the reason. Launchers refuse "

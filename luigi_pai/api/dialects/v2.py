@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
 
-__all__ = ["V2Dialect"]
-
 logger = logging.getLogger(__name__)
 
 _API = "/api/v2"

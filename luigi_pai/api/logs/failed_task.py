@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus, TaskStatus
 
-__all__ = ["deciding_task", "last_lines", "log_end"]
-
 logger = logging.getLogger(__name__)
 
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first

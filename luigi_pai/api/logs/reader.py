@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Reading = Generator["LogLine | float", None, T]
     """Yields lines, and the seconds to wait before the next request; returns a result."""
 
-__all__ = ["STREAMS", "LogLine", "LogReader"]
-
 logger = logging.getLogger(__name__)
 
 STREAMS = ("stdout", "stderr")

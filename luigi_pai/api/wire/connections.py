@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.wire.environment import Environment
 
-__all__ = ["Connections"]
-
 _READ_RETRIES = Retry(
     total=2,
     connect=1,

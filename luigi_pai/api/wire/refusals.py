@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.errors import PaiHttpError
 
-__all__ = ["with_explanation", "with_virtual_clusters"]
-
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
 _NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # of OpenPAI 1.x: a virtual cluster
 _INFERENCE = "add it to parameters, or change jobType"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     import requests
 
-__all__ = ["error_of", "is_success", "json_of", "object_of", "parsed", "raise_error", "stop_accepted"]
-
 _DIGITS = 20  # of a whole number
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,

@@ -6,8 +6,6 @@ import base64
 import json
 from typing import Any
 
-__all__ = ["expiry", "is_valid", "lifetime"]
-
 _RENEWED_BEFORE_END = 30.0  # seconds
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.errors import PaiError
 
-__all__ = ["Account", "Transport", "at_most"]
-
 redact_urllib3_logs()
 
 _TLS_PORT_PHRASES = (b"to HTTPS port", b"to an HTTPS server", b"to an SSL-enabled server port")

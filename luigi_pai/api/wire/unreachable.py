@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.environment import Environment
     from luigi_pai.errors import PaiError
 
-__all__ = ["FailedRequest", "explain_failure", "proxy_login_error", "tls_port_error"]
-
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
 _REACH_HINT = f"check {_SETTING}, and that the rest-server runs"
 _TLS_ALERT = ("\x15\x03", "\x16\x03")  # how a record of TLS begins

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.local_tree import LocalTree
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
-__all__ = [
-    "MANIFEST",
-    "Destination",
-    "Entry",
-    "Manifest",
-    "file_destination",
-    "folder_destination",
-    "is_folder",
-    "list_folders",
-]
-
 logger = logging.getLogger("luigi-interface")
 
 MANIFEST = ".luigi-pai-manifest.json"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-__all__ = ["LocalFile", "LocalTree"]
-
 _IGNORE_FILE = ".paiignore"
 _NOT_SENT = (  # unless the ignore file says otherwise
     "__pycache__/",

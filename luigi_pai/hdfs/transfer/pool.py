@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["JOBS", "READ_AT_ONCE", "WorkerPool"]
-
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
 

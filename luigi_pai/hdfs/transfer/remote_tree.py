@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
     from luigi_pai.hdfs.transfer.pool import WorkerPool
 
-__all__ = ["RemoteFile", "RemoteTree"]
-
 
 @dataclass(frozen=True)
 class RemoteFile:

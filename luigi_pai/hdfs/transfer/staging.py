@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.transfer.local_tree import LocalFile, LocalTree
     from luigi_pai.hdfs.transfer.remote_tree import RemoteFile, RemoteTree
 
-__all__ = ["Stage", "send_new"]
-
 logger = logging.getLogger("luigi-interface")
 
 

@@ -29,8 +29,6 @@ from luigi_pai.runtime import VARIABLES, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["array_of", "check_alike", "jobs_in"]
-
 _FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers to, and the role's fields
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # fields that differ

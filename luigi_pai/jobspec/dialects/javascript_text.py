@@ -6,8 +6,6 @@ import math
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["javascript_number", "javascript_text"]
-
 _LARGEST_PLAIN_EXPONENT = 21
 _SMALLEST_PLAIN_EXPONENT = -6
 

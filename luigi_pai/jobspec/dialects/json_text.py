@@ -12,8 +12,6 @@ from luigi_pai.errors import Problem, SpecError
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["json_lines", "read_json"]
-
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+')
 _LINE_BREAK = re.compile(r"\r\n?|\n")
 _TRAILING_COMMA = re.compile(r",\s*[]}]")

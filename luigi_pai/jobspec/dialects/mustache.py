@@ -11,18 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = [
-    "ABSENT",
-    "SPACES",
-    "Tag",
-    "TemplateError",
-    "Text",
-    "look_up",
-    "parse",
-    "shown",
-    "steps",
-]
-
 SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"

@@ -21,8 +21,6 @@ from luigi_pai.jobspec.dialects.yaml_problems import (
     yaml_problem,
 )
 
-__all__ = ["compose"]
-
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks, to PyYAML
     r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # no sign of a key; within brackets it is to PyYAML

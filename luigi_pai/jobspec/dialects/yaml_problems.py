@@ -10,8 +10,6 @@ from luigi_pai.jobspec.paths import path_text
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["BAD_TAG", "MAX_DEPTH", "YamlError", "from_pyyaml", "too_deep", "yaml_problem"]
-
 MAX_DEPTH = 100
 """Levels that a document may have."""
 

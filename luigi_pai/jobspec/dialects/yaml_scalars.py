@@ -14,8 +14,6 @@ from typing import Any
 
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
-__all__ = ["MERGE", "UnclearScalarError", "plain_value", "tagged_value"]
-
 MERGE = "<<"
 """The plain key whose value is merged into its mapping."""
 

@@ -19,8 +19,6 @@ from luigi_pai.jobspec.paths import Path, path_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Document", "read_yaml", "write_yaml"]
-
 _DEEPEST = 100
 _LONGEST_IMPLICIT_KEY = 1000  # characters; YAML 1.1 readers stop at 1024
 _PLAIN = re.compile(r"[A-Za-z/_$(<][ -~]*(?<! )")

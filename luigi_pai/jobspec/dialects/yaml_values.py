@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Entries = dict[str, tuple[int, Any]]  # key -> line of the key, and the node of its value
 
-__all__ = ["JsonValue"]
-
 _TAG = "tag:yaml.org,2002:"
 _PROTO = "__proto__"  # a key that JavaScript takes for something else
 _MAX_PARTS = 100_000

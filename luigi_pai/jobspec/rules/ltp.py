@@ -14,8 +14,6 @@ from luigi_pai.jobspec.templates.callbacks import PLUGIN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["ltp_findings"]
-
 _JOB_TYPE = release_number("ltp-1.4")
 _DIND = release_number("ltp-1.2")
 _FOR_INFERENCE = ("INTERNAL_SERVER_IP", "INTERNAL_SERVER_PORT", "API_KEY")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["plugin_text_findings"]
-
 _AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survives
 
 

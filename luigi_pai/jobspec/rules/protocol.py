@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["rule_findings"]
-
 _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 _LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["HINTS", "schema_errors"]
-
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
 _NAMED_BY_USERS = ("taskRoles", "ports")  # objects of the protocol whose keys are the user's names
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")

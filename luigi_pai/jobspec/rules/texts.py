@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["command_findings", "folder_findings", "image_findings"]
-
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # PAI_X=..., read PAI_X
 _NOT_FILLED = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["CMD_PLUGIN", "PLUGIN", "with_event_of_releases"]
-
 PLUGIN: Final = "com.microsoft.pai.runtimeplugin"
 """Key of the runtime plugins in extras, and prefix of a prerequisite's ``plugin``."""
 

@@ -16,8 +16,6 @@ from luigi_pai.jobspec.paths import Path, item_of, list_of, path_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Views", "entrypoint", "entrypoints", "joined", "role_commands"]
-
 _FIELDS: Final = ("script", "output", "data")
 
 

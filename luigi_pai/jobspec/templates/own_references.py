@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["filled", "reference_to_self_problems"]
-
 _PLACES = ("uri", "callbacks")
 _NOT_REFERRED_TO = ("callbacks", "require", "plugin", "failurePolicy")
 _REFERENCE = re.compile(r"<%\s*this\.(?P<name>[^%]*?)\s*%>")

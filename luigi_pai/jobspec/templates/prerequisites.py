@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = ["prerequisite_problems", "resolve"]
-
 _DOCKER_IMAGE = "dockerimage"
 _EXPORTED = re.compile(r"(?:^|[;&|]\s*|\s)export\s+([A-Za-z_]\w*)=")
 _SET = re.compile(r"(?:^|[;&|(\s])([A-Za-z_]\w*)=")

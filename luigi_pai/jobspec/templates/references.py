@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.jobspec.paths import Path
 
-__all__ = [
-    "Reference",
-    "plugin_filled",
-    "plugin_texts",
-    "reference_findings",
-    "references",
-]
-
 _KNOWN: Final = ("$parameters", "$secrets", "$script", "$output", "$data")
 _MAPPING: Final = "it is a mapping, not a text"
 _WITH_MAPPING: Final = "it is a list with a mapping in it, not a text"

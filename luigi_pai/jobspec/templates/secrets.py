@@ -13,8 +13,6 @@ from luigi_pai.redaction import MASK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["MASK", "fill_secrets", "mask", "masked", "replaced", "secret_values"]
-
 _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store.jobs import Store
 
-__all__ = ["Bearer", "Tokens", "Users"]
-
 _ITERATIONS = 20_000
 
 

@@ -17,17 +17,6 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "CONTENTS_PATH",
-    "CONTROL",
-    "FAULTS_PATH",
-    "Faults",
-    "Rule",
-    "check_rules",
-    "parse_faults",
-    "read_faults",
-]
-
 _FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
 """The kinds of faults; docs/local.md describes each."""
 

@@ -17,24 +17,6 @@ from luigi_pai.local.releases import RELEASES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "DEFAULT_API",
-    "DEFAULT_LIMITS",
-    "DEFAULT_PASSWORD",
-    "DEFAULT_PORT",
-    "DEFAULT_USER",
-    "MAX_GPUS",
-    "PASSWORD_VARIABLE",
-    "Address",
-    "HdfsAddress",
-    "Resources",
-    "Settings",
-    "default_data_folder",
-    "is_loopback",
-    "parse_limits",
-    "virtual_clusters",
-]
-
 MAX_GPUS = 62
 """GPUs of all virtual clusters together: as many as the bit map of a task can show."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.container.task_files import TaskStart
 
-__all__ = ["CONTAINER_IP", "base_variables", "commas", "without_proxies"]
-
 CONTAINER_IP = "127.0.0.1"
 """The address of every task."""
 

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-__all__ = [
-    "TASK_VARIABLE",
-    "Orphans",
-    "end",
-    "first_process",
-    "kill_all_under",
-    "members",
-    "runs",
-    "started",
-    "wait_child",
-    "wait_ended",
-]
-
 TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
 """Variable in the environment of every process of a task: the task's folder."""
 

@@ -18,8 +18,6 @@ from luigi_pai.local.container.environment import base_variables
 if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskStart
 
-__all__ = ["JOB_SCRIPTS_PATH", "JobScripts", "parse_job_scripts", "prepare_scripted"]
-
 JOB_SCRIPTS_PATH = "/local/job-scripts"
 """Where rules are added."""
 

@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = [
-    "JobFolders",
-    "Preparation",
-    "TaskFiles",
-    "TaskStart",
-    "log_lines",
-    "redactor",
-]
-
 
 @dataclass(frozen=True)
 class TaskStart:

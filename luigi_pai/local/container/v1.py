@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Job
 
-__all__ = ["exit_of", "prepare"]
-
 
 def prepare(start: TaskStart) -> Preparation:
     """Return what a v1 task needs before its process starts."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tornado.httputil import RequestStartLine, ResponseStartLine
 
-__all__ = ["Answer", "Fate", "FaultyServer", "break_off", "send"]
-
 _RESET = struct.pack("ii", 1, 0)
 
 

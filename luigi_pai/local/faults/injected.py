@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base import Api
 
-__all__ = ["ContentsControl", "FaultControl", "InjectedFaults", "JobScriptControl"]
-
 
 class Control(RestHandler):
     """A route that controls the server's behaviour; like all routes, for the user who runs it only."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from tornado.routing import URLSpec
 
-__all__ = ["ClusterHdfs", "HdfsRefused", "OutsideHdfs", "OwnHdfs"]
-
 _TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
 _SHARED = 0o777  # so that every user of this OpenPAI can have jobs, as the real server has it
 _OUTPUT = "/Output"

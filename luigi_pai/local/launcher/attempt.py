@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job
 
-__all__ = ["DELETE", "SHUTDOWN", "STOP", "AttemptRun", "begin_attempt", "resume_attempt"]
-
 STOP = "stop"
 DELETE = "delete"
 SHUTDOWN = "shutdown"

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store.records import Task
 
-__all__ = ["ALL_ENDED", "FIRST_FAILURE", "Outcome", "attempt_outcome", "retry_delay"]
-
 FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
 """The rule by which the first failure ends an attempt."""
 ALL_ENDED = "CompletedTaskCount"

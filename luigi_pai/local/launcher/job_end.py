@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Job
 
-__all__ = ["complete_stopped_job", "conclude_attempt"]
-
 
 def _complete_job(job: Job, exit_code: int, diagnostics: str | None, services: Services) -> None:
     """Save that a job has ended."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.scheduler import Allocation, Scheduler
     from luigi_pai.local.store.records import Job
 
-__all__ = ["JobQueue"]
-
 
 class JobQueue:
     """The waiting jobs, and why each of them waits.

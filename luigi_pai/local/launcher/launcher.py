@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.launcher.task_runner import Services
     from luigi_pai.local.store.records import Attempt, Job
 
-__all__ = ["Launcher"]
-
 _WAITS_FOR_RETRY = "it is about to be tried again"
 
 

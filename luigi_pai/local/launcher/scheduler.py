@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
-__all__ = ["Allocation", "InsufficientResources", "Scheduler"]
-
 _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 

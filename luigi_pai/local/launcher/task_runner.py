@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["Services", "TaskLost", "TaskRunner"]
-
 
 @dataclass(frozen=True)
 class Services:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.store.records import Job
 
-__all__ = ["StopForms"]
-
 _SAME_SITE = (None, "same-origin", "none")
 
 

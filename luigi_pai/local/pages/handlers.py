@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Job
 
-__all__ = ["JobListPage", "JobPage", "StopJob"]
-
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Html", "duration", "join", "page", "table", "tag", "time_of_day"]
-
 _PRODUCT = "luigi-pai local"
 _VOID = ("input", "link", "meta")
 _REFRESH_SECONDS = 3

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["job_page", "jobs_page"]
-
 _AT_MOST = 100
 """Jobs and tasks in a table."""
 _HEADS = ("Job", "State", "Submitted", "Duration", "User", "Virtual cluster", "Exit code", "Retries")

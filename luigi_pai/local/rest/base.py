@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.views.job_lists import JobRows
 
-__all__ = [
-    "MAX_JOB_PORTS",
-    "MAX_TASKS",
-    "PREFIX",
-    "Api",
-    "ApiHandler",
-    "RateLimits",
-    "Rule",
-    "checked_body",
-    "is_too_large",
-    "route",
-]
-
 PREFIX = "/rest-server"
 
 

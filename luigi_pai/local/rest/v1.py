@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base import Rule
     from luigi_pai.local.store.records import Job
 
-__all__ = ["V1Handler", "launcher_refuses", "read_config"]
-
 _RELEASE = "0.7.1"
 _LAST_PORT = 65535
 _LONGEST_NAME = 255

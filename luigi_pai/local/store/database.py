@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["VERSION", "Database", "now_ms", "open_database", "transaction"]
-
 VERSION = 3
 """PRAGMA user_version of the files that this module reads and writes."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-__all__ = ["NameTaken", "Store"]
-
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
 # the columns to save: of a job, of an attempt at its end, of a task

@@ -12,21 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from luigi_pai.local.releases import LauncherRules, Release
 
-__all__ = [
-    "COMPLETED",
-    "RUNNING",
-    "WAITING",
-    "Attempt",
-    "Job",
-    "NewJob",
-    "Task",
-    "User",
-    "framework_name",
-    "gpu_numbers",
-    "object_uid",
-    "state_sql",
-]
-
 WAITING = "FRAMEWORK_WAITING"
 """Sub-state of a job that has not begun, or is about to be tried again."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
-__all__ = ["MOST_KEPT", "JobRows", "JobSearch"]
-
 _ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
 MOST_KEPT = 50_000  # rows, of some 600 bytes
 

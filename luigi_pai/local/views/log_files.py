@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Job, Task
 
-__all__ = ["LogFile", "LogPage", "log_locations"]
-
 _CHUNK = 256 * 1024
 _TAIL = "bytes=-16384"
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")

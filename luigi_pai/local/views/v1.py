@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _RULE = "_" * 200
 
-__all__ = ["job_detail", "job_link", "job_row", "log_url", "virtual_clusters"]
-
 
 def _status(job: Job) -> dict[str, Any]:
     return {

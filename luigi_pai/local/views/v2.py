@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
-__all__ = [
-    "ShownAttempt",
-    "event_row",
-    "job_detail",
-    "job_row",
-    "latest_attempt",
-    "numbered_attempt",
-    "task_attempts",
-]
-
 
 @dataclass(frozen=True)
 class ShownAttempt:

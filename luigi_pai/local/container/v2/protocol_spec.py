@@ -21,8 +21,6 @@ from luigi_pai.jobspec.templates.secrets import replaced
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["fill_plugin_secrets", "job_spec", "server_name"]
-
 _REFERENCE = re.compile(r"<%\s*\$([\s\S]*?)%>")
 _SECRET = re.compile(r"<%\s*(\$secrets\b[^%]*)%>")
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
 
-__all__ = ["BEFORE", "exit_of", "prepare", "role_scripts"]
-
 BEFORE, _COMMAND, _AFTER = "before.sh", "command.sh", "after.sh"
 
 _STRICT = "set -o errexit\nset -o nounset\nset -o pipefail\n\n"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["runtime_exit"]
-
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
 _REDACTED = 128 * 1024  # is redacted before it is cut: no protocol, so no secret, is longer

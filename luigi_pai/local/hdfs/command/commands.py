@@ -21,8 +21,6 @@ from luigi_pai.local.hdfs.command.files import CHUNK, DISK, Fault, Hdfs, Item, e
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["COMMANDS", "Call", "Usage"]
-
 _KIB = 1024
 
 

@@ -22,8 +22,6 @@ from luigi_pai.local.hdfs.command.files import Fault, Hdfs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["install", "main"]
-
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
 # Without the __init__.py of the two packages: they would load Luigi and requests.

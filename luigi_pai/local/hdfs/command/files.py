@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["CHUNK", "DISK", "Fault", "Hdfs", "Item", "expand", "on_hdfs"]
-
 CHUNK = 256 * 1024
 _TIMEOUT = 60.0  # seconds without an answer
 

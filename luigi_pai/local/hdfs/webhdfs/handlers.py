@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from luigi_pai.local.hdfs.webhdfs.namespace import Tree
 
-__all__ = ["webhdfs_routes"]
-
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
 _NO_LIMIT = 2**62  # bytes of a request body

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-__all__ = ["RemoteFault", "Tree"]
-
 _BLOCK_SIZE = 128 * 1024 * 1024
 _USABLE_FILE, _USABLE_FOLDER = stat.S_IRUSR | stat.S_IWUSR, stat.S_IRWXU
 _STATUS = {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.releases import V2Release
     from luigi_pai.local.store.records import User
 
-__all__ = ["AccessV2"]
-
 
 class AccessV2(ApiHandler):
     """A request of the v2 API."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Job, Task
     from luigi_pai.local.views.v2 import ShownAttempt
 
-__all__ = ["ROUTES"]
-
 _NOT_A_PROTOCOL = "[object Object]"
 """What a body that is no text is to the server's YAML reader."""
 

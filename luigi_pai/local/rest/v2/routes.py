@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Resources
     from luigi_pai.local.launcher.scheduler import Scheduler
 
-__all__ = ["V2Handler"]
-
 _WEEK = 7 * 24 * 3600
 _LOGIN = {"username": "[A-Za-z0-9_.-]+", "password": ".{6,}"}
 _EXPIRATION = {"expiration": range(60, _WEEK + 1)}

@@ -11,18 +11,17 @@ from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.schema_problems import schema_findings
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import entrypoints
-from luigi_pai.jobspec.templates.secrets import MASK, masked
+from luigi_pai.jobspec.templates.secrets import masked
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 from luigi_pai.local.container.v2.protocol_spec import job_spec
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import MAX_JOB_PORTS, MAX_TASKS, is_too_large
+from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.local.releases import V2Release
-
-__all__ = ["read_protocol", "shown_config", "spec_of", "virtual_cluster"]
 
 
 def _read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
