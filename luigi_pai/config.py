@@ -179,8 +179,8 @@ class OpenPai(PickledSettings, luigi.Config):
     )
     logs = luigi.Parameter(
         default="none",
-        description="what Luigi's log shows of the containers' output while a job runs: none of it, tail "
-        "(the last lines from time to time), or stream (all lines)",
+        description="what Luigi's log shows of the containers' output while a job runs: none of it, or "
+        "stream (all lines)",
     )
     keep_logs = luigi.BoolParameter(
         default=False, description="keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs"

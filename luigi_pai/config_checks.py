@@ -24,7 +24,7 @@ _WORDS = {
     "on_forgotten": ("fail", "submit"),
     "on_kill": ("leave", "stop"),
     "console": ("luigi", "quiet"),
-    "logs": ("none", "tail", "stream"),
+    "logs": ("none", "stream"),
 }
 _DURATIONS_OF_TASKS = ("queue_timeout", "run_timeout")
 _WORDS_OF_TASKS = ("on_forgotten", "on_kill", "logs")

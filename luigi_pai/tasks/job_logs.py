@@ -1,4 +1,4 @@
-"""The output of a job's containers in Luigi's log, while the job runs: all lines, or the last ones."""
+"""LogStream: the output of a job's containers in Luigi's log, while the job runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs.failed_task import log_end
 from luigi_pai.api.logs.reader import LogLine, LogReader
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
 from luigi_pai.redaction import printable, redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
@@ -23,44 +22,10 @@ logger = logging.getLogger("luigi-interface")
 
 _AFTER_ERROR = 10.0  # seconds
 _ERRORS_AT_END = 3
-_FIRST_TAIL, _NEXT_TAIL = 10.0, 60.0  # seconds
-_TAIL_LINES = 10
 _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
-def job_logs(kind: str, book: Book, job: str, secrets: Sequence[str], show: Callable[[str], None]) -> JobLogs:
-    """Return the object that shows the logs of a job.
-
-    Args:
-        kind: ``stream``, ``tail`` or ``none``, the values of the setting.
-        book: of the cluster.
-        job: its name.
-        secrets: that its logs may contain.
-        show: shows the last lines on Luigi's web page.
-    """
-    if kind == "stream":
-        return LogStream(book, job, secrets)
-    return LogTail(book, job, secrets, show) if kind == "tail" else JobLogs()
-
-
-class JobLogs:
-    """Shows nothing of a job's logs."""
-
-    def idle(self, status: JobStatus) -> float:
-        """Return the seconds until ``step`` has something to do; infinity as long as the job waits."""
-        del status
-        return math.inf
-
-    def step(self, status: JobStatus) -> None:
-        """Show new logs if a request is due; an error does not affect the job."""
-
-    def end(self, status: JobStatus) -> Steps[None]:
-        """Show the remaining logs of an ended job."""
-        del status
-        yield from ()
-
-
-class LogStream(JobLogs):
+class LogStream:
     """Logs every line that the tasks of a job write, with the task in front where there are several.
 
     It makes at most two requests a second, and never sleeps: ``step`` is called when ``idle`` says.
@@ -136,56 +101,5 @@ class LogStream(JobLogs):
         if len(tasks) > 1:
             width = max(len(f"{task.role}/{task.index}") for task in tasks)
             label = f"{f'{line.role}/{line.index}':{width}} | "
-        logger.info("%s%s", label, _shown(line.text, self._secrets))
-
-
-class LogTail(JobLogs):
-    """Logs the last lines of a job's first task from time to time, and shows them on Luigi's page.
-
-    Args:
-        book: of the cluster.
-        job: its name.
-        secrets: redacted.
-        show: shows a text on the page.
-    """
-
-    def __init__(self, book: Book, job: str, secrets: Sequence[str], show: Callable[[str], None]) -> None:
-        self._api = book.api
-        self._job = job
-        self._secrets = secrets
-        self._show = show
-        self._due: float | None = None
-        self._last = ""
-
-    def idle(self, status: JobStatus) -> float:
-        """Return the seconds until the next request."""
-        if status.state in _NOT_STARTED:
-            return math.inf
-        now = self._api.clock.monotonic()
-        self._due = now + _FIRST_TAIL if self._due is None else self._due
-        return max(0.0, self._due - now)
-
-    def step(self, status: JobStatus) -> None:
-        """Show the last lines, if they have changed."""
-        if self.idle(status) > 0:
-            return
-        self._due = self._api.clock.monotonic() + _NEXT_TAIL
-        task = next(iter(status.tasks), None)
-        if task is None:
-            return
-        try:
-            text = log_end(self._api, status, task, _TAIL_LINES)
-        except PaiApiError as error:
-            logger.debug("The log of job %s cannot be read now: %s", self._job, error)
-            return
-        lines = _shown(text, self._secrets)
-        if lines and lines != self._last:
-            self._last = lines
-            indented = lines.replace("\n", "\n    ")
-            logger.info("Job %s, last lines of %s/%d:\n    %s", self._job, task.role, task.index, indented)
-            self._show(lines)
-
-
-def _shown(text: str, secrets: Sequence[str]) -> str:
-    """Return what may be shown of a log: no control characters, no secrets."""
-    return redact(redact_values(printable(text, of_log=True), secrets))
+        text = redact(redact_values(printable(line.text, of_log=True), self._secrets))
+        logger.info("%s%s", label, text)

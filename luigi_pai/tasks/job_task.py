@@ -81,10 +81,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def logs(self) -> str | None:
-        """``none``, ``tail`` or ``stream``: what Luigi's log shows of the containers' output.
+        """``none`` or ``stream``, all lines of all tasks: what Luigi's log shows of the containers' output.
 
-        ``tail``: the last lines of the first task after 10 s, then once a minute; ``stream``: all lines of
-        all tasks. None: the setting of the same name.
+        None: the setting of the same name.
         """
         return None
 

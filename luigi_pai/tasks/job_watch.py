@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
@@ -11,7 +12,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError
 from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
-from luigi_pai.tasks.job_logs import job_logs
+from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import Messages
 from luigi_pai.tasks.reports import Reports
@@ -93,7 +94,9 @@ class JobWatch:
         self._page.link(self._api.page(name))
         watcher = Watcher(self._book)
         self._messages.concern(name, watcher)
-        logs = job_logs(self._options["logs"], self._book, name, self._definition.secrets(), self._show_below)
+        logs = None
+        if self._options["logs"] == "stream":
+            logs = LogStream(self._book, name, self._definition.secrets())
         watcher.add(
             status,
             new=submitted,
@@ -107,21 +110,23 @@ class JobWatch:
             self.show(status)
             self._tell(status)
             while last is None:
-                yield min(watcher.idle(), self._reasons.idle(status), logs.idle(status))
+                idle = math.inf if logs is None else logs.idle(status)
+                yield min(watcher.idle(), self._reasons.idle(status), idle)
                 for update in watcher.step():
                     status = self._with_start(update.status)
                     last = update if update.outcome is not Outcome.CHANGED else None
                 self.show(status)
                 self._tell(status)
                 if last is None:
-                    logs.step(status)
+                    if logs is not None:
+                        logs.step(status)
                     reports.show(name, self._logged)
         except PaiApiError as error:
             raise error.extended(continues(self._api, name)) from None
         finally:
             self._messages.end()
         self._on_kill.over()
-        if last.outcome is Outcome.ENDED:
+        if logs is not None and last.outcome is Outcome.ENDED:
             yield from logs.end(status)
         return last
 
@@ -150,10 +155,6 @@ class JobWatch:
             self._event = PaiEvent.WAITING, reason or ""
             if reason and self._event != known:
                 trigger(task, PaiEvent.WAITING, status, reason)
-
-    def _show_below(self, lines: str) -> None:
-        """Show lines below the status on Luigi's web page."""
-        self._page.report("set_status_message", f"{self._logged}\n{lines}")
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""

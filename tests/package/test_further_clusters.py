@@ -122,7 +122,7 @@ def test_what_is_taken_from_openpai(settings, further):
         "run_timeout": 9.0,
         "on_forgotten": "submit",
         "on_kill": "stop",
-        "logs": "tail",
+        "logs": "stream",
         "keep_logs": True,
         "max_attempts": 3,
         "retry_exit_codes": "1,137",

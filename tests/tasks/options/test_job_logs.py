@@ -16,7 +16,6 @@ from local_client import unique
 from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
 from luigi_pai.errors import PaiJobFailed
-from luigi_pai.tasks import job_logs
 
 SECRET = "abra<kadabra>"
 
@@ -183,35 +182,6 @@ def test_two_requests_a_second_are_made_at_most(settings, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_last_lines_appear_from_time_to_time(either_cluster, settings, monkeypatch, caplog, tmp_path):
-    """In the log, and below the state on Luigi's page, which inserts them as HTML."""
-    assert either_cluster.url
-    monkeypatch.setattr(job_logs, "_FIRST_TAIL", 0.0)
-    settings(logs="tail")
-    messages = []
-    flag = tmp_path / "go"
-    task = Train(
-        name=unique(),
-        logs=None,
-        command=f"seq 19; echo 'a<b'; while [ ! -e {flag} ]; do sleep 0.1; done; echo unseen",
-    )
-    monkeypatch.setattr(task, "set_status_message", messages.append, raising=False)
-    monkeypatch.setattr(job_logs, "_NEXT_TAIL", 0.2)
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        running = threading.Thread(target=task.run)
-        running.start()
-        while not any(message.endswith("\na&lt;b") for message in messages):
-            assert running.is_alive()
-            time.sleep(0.02)
-        flag.touch()
-        running.join(30)
-    lines = "\n".join([*map(str, range(11, 20)), "a<b"])
-    assert f"{task.name}: RUNNING, 1 task\n{lines.replace('<', '&lt;')}" in messages
-    indented = lines.replace("\n", "\n    ")
-    assert caplog.messages.count(f"Job {task.name}, last lines of worker/0:\n    {indented}") == 1
-
-
-@pytest.mark.slow
 def test_by_default_no_log_is_read(either_cluster, caplog):
     assert either_cluster.url
     assert OpenPai().logs == "none"
@@ -222,10 +192,10 @@ def test_by_default_no_log_is_read(either_cluster, caplog):
 
 
 def test_a_wrong_word_is_refused_before_anything_is_sent(pai, settings):
-    with pytest.raises(ConfigError, match=r"^Train: logs = 'all' is not valid; use none, tail or stream$"):
+    with pytest.raises(ConfigError, match=r"^Train: logs = 'all' is not valid; use none or stream$"):
         Train(name="x", command="x", logs="all").run()
     settings(logs="all")
-    with pytest.raises(ConfigError, match="logs = 'all' is not valid; use none, tail or stream"):
+    with pytest.raises(ConfigError, match="logs = 'all' is not valid; use none or stream"):
         Train(name="x", command="x", logs=None).run()
     assert pai.calls == []
 
