@@ -119,17 +119,6 @@ class Watcher:
         self._jobs[status.name] = job
         self._schedule(status.name, job)
 
-    @property
-    def polling(self) -> Polling:
-        """The polling settings in effect."""
-        return self._polling
-
-    @polling.setter
-    def polling(self, polling: Polling) -> None:
-        self._polling = polling
-        for name, job in self._jobs.items():
-            self._schedule(name, job)
-
     def remove(self, name: str) -> None:
         """Stop watching a job; the job itself continues."""
         self._jobs.pop(name, None)

@@ -137,7 +137,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def accepts_messages(self) -> bool:
-        """Whether Luigi's web page may send messages: ``stop``, ``poll_interval = SECONDS``."""
+        """Whether Luigi's web page may send the message ``stop``."""
         return has_page()
 
     @classmethod

@@ -10,11 +10,11 @@ from luigi_pai.api.status import JobState
 from luigi_pai.api.updates import Outcome
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Watcher
-from luigi_pai.errors import PaiApiError
+from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage
-from luigi_pai.tasks.messages import Messages
+from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import continues
 
@@ -62,7 +62,7 @@ class JobWatch:
         self._on_kill = on_kill
         self._with_start = evidence.with_start
         self._reasons = WaitingReasons(book, lambda: job.job)
-        self._messages = Messages(definition.task, book.api)
+        self._watched = ""  # the job that the message "stop" stops
         self._page = LuigiPage(definition.task, book.api.clock)
         self._logged = ""
         self._event: tuple[str, str] | None = None
@@ -93,7 +93,7 @@ class JobWatch:
         self._event = None
         self._page.link(self._api.page(name))
         watcher = Watcher(self._book)
-        self._messages.concern(name, watcher)
+        self._watched = name
         logs = None
         if self._options["logs"] == "stream":
             logs = LogStream(self._book, name, self._definition.secrets())
@@ -124,7 +124,7 @@ class JobWatch:
         except PaiApiError as error:
             raise error.extended(continues(self._api, name)) from None
         finally:
-            self._messages.end()
+            self._watched = ""
         self._on_kill.over()
         if logs is not None and last.outcome is Outcome.ENDED:
             yield from logs.end(status)
@@ -158,4 +158,17 @@ class JobWatch:
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""
-        self._messages.pause(seconds)
+        for _ in answered_within(self._definition.task, seconds, self._api.clock, self._answer):
+            pass
+
+    def _answer(self, message: str) -> str:
+        """Do what a message says, and return the response."""
+        if message.lower() != "stop":
+            return f"{message!r} is not a valid message; send: stop"
+        if not self._watched:
+            return "the job is not submitted yet; send the message again later"
+        try:
+            self._api.stop_surely(self._watched)
+        except PaiError as error:
+            return f"{self._watched} could not be stopped: {error}"
+        return f"{self._watched} is being stopped"

@@ -214,28 +214,6 @@ def ask(monkeypatch):
     return send
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("real_time")
-def test_the_interval_of_lookups_is_changed_while_the_job_runs(pai, settings, ask):
-    """It is in effect at once, though the next lookup was a minute away."""
-    settings(poll_min=60, poll_max=60)
-    pai.plan = {"runs_for": 600}
-    running = threading.Thread(target=Train().run, daemon=True)
-    running.start()
-    while not (answer := ask("poll_interval = 0.1")).startswith("train"):
-        assert "not submitted yet" in answer
-    assert answer == "train is looked up every 0.1 s from now on"
-    before = pai.count("GET", "/jobs/train$")
-    while pai.count("GET", "/jobs/train$") < before + 3:
-        assert running.is_alive()
-        time.sleep(0.02)
-    assert ask("POLL_INTERVAL=60") == "train is looked up every 60 s from now on"
-    pai.jobs["train"].runs_for = 0.0
-    assert ask("poll_interval = 0.25") == "train is looked up every 0.25 s from now on"
-    running.join(120)
-    assert not running.is_alive()
-
-
 @pytest.mark.usefixtures("real_time")
 def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
     pai.plan = {"runs_for": 600}
@@ -246,15 +224,9 @@ def test_wrong_messages_are_answered_with_what_is_valid(pai, ask):
 
     running = threading.Thread(target=run, daemon=True)
     running.start()
-    for word in ("poll_interval", "poll_interval = soon", "poll_interval = -3", "faster"):
-        valid = "send: stop; or poll_interval = SECONDS, such as poll_interval = 30"
-        assert ask(word) == f"{word!r} is not a valid message; {valid}"
-    assert ask("<b>").startswith("'&lt;b&gt;' is not a valid")  # the page inserts it as HTML
-    while "not submitted yet" in (answer := ask("poll_interval = 0")):
+    assert ask("<b>") == "'&lt;b&gt;' is not a valid message; send: stop"  # the page inserts it as HTML
+    while "not submitted yet" in (answer := ask(" Stop ")):
         pass
-    assert answer == "poll_interval = 0 is not valid; use 0.1 to 3600 seconds"
-    assert ask("poll_interval = 1e9").startswith("'poll_interval = 1e9' is not a valid message")
-    assert ask("poll_interval = 99999") == "poll_interval = 99999 is not valid; use 0.1 to 3600 seconds"
-    assert ask(" Stop ") == "train is being stopped"
+    assert answer == "train is being stopped"
     running.join(120)
     assert not running.is_alive()
