@@ -12,10 +12,8 @@ import json
 import logging
 import os
 import re
-import shutil
 import signal
 import sys
-import textwrap
 import traceback
 import warnings
 from pathlib import Path
@@ -31,17 +29,6 @@ if TYPE_CHECKING:
 PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
 """Environment variable: the pipe for changes of jobs, as lines of JSON."""
 
-COLUMNS = "LUIGI_PAI_COLUMNS"
-"""Environment variable: width of the terminal that shows the lines."""
-
-_WRAPPER = functools.partial(
-    textwrap.TextWrapper,
-    expand_tabs=False,
-    replace_whitespace=False,
-    break_long_words=False,
-    break_on_hyphens=False,
-)
-_NARROWEST = 20  # characters of a line that are used at least
 _IN_COMPLETE = re.compile(
     r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
     re.DOTALL,
@@ -55,7 +42,6 @@ _FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # a line 
 _LONGEST = 300  # characters of an error's line
 _HEADING = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
-_HANGING = 10  # characters of a time, and the blanks behind it
 _OF_LUIGI = "luigi-interface"
 _INSTALLED = "_luigi_pai_console"
 
@@ -70,9 +56,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream or sys.stdout)
         escape_what_is_not_encodable(self.stream)
-        short = _Short("%(asctime)s  %(message)s", "%H:%M:%S")
-        short.columns = shutil.get_terminal_size().columns if self.stream.isatty() else _columns()
-        self.setFormatter(short)
+        self.setFormatter(_Short("%(asctime)s  %(message)s", "%H:%M:%S"))
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is shown; of Luigi's own, warnings, and that all tasks are complete."""
@@ -113,13 +97,7 @@ def progress_pipe(number: int) -> str:
 
 
 class _Short(logging.Formatter):
-    """Shows an error of luigi_pai by its own text, which is written to be read alone.
-
-    Attributes:
-        columns: width of the terminal; None for none.
-    """
-
-    columns: int | None = None
+    """Shows an error of luigi_pai by its own text, which is written to be read alone."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; for a failed task, its error instead of Luigi's message."""
@@ -129,7 +107,7 @@ class _Short(logging.Formatter):
         time = self.formatTime(record, self.datefmt)
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, PaiError):
-            return wrap(f"{time}  {error}", self.columns, _HANGING)
+            return f"{time}  {error}"
         if record.exc_info:
             failed = _FAILED.sub(r"\1 failed:", record.getMessage())
             return shortened(f"{time}  {failed}\n{self.formatException(record.exc_info)}")
@@ -137,10 +115,10 @@ class _Short(logging.Formatter):
         if count := _all_complete(message):
             message = f"Nothing to run: {f'{count} tasks are' if count > 1 else 'the task is'} complete"
         if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
-            return wrap(f"{time}  {in_complete[1]}: {in_complete[2]}", self.columns, _HANGING)
+            return f"{time}  {in_complete[1]}: {in_complete[2]}"
         if "\nTraceback (" in message:
             return f"{time}  {shortened(message)}"
-        return f"{time}  {message}" if "\n" in message else wrap(f"{time}  {message}", self.columns, _HANGING)
+        return f"{time}  {message}"
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
@@ -156,11 +134,6 @@ def _all_complete(message: str) -> int:
     """Return the number of tasks in a summary of Luigi in which all were complete before; else 0."""
     found = _SUMMARY.fullmatch(message)
     return int(found[1]) if found and found[1] == found[2] else 0
-
-
-def _columns() -> int | None:
-    given = os.environ.get(COLUMNS, "")
-    return int(given) if given.isdecimal() and int(given) > 0 else None
 
 
 def install(stream: TextIO | None = None) -> None:
@@ -207,26 +180,6 @@ def _end_at_ctrl_c() -> None:
     """Let Ctrl-C end a worker process of Luigi without a traceback, unless somebody handles it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def wrap(text: str, columns: int | None, hanging: int = 2) -> str:
-    """Wrap the lines of a text at spaces to the width of a terminal.
-
-    Args:
-        text: of one line or several; leading blanks stay.
-        columns: width of the terminal; None for none.
-        hanging: further indentation of continued lines, in characters.
-    """
-    if columns is None:
-        return text
-    lines = []
-    for line in text.split("\n"):
-        words = line.lstrip(" ")
-        indent = line[: len(line) - len(words)]
-        further = indent + " " * hanging
-        width = max(columns, len(further) + _NARROWEST)
-        lines += _WRAPPER(width, initial_indent=indent, subsequent_indent=further).wrap(words) or [""]
-    return "\n".join(lines)
 
 
 def first_line(error: BaseException) -> str:

@@ -11,12 +11,12 @@ import click
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, tell
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from luigi_pai.diagnosis import Check
 
 _COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
-_INDENT = 6  # of further lines: below the name of the check
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
 
@@ -38,9 +38,9 @@ def doctor(*, as_json: bool) -> None:
             checks.append(check)
             if not as_json:
                 state = coloured(f"{check.state:4}", _COLOURS[check.state])
-                tell(f"  {check.name}: {check.text}", hanging=_INDENT, head=state)
+                click.echo(f"{state}  {check.name}: {printable(check.text)}")
                 if check.mend:
-                    tell(f"{' ' * _INDENT}{check.mend}", hanging=0)
+                    tell(f"      {check.mend}")
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     failed = [check for check in checks if check.state == "fail"]

@@ -21,7 +21,7 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.luigi_process import PARENT
 from luigi_pai.cli.tables import is_terminal
 from luigi_pai.cli.task_argument import TaskCommand
-from luigi_pai.console import COLUMNS, PROGRESS_FD, progress_pipe
+from luigi_pai.console import PROGRESS_FD, progress_pipe
 from luigi_pai.durations import duration
 from luigi_pai.python_process import python_command
 from luigi_pai.redaction import printable
@@ -55,8 +55,6 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
     environment = {**os.environ, PROGRESS_FD: progress_pipe(writing), PARENT: str(os.getpid())}
-    if is_terminal():
-        environment[COLUMNS] = str(shutil.get_terminal_size().columns)
     command = python_command("luigi_pai.cli.luigi_process", "--module", module, task, *arguments)
     with subprocess.Popen(  # noqa: S603  Luigi, with the user's own words
         command,

@@ -81,7 +81,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
             shown += 1
             name = job.name if entry.index is None else text
             state = coloured(job.raw_state or job.state.value, job.state.value)
-            tell(_since(job), head=f"{printable(name)}  {state}")
+            click.echo(f"{printable(name)}  {state}{_since(job)}")
             shared = "" if entry.index is None else f"{job.name}, instance {entry.index}"
             lines = [("job", shared), *_what_is_known(job, reason), *_earlier(cluster, text, entry)]
             for line in fields([*lines, ("page", page)]):

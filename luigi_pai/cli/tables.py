@@ -1,8 +1,7 @@
-"""Tables, sentences and colours for people, within the width of their terminal.
+"""Tables, sentences and colours for people.
 
-On a terminal, columns of tables are cut and sentences wrapped. Outside tables, words without spaces (names,
-paths, URLs) are never broken; logs, job files and JSON are printed as they are. Output to a pipe is neither
-cut nor wrapped, and has no colours; NO_COLOR switches them off on a terminal, too.
+On a terminal, columns of tables are cut to its width, and states have colours, unless NO_COLOR is set. Output
+to a pipe is not cut and has no colours.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.console import wrap
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
@@ -51,18 +49,9 @@ def styled(text: str, **style: Any) -> str:
     return click.style(text, **style)
 
 
-def tell(text: str, *, err: bool = False, hanging: int = 2, head: str = "") -> None:
-    """Print a text; on a terminal, lines are wrapped, and continuation lines are indented.
-
-    Args:
-        text: of one line or several.
-        err: to standard error.
-        hanging: as of ``wrap``.
-        head: the beginning of the text, printed as it is; it may be ``styled``.
-    """
-    text = head + printable(text)
-    columns = shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
-    click.echo(wrap(text, columns, hanging), err=err)
+def tell(text: str, *, err: bool = False) -> None:
+    """Print the printable characters of a text of one line or several; ``err``: to standard error."""
+    click.echo(printable(text), err=err)
 
 
 def write(document: str) -> None:
@@ -98,20 +87,15 @@ def table(
 
 
 def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str]:
-    """Yield lines ``name  value``, the values below each other; empty values are left out.
-
-    On a terminal, long values are wrapped, except for those without a space.
-    """
+    """Yield lines ``name  value``, the values below each other; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
-    columns = shutil.get_terminal_size().columns if is_terminal() else 10_000
     hanging = " " * (len(indent) + width + _GAP)
     for name, value in shown:
         first = f"{indent}{name.ljust(width)}{' ' * _GAP}"
         for line in value.split("\n"):
-            for piece in wrap(line, max(20, columns - len(hanging)), 0).split("\n"):
-                yield f"{first}{piece}".rstrip()
-                first = hanging
+            yield f"{first}{line}".rstrip()
+            first = hanging
 
 
 def cut(text: str, width: int) -> str:

@@ -201,6 +201,4 @@ def test_a_table_fits_a_terminal(monkeypatch):
     assert max(map(len, lines)) == 80
     assert lines[1].startswith("aaaa")
     assert "…" in lines[1]
-    wrapped = list(fields([("why", "word " * 40), ("none", "")]))
-    assert max(map(len, wrapped)) <= 80
-    assert len(wrapped) > 2
+    assert list(fields([("why", "a\nb"), ("none", "")])) == ["  why  a", "       b"]
