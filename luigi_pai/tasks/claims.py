@@ -130,12 +130,12 @@ class Claims:
         Raises:
             HdfsError: HDFS failed.
         """
-        if create_once(self._fs, self._path(claim.number, "json"), _text(claim)):
-            return claim
-        last = self.last()
-        if last is not None and last.number == claim.number:
-            return last
-        return self._read(claim.number) or claim
+        while not create_once(self._fs, self._path(claim.number, "json"), _text(claim)):
+            last = self.last()
+            held = last if last is not None and last.number == claim.number else self._read(claim.number)
+            if held is not None:  # else it was released just now
+                return held
+        return claim
 
     def replace(self, claim: Claim) -> Claim:
         """Put a claim in place of the one that is there, and return it."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import luigi
 import pytest
+from clocks import MovableClock
 from pipelines import new_process
+from process_state import install_clock
 from sweep_tasks import Study, Train, run_with_messages
 
 from luigi_pai import (
@@ -659,3 +661,23 @@ def test_a_refused_job_fails_its_points_and_no_others(monkeypatch):
         Packed(tolerance=3).run()
     states = [row["state"] for row in Packed().output().rows()]
     assert states.count("FAILED") == 4
+
+
+@pytest.mark.usefixtures("v2")
+@pytest.mark.parametrize("seconds", [0, 11])
+def test_a_claim_of_a_refused_job_is_given_back_while_no_other_process_uses_it(monkeypatch, seconds):
+    """10 s after the claim, another process takes its job for lost and submits it, under the same name."""
+    clock = MovableClock()
+    install_clock(clock, monkeypatch)
+
+    def refused(*_):
+        clock.advance(seconds)
+        raise PermissionRefused("no such virtual cluster")
+
+    monkeypatch.setattr(V2Dialect, "submit", refused)
+    with pytest.raises(PaiSweepFailed):
+        Packed().run()
+    journal = Journal("results", Clock())
+    journal.read()
+    held = [journal.of(point.name).claim is not None for point in Packed().points()]
+    assert held == [seconds > 10] * 6

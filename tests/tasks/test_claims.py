@@ -26,6 +26,7 @@ from luigi_pai import (
     RateLimited,
     TaskRole,
 )
+from luigi_pai.hdfs.small_files import create_once
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -154,6 +155,25 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
     with pytest.raises(PaiHttpError):
         Train().run()
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdfs, monkeypatch):
+    """Between the refusal of this one and its look at the other."""
+    file = hdfs / "train" / "output" / "_luigi_pai" / "train.1.json"
+    evidence = Train()._task_run().evidence
+
+    def released(*given):
+        monkeypatch.undo()
+        assert not create_once(*given)
+        file.unlink()
+        return False
+
+    assert evidence.claim(1, "train") == "train"
+    monkeypatch.setattr("luigi_pai.tasks.claims.create_once", released)
+    forget()
+    assert Train()._task_run().evidence.claim(1, "other") == "other"
+    assert json.loads(file.read_text())["job"] == "other"
 
 
 def test_a_refusal_takes_back_a_claim_that_was_made_twice(pai, hdfs):
