@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from enum import Enum
@@ -15,6 +16,8 @@ from luigi_pai.jobspec.paths import path_text
 
 if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def plain(given: Any, path: Path = ()) -> Any:
@@ -51,6 +54,12 @@ def _of_enum(given: Enum, path: Path) -> Any:
     return plain(given.value if isinstance(given, (str, int, float)) else given.name, path)
 
 
+def _of_text(given: str, path: Path) -> str:
+    if _SURROGATE.search(given):
+        raise _refused(path, "has half a character in it (a lone surrogate), which no server reads")
+    return str(given)
+
+
 def _of_float(given: float, path: Path) -> float:
     if not math.isfinite(given):
         raise _refused(path, "is infinite or not a number, which JSON does not have")
@@ -74,7 +83,7 @@ def _of_bytes(given: Any, path: Path) -> Any:
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], ...] = (
     (Enum, _of_enum),  # first, since a member may be a text or a number too
-    (str, lambda given, _: str(given)),
+    (str, _of_text),
     (int, lambda given, _: int(given)),
     (float, _of_float),
     (date, lambda given, _: given.isoformat()),  # datetime is a subclass of date

@@ -324,6 +324,7 @@ def test_luigis_parameters_become_plain_values():
         ([b"a"], r"parameters.x\[0\]: is of type bytes, which JSON does not have; decode it"),
         ({1: 2}, "parameters.x: has a key of type int; keys are texts"),
         (float("inf"), "parameters.x: is infinite or not a number"),
+        ("a\ud800", r"parameters.x: has half a character in it \(a lone surrogate\), which no server reads"),
     ],
 )
 def test_what_is_no_plain_value_is_refused(value, message):

@@ -497,30 +497,6 @@ def test_every_text_survives(text):
     assert read_yaml(write_yaml({text: [text]})).value == {text: [text]}
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"a": [float("nan")]}, r"a\[0\]: is infinite or not a number"),
-        ({"a": {1: 2}}, "a: a key is of type int; keys are texts"),
-        ({"a": object()}, "a: is of type object, which JSON does not have"),
-        ({"a": (1,)}, "a: is of type tuple, which JSON does not have"),
-        ({"a": {"__proto__": 1}}, r"a.__proto__: servers lose the value"),
-        ({"a": "\ud800"}, "a: has half a character"),
-        ({"a": 10**5000}, "a: is a number of more digits"),
-    ],
-)
-def test_what_is_no_json_is_not_written(value, message):
-    with pytest.raises(SpecError, match=message):
-        write_yaml(value)
-
-
-def test_a_list_in_itself_is_not_written():
-    endless: list[object] = []
-    endless.append(endless)
-    with pytest.raises(SpecError, match="nested more than 100 levels"):
-        write_yaml(endless)
-
-
 @pytest.mark.parametrize("text", ["a: {}", "a:{} 1", "{}: 1", "{}"])
 def test_many_tabs_take_no_longer_than_other_characters(text):
     """Who reads them for others has these to answer meanwhile."""
