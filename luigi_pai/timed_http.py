@@ -2,15 +2,17 @@
 
 The timeout of requests bounds each pause; nothing bounds the time or the length of a whole answer. Here an
 answer is bounded as it is received and as it is decompressed, so that every way of reading has the bound,
-also when requests itself reads.
+also when requests itself reads. The content of a file, requested with ``stream``, has none.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import threading
 import time
+from http import HTTPStatus
 from http.client import HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,9 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     import requests
-
-    _Pools = Mapping[str, Callable[..., Any]]
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer, as it is received and as it is decompressed."""
@@ -37,9 +37,8 @@ class OverLimit(OSError):
     """An answer exceeds its bound in length or time."""
 
 
-def too_long(longest: int) -> OverLimit:
-    """Return the error of an answer that is too long."""
-    return OverLimit(f"the answer is longer than {longest / _MIB:g} MiB")
+def _too_long() -> OverLimit:
+    return OverLimit(f"the answer is longer than {MAX_ANSWER / _MIB:g} MiB")
 
 
 class AnswerTimeout(OverLimit, TimeoutError):
@@ -50,17 +49,17 @@ class AnswerTimeout(OverLimit, TimeoutError):
         self.limit = limit
 
 
-class TimedBytes(io.RawIOBase):
+class _TimedBytes(io.RawIOBase):
     """The bytes of an answer from a socket, until a deadline of four times the socket's timeout.
 
-    Args:
-        connected: the socket.
-        longest: largest number of bytes.
+    Attributes:
+        is_unlimited: neither deadline nor length are checked.
     """
 
-    def __init__(self, connected: socket.socket, longest: int = MAX_ANSWER) -> None:
+    is_unlimited = False
+
+    def __init__(self, connected: socket.socket) -> None:
         self._raw = connected.makefile("rb", buffering=0)
-        self._longest = longest
         self._count = 0
         self._limit = (connected.gettimeout() or math.inf) * _WHOLE_ANSWER
         self._end = time.monotonic() + self._limit
@@ -69,16 +68,13 @@ class TimedBytes(io.RawIOBase):
         """Return True."""
         return True
 
-    def check(self) -> None:
-        """Raise OverLimit if no more may be read."""
-        if time.monotonic() > self._end:
-            raise AnswerTimeout(self._limit)
-        if self._count >= self._longest:
-            raise too_long(self._longest)
-
     def readinto(self, buffer: Any) -> int | None:
-        """Read at most as many bytes as fit into the buffer."""
-        self.check()
+        """Read at most as many bytes as fit into the buffer; OverLimit if no more may be read."""
+        if not self.is_unlimited:
+            if time.monotonic() > self._end:
+                raise AnswerTimeout(self._limit)
+            if self._count >= MAX_ANSWER:
+                raise _too_long()
         count = self._raw.readinto(buffer)
         self._count += count or 0
         return count
@@ -95,17 +91,15 @@ class TimedAnswer(HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
         self.fp.close()
-        self.fp = io.BufferedReader(self.received(sock))
-
-    def received(self, sock: socket.socket) -> TimedBytes:
-        """Return the bytes from a socket."""
-        return TimedBytes(sock)
+        self._received = _TimedBytes(sock)
+        self.fp = io.BufferedReader(self._received)
 
     def begin(self) -> None:
         """Read the headers; only gzip is decompressed, as there is a bound for it alone."""
         super().begin()
         if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
             del self.headers["Content-Encoding"]
+        self._received.is_unlimited = _is_content(self.status)
 
     def read(self, amt: int | None = None) -> bytes:
         """Read the body; raises for one that is cut off, which urllib3 before 2 accepts."""
@@ -124,14 +118,21 @@ class _Progress(threading.local):
         sent: whether a connected socket has taken some of it; None before a connection is requested.
         complete: whether all of it was sent; only the answer is missing then.
         read_timeout: seconds that the server may need for a part of the body; None: no limit.
+        is_stream: whether the answer is the content of a file, if it is not an error.
     """
 
     sent: bool | None = None
     complete: bool = False
     read_timeout: float | None = None
+    is_stream: bool = False
 
 
 progress = _Progress()
+
+
+def _is_content(status: int) -> bool:
+    """Return whether the answer to this thread's request is the content of a file."""
+    return progress.is_stream and status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class TimedConnection(HTTPConnection):
@@ -167,45 +168,59 @@ class TimedConnection(HTTPConnection):
         return super().getresponse(*args, **kwargs)
 
 
-def timed_pools(connection: type[TimedConnection]) -> dict[str, type[HTTPConnectionPool]]:
-    """Return the classes of pools of such connections, by scheme."""
+class _TimedTlsConnection(TimedConnection, HTTPSConnection):
+    pass
 
-    class Pool(HTTPConnectionPool):
-        ConnectionCls = connection
 
-    class TlsPool(HTTPSConnectionPool):
-        ConnectionCls = type("TlsConnection", (connection, HTTPSConnection), {})
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = TimedConnection
 
-    return {"http": Pool, "https": TlsPool}
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = _TimedTlsConnection
+
+
+_POOLS = {"http": _Pool, "https": _TlsPool}
 
 
 class TimedAdapter(HTTPAdapter):
-    """An adapter with such connections.
-
-    Args:
-        pools: makes a pool of connections, by scheme.
-        options: of requests' own adapter.
-    """
-
-    def __init__(self, pools: _Pools, **options: Any) -> None:
-        self._pools = pools
-        super().__init__(**options)
+    """An adapter with such connections."""
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
         """Send a request; its ``timeout`` is a pair of seconds: for the connection, and for each pause."""
         progress.read_timeout = options["timeout"][1]
+        progress.is_stream = options["stream"]
         return super().send(request, **options)
+
+    def build_response(self, req: Any, resp: Any) -> requests.Response:
+        """Return an answer whose size is also limited after decompression."""
+        if not _is_content(resp.status):
+            resp.stream = functools.partial(_bounded, resp, resp.stream)
+        return super().build_response(req, resp)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of direct connections."""
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = self._pools
+        self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
         """Return the pools of connections through a proxy."""
         manager = super().proxy_manager_for(*args, **kwargs)
-        manager.pool_classes_by_scheme = self._pools
+        manager.pool_classes_by_scheme = _POOLS
         return manager
+
+
+def _bounded(
+    answer: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
+) -> Iterator[bytes]:
+    """Yield the parts of an answer's body, up to the limit; each part of 10 KiB may expand to 10 MiB."""
+    size = 0
+    for part in stream(*args, **options):
+        size += len(part)
+        if size > MAX_ANSWER:
+            answer.close()
+            raise _too_long()
+        yield part
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

@@ -55,8 +55,8 @@ class WebHdfs(HdfsFileSystem):
         redirect: URL of DataNodes, ``http://PROXY/{host}:{port}``; None: the one that the NameNode sends.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, or its next part. A whole answer may take four times as
-            long; of the content of a file, 64 KiB have to arrive in that time.
+        read_timeout: seconds to wait for an answer, or its next part. A whole answer, except
+            the content of a file, may take four times as long.
         patience: seconds to wait before the retries of one request, together.
         section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
     """

@@ -13,7 +13,6 @@ import urllib3
 
 from luigi_pai.hdfs.errors import HdfsError, failed
 from luigi_pai.redaction import redact
-from luigi_pai.timed_http import OverLimit, chain
 
 if TYPE_CHECKING:
     import requests
@@ -24,7 +23,6 @@ logger = logging.getLogger("luigi-interface")
 
 # seconds before each retry; of two DataNodes, NameNodes name the dead one every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
-_SLOW = 5  # a try in which too little arrived counts as this many
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
@@ -101,8 +99,6 @@ class HdfsReader(io.RawIOBase):
                 reason = f"{self._end - self._at} bytes are missing"
             except (urllib3.exceptions.HTTPError, OSError) as error:
                 part, reason = b"", redact(str(error)) or type(error).__name__
-                if any(isinstance(one, OverLimit) for one in chain(error)):
-                    self._tried += _SLOW
             else:
                 if part or self._at == self._end or not size:
                     break

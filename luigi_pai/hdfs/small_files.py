@@ -11,7 +11,6 @@ import urllib3
 
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
-from luigi_pai.timed_http import MAX_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,40 +43,26 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
         HdfsError: HDFS failed, or the file is larger.
     """
     server, place = fs.at(path)
-    data, limit = None, most
+    data = None
     with missing_ok():
-        found = _read(server, place, most, offset)
-        if found is not None:
-            data, limit = found
-        else:
+        data = _read(server, place, most + 1, offset)
+        if data is None:
             with fs.open_reader(path) as file:
                 data = file.read(offset + most + 1)[offset:]
-    if data is not None and len(data) > limit:
+    if data is not None and len(data) > most:
         raise server.failed("OPEN", place, f"it has more than {most:,} bytes", next_step="remove the file")
     return data
 
 
-def _read(server: Connection, place: str, most: int, offset: int) -> tuple[bytes, int] | None:
-    """Return content and its limit, which content that is too long exceeds; None if a connection failed."""
+def _read(server: Connection, place: str, most: int, offset: int) -> bytes | None:
+    """Return at most some bytes of a file; None if a connection failed."""
     try:
         with server.open_file(place, offset) as reply:
-            limit = _limit(reply, most)
-            return start_of(reply, limit + 1), limit
+            return start_of(reply, most)
     except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
         if isinstance(error, HdfsError) and error.exception is not None:
             raise
     return None
-
-
-def _limit(reply: requests.Response, most: int) -> int:
-    """Return how many bytes of a reply to read: ``most``, or the limit of any reply without Content-Length.
-
-    It is 0 if Content-Length exceeds ``most``.
-    """
-    announced = reply.headers.get("Content-Length", "")
-    if not announced.isdecimal() or "Content-Encoding" in reply.headers:
-        return min(most, MAX_ANSWER)
-    return most if int(announced[:20]) <= most else 0
 
 
 def start_of(reply: requests.Response, most: int) -> bytes:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import requests
 from urllib3.util.retry import Retry
 
-from luigi_pai.timed_http import MAX_ANSWER, TimedAdapter, TimedConnection, timed_pools, too_long
+from luigi_pai.timed_http import TimedAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from luigi_pai.api.wire.environment import Environment
 
 _READ_RETRIES = Retry(
@@ -45,7 +42,7 @@ class Connections(requests.Session):
         self._environment = environment
         self.headers["Accept-Encoding"] = "gzip"
         for scheme in ("http://", "https://"):
-            self.mount(scheme, _Adapter(_POOLS, max_retries=_READ_RETRIES))
+            self.mount(scheme, TimedAdapter(max_retries=_READ_RETRIES))
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
         """Drop the token if a redirect leaves the host."""
@@ -57,28 +54,3 @@ class Connections(requests.Session):
         """Use the proxy of the host that a redirect leads to."""
         proxies = dict(self._environment.route(prepared_request.url or "").proxies)
         return super().rebuild_proxies(prepared_request, proxies)  # type: ignore[no-untyped-call]
-
-
-class _Adapter(TimedAdapter):
-    """An adapter that limits the size of replies after decompression."""
-
-    def build_response(self, req: Any, resp: Any) -> requests.Response:
-        """Return a reply."""
-        resp.stream = functools.partial(_bounded, resp, resp.stream)
-        return super().build_response(req, resp)
-
-
-def _bounded(
-    reply: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
-) -> Iterator[bytes]:
-    """Yield the parts of a reply's body, up to the limit; each part of 10 KiB may expand to 10 MiB."""
-    size = 0
-    for part in stream(*args, **options):
-        size += len(part)
-        if size > MAX_ANSWER:
-            reply.close()
-            raise too_long(MAX_ANSWER)
-        yield part
-
-
-_POOLS = timed_pools(TimedConnection)

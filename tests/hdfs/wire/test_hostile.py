@@ -18,7 +18,7 @@ import psutil
 import pytest
 from webhdfs_scripted import file_status, scripted
 
-from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, session, upload
+from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,10 +190,6 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
     "no content": on("*", lambda handler: handler.answer(204)),
     "endless body": on("*", chunked(b" " * 0x10000, times=MUCH)),
     "endless headers": on("*", raw(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, times=MUCH)),
-    "endless line": on("*", raw(b"x" * 0x10000, times=MUCH)),
-    "endless interim answers": on("*", raw(b"HTTP/1.1 100 Continue\r\n\r\n" * 2000, times=MUCH)),
-    "endless chunk size": on("*", lambda h: (chunked(b"")(h), raw(b"0" * 0x10000, times=MUCH)(h))[1]),
-    "endless trailer": on("*", lambda h: (chunked(b"")(h), raw(b"x: y\r\n" * 10_000, times=MUCH)(h))[1]),
     "endless error": on(
         "*",
         lambda h: (
@@ -202,9 +198,6 @@ KINDS: dict[str, Callable[[Any, str], bool]] = {
         )[1],
     ),
     "dripping body": on("*", chunked(b" ", **DRIPS)),
-    "dripping headers": on("*", raw(b"X: y\r\n", **DRIPS)),
-    "dripping data": on("DATA", contents("4", b"", **DRIPS)),
-    "dripping long data": on("DATA", contents("100000", b"x", **DRIPS)),
     "silence": on("*", lambda _handler: time.sleep(1.5)),
     "closed": on("*", lambda h: setattr(h, "close_connection", True)),
     "reset": on("*", reset),
@@ -335,8 +328,7 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit in ("MAX_ANSWER", "MAX_LISTING"):
-        monkeypatch.setattr(session, limit, LIMIT)
+    monkeypatch.setattr("luigi_pai.timed_http.MAX_ANSWER", LIMIT)
 
 
 @pytest.mark.parametrize("kind", KINDS)
