@@ -37,6 +37,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
+from luigi_pai.sweep.results_page import NOT_FINITE, results_page, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +62,6 @@ _FACTS = {
     "counts": dict,
 }  # of the summary in results.json
 _MOST_SHOWN = 50  # points in a notebook
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class SweepResults(luigi.Target):
         titles = [column for column in table["columns"] if column != "page"]
         rows = [
             [
-                Link(_shown(row, title), str(row.get("page") or "")) if title == "job" else _shown(row, title)
+                Link(text_of(row[title]), str(row["page"] or "")) if title == "job" else text_of(row[title])
                 for title in titles
             ]
             for row in table["rows"][:_MOST_SHOWN]
@@ -197,8 +197,6 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             OSError: the local folder cannot be written.
         """
-        from luigi_pai.sweep.results_page import results_page  # noqa: PLC0415  only sweeps that run need it
-
         given = list(rows)
         facts = asdict(summary) | {"counts": dict(Counter(row.state for row in given))}
         columns, flat = flattened(given)
@@ -282,11 +280,6 @@ def _is_table(document: Any) -> bool:
         and isinstance(rows, list)
         and all(isinstance(row["state"], str) and row.keys() >= {*columns} for row in rows)
     )
-
-
-def _shown(row: Mapping[str, Any], column: str) -> str:
-    value = row.get(column)
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def is_on_hdfs(folder: str) -> bool:
@@ -383,4 +376,4 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
-    return text if text in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)
+    return text if text in NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)

@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _ASSETS = Path(__file__).parent / "assets"
 _COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
 _LINKS = ("http://", "https://")
-_DIGITS = 6
-_ROWS = 100  # of one tbody
-_LINE = 2.1  # rem, height of a row
-_HEADING, _STATE = 1.1, 1.45  # ch, mean width of a character
-_WIDEST = 40  # characters of a column; longer texts are wrapped
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Texts of floats that JSON does not have."""
 
 
 def results_page(
@@ -36,7 +32,11 @@ def results_page(
     """
     shown = _shown(columns, rows)
     numbers = {column for column in shown if _is_number(column, rows)}
-    style = _asset("results.css") + "".join(_column_styles(shown, numbers, rows))
+    style = _asset("results.css") + "".join(
+        f"th:nth-child({number}), td:nth-child({number}) {{ text-align: right }}\n"
+        for number, column in enumerate(shown, start=1)
+        if column in numbers
+    )
     script = _asset("results.js")
     policy = (
         f"default-src 'none'; style-src {_hash_of(style)}; script-src {_hash_of(script)}; base-uri 'none'; "
@@ -48,10 +48,7 @@ def results_page(
         f"{escape(column)}</th>"
         for column in shown
     )
-    lines = [f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows]
-    bodies = "".join(
-        "<tbody>\n" + "\n".join(lines[at : at + _ROWS]) + "\n</tbody>\n" for at in range(0, len(lines), _ROWS)
-    )
+    lines = "\n".join(f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -72,13 +69,13 @@ def results_page(
 <div class="scroll"><div id="picture"></div></div>
 <figcaption></figcaption>
 </figure>
-<p id="narrow" hidden><label>Sort by <select id="sort"></select></label></p>
-<div class="table">
 <table>
 <caption>Points</caption>
 <thead><tr>{heads}</tr></thead>
-{bodies}</table>
-</div>
+<tbody>
+{lines}
+</tbody>
+</table>
 </main>
 <script>{script}</script>
 </body>
@@ -120,7 +117,7 @@ def _kind(column: str, columns: Sequence[str]) -> str:
 
 
 def _is_number(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    values = [row[column] for row in rows if row[column] is not None and row[column] not in _NOT_FINITE]
+    values = [row[column] for row in rows if row[column] is not None and row[column] not in NOT_FINITE]
     return bool(values) and all(
         isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
     )
@@ -128,7 +125,7 @@ def _is_number(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def _cell(column: str, row: Mapping[str, Any]) -> str:
     value = row[column]
-    text = escape(_text(value))
+    text = escape(text_of(value))
     if isinstance(value, float) and float(text) != value:
         return f'<td><data value="{value!r}">{text}</data></td>'
     if column == "state":
@@ -138,42 +135,17 @@ def _cell(column: str, row: Mapping[str, Any]) -> str:
     return f"<td>{text}</td>"
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a value of a row for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _class(state: str) -> str:
     return f' class="{state}"' if state in _COLOURED else ""
-
-
-def _column_styles(
-    columns: Sequence[str], numbers: set[str], rows: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """Yield the rules of single columns: widths, numbers at the right, names of cells on narrow screens."""
-    sizes = " ".join(f"{_width(column, rows):.1f}ch" for column in columns[:-1])
-    count = min(len(rows), _ROWS)
-    yield (
-        f":root {{ --columns: {sizes} minmax(20ch, 1fr); --height: {count * _LINE:.0f}rem; "
-        f"--narrow-height: {count * len(columns) * _LINE:.0f}rem }}\n"
-    )
-    for number, column in enumerate(columns, start=1):
-        cell = f":nth-child({number})"
-        if column in numbers:
-            yield f"@media (min-width: 44.01rem) {{ th{cell}, td{cell} {{ text-align: right }} }}\n"
-        name = "".join(
-            character if character.isalnum() else f"\\{ord(character):06x}" for character in column
-        )
-        yield f'@media (max-width: 44rem) {{ td{cell}::before {{ content: "{name}" }} }}\n'
-
-
-def _width(column: str, rows: Sequence[Mapping[str, Any]]) -> float:
-    """Return the width of a column in ch: that of its heading, or of its longest text up to a limit."""
-    longest = max((len(_text(row[column])) for row in rows), default=0)
-    return max(_HEADING * len(column) + 1.5, (_STATE if column == "state" else 1.05) * min(longest, _WIDEST))
 
 
 @cache

@@ -156,18 +156,3 @@ def test_it_draws_one_parameter_as_dots_and_several_as_lines(browser, tmp_path):
         "document.querySelector('td').dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
     )
     assert browser.run("document.querySelector('figcaption').textContent").startswith("rate 0.1, batch 16")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_narrow_screen(browser, tmp_path, dark):
-    """Each point is a block with the names of its values, and nothing is wider than the screen."""
-    browser.screen(400, dark=dark)
-    points = [row(number, batch=number % 3, optimizer="adam" * 30) for number in range(1, 6)]
-    browser.open(write(tmp_path, points).as_uri())
-    assert browser.run("document.documentElement.scrollWidth") <= 400
-    assert browser.run("getComputedStyle(document.querySelector('td'), '::before').content") == '"rate"'
-    browser.run(
-        "const s = document.getElementById('sort'); s.value = '0 1'; s.dispatchEvent(new Event('change'))"
-    )
-    assert column(browser, 1)[0] == "1e-05"

@@ -2,9 +2,8 @@
 "use strict";
 
 const table = document.querySelector("table");
-const bodies = [...table.tBodies]; // of SIZE rows each, so that a browser lays out those on the screen only
-const rows = bodies.flatMap((body) => [...body.rows]);
-const SIZE = bodies[0]?.rows.length;
+const body = table.tBodies[0];
+const rows = [...body.rows];
 const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
   head,
   index,
@@ -16,7 +15,6 @@ const cells = rows.map((row) => [...row.cells].map((cell) => cell.firstElementCh
 
 // ---- sorting
 
-const picker = document.getElementById("sort");
 const order = new Intl.Collator(undefined, { numeric: true });
 let sorted = { index: -1, way: 1 };
 
@@ -29,25 +27,18 @@ function sortBy(index, way) {
     if (isEmpty(a.key) || isEmpty(b.key)) return isEmpty(a.key) - isEmpty(b.key);
     return way * (isNumber ? a.key - b.key : order.compare(a.key, b.key));
   });
-  bodies.forEach((body, at) => body.append(...keyed.slice(at * SIZE, (at + 1) * SIZE).map(({ row }) => row)));
+  body.replaceChildren(...keyed.map(({ row }) => row));
   for (const { head } of columns) head.removeAttribute("aria-sort");
   columns[index].head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
-  picker.value = `${index} ${way}`;
 }
 
-picker.append(new Option("", ""));
 for (const { head, index, name } of columns) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = name;
   button.addEventListener("click", () => sortBy(index, sorted.index === index ? -sorted.way : 1));
   head.replaceChildren(button);
-  picker.append(new Option(`${name} ▲`, `${index} 1`), new Option(`${name} ▼`, `${index} -1`));
 }
-picker.addEventListener("change", () => {
-  if (picker.value) sortBy(...picker.value.split(" ").map(Number));
-});
-document.getElementById("narrow").hidden = false;
 
 // ---- the picture
 
