@@ -22,21 +22,9 @@ _APIS = ("v1", "v2", "ltp")
 _MARKER = "pai(api): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5)"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--pai-url``."""
-    parser.getgroup("luigi_pai", "OpenPAI").addoption(
-        "--pai-url",
-        metavar="URL",
-        help="run tests with the fixture pai on this cluster, as the user of [OpenPai] in luigi.cfg; "
-        "those that script its jobs or faults are skipped",
-    )
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the marker."""
     config.addinivalue_line("markers", _MARKER)
-    if config.getoption("--pai-url") == "":
-        raise pytest.UsageError("--pai-url is empty: give the URL of a cluster, or leave it out")
 
 
 def pytest_runtest_setup() -> None:
@@ -47,13 +35,11 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(scope="session")
-def _pai_servers(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Servers]:
+def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """The servers of this session, each started when it is first asked for."""
     from luigi_pai.testing.servers import Servers  # noqa: PLC0415  pytest's start would take longer
 
-    servers = Servers(request.config.getoption("--pai-url"), tmp_path_factory)
+    servers = Servers(tmp_path_factory)
     yield servers
     servers.close()
 

@@ -24,11 +24,6 @@ _PATH_VARIABLE = "LUIGI_CONFIG_PATH"
 Sections = dict[str, dict[str, Any]]
 
 
-def open_pai_settings() -> dict[str, Any]:
-    """Return the user's [OpenPai] with its raw values."""
-    return _sections(luigi.configuration.get_config()).get(SECTION, {})
-
-
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
     """Have tasks read these settings, in this process and in Luigis that it starts.

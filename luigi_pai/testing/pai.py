@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from luigi_pai.api.clock import Clock
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import clusters
@@ -47,21 +45,18 @@ class Pai:
     """The OpenPAI of one test.
 
     Args:
-        url: of its rest-server.
-        username: the user who submits the jobs of the test.
-        server: the local server; None for a real cluster.
+        server: the local server.
         clock: of the tasks.
 
     Attributes:
-        url, username, server: as given.
+        server: as given.
+        url: of its rest-server.
     """
 
-    def __init__(self, url: str, username: str, server: LocalPai | None, clock: MovedClock) -> None:
-        self.url = url
-        self.username = username
+    def __init__(self, server: LocalPai, clock: MovedClock) -> None:
         self.server = server
+        self.url = server.url
         self._clock = clock
-        self._before = set() if server else {status.name for status in self.cluster.list()}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"
@@ -74,10 +69,7 @@ class Pai:
     @property
     def submitted(self) -> list[str]:
         """The names of the jobs of this test, in the order of their submission."""
-        if self.server is not None:
-            return [job["name"] for job in self.server.jobs()]
-        new = [status for status in self.cluster.list() if status.name not in self._before]
-        return [status.name for status in sorted(new, key=lambda status: status.created_ms or 0)]
+        return [job["name"] for job in self.server.jobs()]
 
     def job(self, name: str) -> Job:
         """Return the handle of a job that was submitted: its status, logs, config.
@@ -85,8 +77,6 @@ class Pai:
         Raises:
             AssertionError: there is no such job; the message lists the jobs.
         """
-        if self.server is None:
-            return self.cluster.job(name)
         for submitted in self.submitted:
             if submitted in (name, self.cluster.book.job_name(name, 1)):
                 return self.cluster.job(submitted)
@@ -102,7 +92,7 @@ class Pai:
         Args:
             pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
         """
-        return When(self._scripted("jobs that are scripted"), pattern)
+        return When(self.server, pattern)
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
         """Let requests fail.
@@ -116,7 +106,6 @@ class Pai:
         Raises:
             ConfigError: an argument is not valid.
         """
-        server = self._scripted("faults")
         if not isinstance(path, str) or not path.startswith(("/", "*")) or path.startswith(_OTHER_PATHS):
             raise ConfigError(
                 f"pai.fail: path = {path!r}: give what follows /api/v1 and /api/v2, such as '/jobs' or "
@@ -125,7 +114,7 @@ class Pai:
         limit = status == _TOO_MANY_REQUESTS
         kind: dict[str, Any] = {"fault": "limit"} if limit else {"fault": "error", "status": status}
         new = {**kind, "method": str(method).upper(), "path": f"/api/*{path}", "count": times}
-        server.set_faults([*map(_left_of, server.fault_counts()), new])
+        self.server.set_faults([*map(_left_of, self.server.fault_counts()), new])
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Move the clock of the tasks forward, and delete jobs on the server as real servers do.
@@ -136,20 +125,14 @@ class Pai:
         Raises:
             ConfigError: the clock would go backwards.
         """
-        server = self._scripted("a clock that can be moved")
         moved = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if moved < timedelta(0):
             raise ConfigError(f"pai.advance: {moved.total_seconds():g} s: the clock only moves forward")
         self._clock.seconds += moved.total_seconds()
-        retention = _RETENTION[server.luigi_section["api_version"]]
-        server.forget_jobs(self._clock.time() - retention.total_seconds())
+        retention = _RETENTION[self.server.luigi_section["api_version"]]
+        self.server.forget_jobs(self._clock.time() - retention.total_seconds())
         for name in (None, *clusters()):
             OpenPai.current(name).cluster().reset()
-
-    def _scripted(self, what: str) -> LocalPai:
-        if self.server is None:
-            pytest.skip(f"{what}: only on this machine, not on {self.url} (--pai-url)")
-        return self.server
 
 
 class When:

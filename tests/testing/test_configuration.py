@@ -58,23 +58,3 @@ def test_it(pai):
         config="[OpenPai]\npai_url = http://real.example:1\ntoken = secret\n[Train]\nRate = 7%%\n",
     )
     assert code == 0, out
-
-
-def test_percent_signs_in_the_password_of_a_real_cluster(run, local_pai_v1):
-    """They are doubled in luigi.cfg; a single one is an error that does not show the password."""
-    test = """
-import subprocess, sys
-SHOW = "from luigi_pai import OpenPai; print(OpenPai().password)"
-
-def test_it(pai):
-    assert subprocess.check_output([sys.executable, "-W", "ignore", "-c", SHOW], text=True) == "se%cret\\n"
-    assert OpenPai().password == "se%cret"
-"""
-    url = f"--pai-url={local_pai_v1.url}"
-    config = "[OpenPai]\nusername = admin\npassword = {}\n"
-    code, out = run(test, url, config=config.format("se%%cret"))
-    assert code == 0, out
-    code, out = run(test, url, config=config.format("se%cret"))
-    assert code == 1
-    assert "--pai-url: [OpenPai] in luigi.cfg: password contains a single %; write %%\n" in out
-    assert "se%cret" not in out

@@ -35,34 +35,6 @@ def test_any_text_can_be_written(pai):
     assert code == 0, out
 
 
-def test_a_cluster_that_does_not_answer_is_asked_once(run):
-    """Each test has one line for it, without a traceback."""
-    code, out = run(
-        "@pytest.mark.parametrize('number', range(3))\ndef test_it(pai, number): pass\n",
-        "--pai-url=http://127.0.0.1:9",
-        config="[OpenPai]\npassword = the-password\n",
-    )
-    assert code == 1
-    assert out.count("\n--pai-url: cannot reach http://127.0.0.1:9: Connection refused; check pai_url") == 3
-    assert "the-password" not in out
-    assert "Traceback" not in out
-    assert "servers.py" not in out
-
-
-def test_an_address_with_a_password_is_not_shown(run):
-    code, out = run("def test_it(pai): pass\n", "--pai-url=http://user:the-password@127.0.0.1:9")
-    assert code == 1
-    assert "--pai-url: [OpenPai] in luigi.cfg: pai_url must not contain a user or password; use the" in out
-    assert "the-password" not in out
-
-
-def test_an_empty_url_is_no_local_server(run):
-    """As of a variable that is not set."""
-    code, out = run("def test_it(pai): pass\n", "--pai-url=")
-    assert code == 4
-    assert "--pai-url is empty: give the URL of a cluster, or leave it out" in out
-
-
 def test_the_next_test_begins_anew(run):
     """Jobs that still run end with their test, and a server that was stopped runs again."""
     code, out = run("""

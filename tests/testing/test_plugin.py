@@ -36,50 +36,6 @@ def test_a_wrong_marker_is_named(run):
 
 
 @pytest.mark.slow
-def test_a_real_cluster(run, local_pai_v1):
-    """Jobs run there; what cannot be scripted there is skipped, with the reason."""
-    url = local_pai_v1.url
-    name = f"train-{os.getpid()}"
-    code, out = run(
-        f"""
-def test_runs(pai):
-    assert pai.url == "{url}"
-    Train(name="{name}", command="true").run()
-    assert pai.submitted == ["{name}"]
-    assert pai.job("{name}").status().succeeded
-
-def test_scripted(pai):
-    pai.when("*").succeeds()
-
-def test_faults(pai):
-    pai.fail("GET", "/jobs", times=1)
-
-def test_clock(pai):
-    pai.advance(hours=13)
-""",
-        f"--pai-url={url}",
-        config=f"[OpenPai]\nusername = admin\npassword = {local_pai_v1.password}\n",
-    )
-    assert code == 0, out
-    assert "1 passed, 3 skipped" in out
-    reason = f"only on this machine, not on {url} (--pai-url)"
-    for what in ("jobs that are scripted", "faults", "a clock that can be moved"):
-        assert f"{what}: {reason}" in out
-    assert local_pai_v1.password not in out
-
-
-@pytest.mark.slow
-def test_tests_for_another_api_are_skipped_on_a_real_cluster(run, local_pai_v2):
-    code, out = run(
-        "@pytest.mark.pai(api='v1')\ndef test_it(pai): pass\n",
-        f"--pai-url={local_pai_v2.url}",
-        config=f"[OpenPai]\nusername = admin\npassword = {local_pai_v2.password}\n",
-    )
-    assert code == 0, out
-    assert f"this test is for v1, and {local_pai_v2.url} speaks v2" in out
-
-
-@pytest.mark.slow
 def test_several_processes(run):
     """Each process of pytest-xdist has a server of its own."""
     code, out = run(
