@@ -212,7 +212,7 @@ class Transport:
                 timeout=(account.connect_timeout, account.read_timeout),
                 headers=headers,
                 auth=login,
-                proxies=dict(self._environment.route(url).proxies),
+                proxies=dict(self._environment.proxies(url)),
                 verify=self._environment.verify,
                 **about,
             )

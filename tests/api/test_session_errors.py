@@ -93,13 +93,21 @@ def test_an_unknown_host_says_what_to_check(new_session):
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a..b:9186", f"http://{'a' * 64}.invalid", "127.0.0.1:9186", "ftp://h/"]
+    ("url", "text"),
+    [
+        ("http://a..b:9186", "cannot reach http://a..b:9186: the URL is not valid"),
+        (
+            "127.0.0.1:9186",
+            "pai_url = '127.0.0.1:9186' is not a valid URL: it must begin with http:// or https://",
+        ),
+        ("ftp://h/", "pai_url = 'ftp://h/' is not a valid URL: it must begin with http:// or https://"),
+    ],
 )
-def test_the_error_of_an_invalid_address_says_what_to_check(new_session, url):
+def test_the_error_of_an_invalid_address_says_what_to_check(new_session, url, text):
     """What requests and urllib3 cannot use as an address is the setting's fault."""
     with pytest.raises(ClusterUnreachable) as caught:
         new_session(url).request(*GET, authorize=False)
-    assert str(caught.value).startswith(f"pai_url = {url!r} is not a valid URL: ")
+    assert str(caught.value) == f"{text}; {CHECK}"
     assert not caught.value.answer_lost
 
 
@@ -111,7 +119,10 @@ def test_a_server_that_never_answers_is_given_up_after_the_timeout(new_session, 
     session = new_session(url, token="t", read_timeout=0.2)
     with pytest.raises(ClusterUnreachable) as caught:
         session.request(*call)
-    assert str(caught.value) == f"{url} accepted the connection but did not reply within 0.2 s"
+    assert str(caught.value) == (
+        f"the connection to {url} broke before a reply ({call[0]}): no reply within 0.2 s; if it speaks TLS, "
+        "write https:// in pai_url in [OpenPai] of luigi.cfg"
+    )
     assert caught.value.answer_lost
     assert not session.answered
 
@@ -125,7 +136,7 @@ def test_a_connection_that_is_not_taken_is_given_up_after_the_timeout(new_sessio
     monkeypatch.setattr("urllib3.util.connection.create_connection", never)
     with pytest.raises(ClusterUnreachable) as caught:
         new_session("http://127.0.0.1:9", connect_timeout=0.1).request(*POST, body={})
-    assert str(caught.value) == f"http://127.0.0.1:9 did not accept a connection within 0.1 s; {CHECK}"
+    assert str(caught.value) == f"cannot reach http://127.0.0.1:9: no connection within 0.1 s; {CHECK}"
     assert not caught.value.answer_lost
 
 
@@ -148,19 +159,6 @@ def test_a_connection_that_breaks_leaves_the_answer_lost(new_session):
     assert str(caught.value).startswith(f"the connection to {url} broke before a reply (POST): ")
     assert caught.value.answer_lost
     assert "\n" not in str(caught.value)
-
-
-def test_tls_to_a_plain_port_is_one_line(serve, new_session):
-    """https:// to a server that speaks http:// names the scheme, and not a certificate."""
-    server = serve(lambda _: (200, {}, "{}"))
-    url = server.url.replace("http:", "https:")
-    with pytest.raises(ClusterUnreachable) as caught:
-        new_session(url).request(*GET, authorize=False)
-    text = str(caught.value)
-    assert text.startswith(f"TLS with {url} failed: ")
-    assert text.endswith("; check https://, host and port of pai_url in [OpenPai] of luigi.cfg")
-    assert "\n" not in text
-    assert not any(asked.path.startswith("/api/") for asked in server.asked)
 
 
 # ---------------------------------------------------------------- somebody else answers
@@ -317,13 +315,6 @@ def test_a_redirect_to_no_address_is_said(serve, new_session):
             new_session(server.url, token="t").request(method, "/api/v1/jobs/x")
 
 
-def test_a_proxy_that_is_down_is_named(new_session, monkeypatch):
-    """When the proxy of the environment cannot be reached, that is said, and not that the cluster is down."""
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{refused_port()}")
-    with pytest.raises(ClusterUnreachable, match=r"through the proxy of http_proxy in the env.*no_proxy"):
-        new_session("http://pai.invalid").request(*GET, authorize=False)
-
-
 def test_what_a_server_repeats_of_the_secrets_is_hidden(serve, new_session):
     """A server or proxy whose error repeats the request shows neither token nor password."""
     server = serve(lambda _: (500, {}, '{"message": "Bearer secret-token of admin-password"}'))
@@ -363,7 +354,7 @@ def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, meth
         session = new_session(f"http://127.0.0.1:{listener.getsockname()[1]}", token="t", read_timeout=30)
         try:
             with pytest.raises(
-                ClusterUnreachable, match=r"did not complete its reply within 0\.3 s"
+                ClusterUnreachable, match=r"the answer was not finished within 0\.3 s"
             ) as caught:
                 session.request(method, "/api/v1/jobs/x")
         finally:

@@ -1,13 +1,10 @@
-"""Proxies and CA bundle of the process environment, checked and cached by host."""
+"""Proxies and CA bundle of the process environment, cached by host."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import LocationParseError
@@ -19,24 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-_FORM = (
-    "write http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with /, ? and # in user or password as %2F, "
-    "%3F and %23, and in Latin-1"
-)
-
-
-@dataclass(frozen=True)
-class Route:
-    """The route to a host.
-
-    Attributes:
-        proxies: as requests takes them; empty for a direct connection.
-        variable: the environment variable of the proxy; None without a proxy.
-    """
-
-    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
-    variable: str | None = None
 
 
 class Environment:
@@ -61,23 +40,17 @@ class Environment:
                 if os.environ.get(name):
                     self.verify, self.verify_source = os.environ[name], name
                     break
-        self._routes: dict[str, Route] = {}
+        self._proxies: dict[str, dict[str, str]] = {}
 
     def ca_bundle_problem(self) -> str:
         """Return the error text for a CA bundle that cannot be read."""
-        problem = "is not a readable file of CA certificates (PEM)"
-        if self.verify_source == "verify":
-            return (
-                f"verify = {self.verify!r} in [OpenPai] of luigi.cfg {problem}; "
-                "write true, false or a file of CA certificates"
-            )
         return (
-            f"{self.verify_source} = {self.verify!r} in the environment {problem}; "
-            "correct or unset it, or set verify in [OpenPai] of luigi.cfg"
+            f"{self.verify_source} = {self.verify!r} is not a readable file of CA certificates (PEM); "
+            "correct it, or set verify in [OpenPai] of luigi.cfg to true, false or such a file"
         )
 
-    def route(self, url: str) -> Route:
-        """Return the route to the host of a URL.
+    def proxies(self, url: str) -> Mapping[str, str]:
+        """Return the proxies for the host of a URL, as requests takes them; empty for a direct connection.
 
         Raises:
             ConfigError: the URL of the proxy is not valid; names the variable, not its value.
@@ -85,44 +58,35 @@ class Environment:
         """
         parts = urlsplit(url)
         host = f"{parts.scheme}://{parts.netloc}"
-        known = self._routes.get(host)
-        if known is None:
-            known = self._routes[host] = _route(host)
-        return known
+        if host not in self._proxies:
+            found = get_environ_proxies(host)
+            proxy = select_proxy(host, found)
+            if proxy and not _is_valid(proxy):  # the libraries' errors would show its password
+                raise ConfigError(
+                    f"{_variable(proxy, parts.scheme)} in the environment is not a valid proxy URL; write "
+                    "http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
+                )
+            self._proxies[host] = found
+        return self._proxies[host]
+
+    def proxy_variable(self, url: str) -> str | None:
+        """Return the environment variable of the proxy for a URL; None without a proxy."""
+        try:
+            proxy = select_proxy(url, self.proxies(url))
+        except ValueError:
+            return None
+        return _variable(proxy, urlsplit(url).scheme) if proxy else None
 
 
-def _route(host: str) -> Route:
-    proxies = get_environ_proxies(host)
-    proxy = select_proxy(host, proxies)
-    if not proxy:
-        return Route()
-    variable = _variable(proxy, proxies, urlsplit(host).scheme)
-    problem = _problem(proxy)
-    if problem:
-        raise ConfigError(f"{variable} in the environment {problem}")
-    return Route(proxies, variable)
-
-
-def _variable(proxy: str, proxies: Mapping[str, str], scheme: str) -> str:
+def _variable(proxy: str, scheme: str) -> str:
     """Return the name of the environment variable of a proxy, in its own case."""
-    key = scheme if proxies.get(scheme) == proxy else "all"
-    wanted = f"{key}_proxy"
-    spelled = [name for name in os.environ if name.lower() == wanted and os.environ[name] == proxy]
-    return wanted if wanted in spelled or not spelled else spelled[0]
+    known = (f"{scheme}_proxy", "all_proxy")
+    names = (name for name in os.environ if name.lower() in known and os.environ[name] == proxy)
+    return next(names, known[0])
 
 
-def _problem(proxy: str) -> str | None:
-    """Return the problem of a proxy's URL without any part of the URL: it may contain a password."""
-    url = proxy if "://" in proxy else f"http://{proxy}"  # as requests reads it
-    scheme, _, rest = url.partition("://")
+def _is_valid(proxy: str) -> bool:
     try:
-        parts = parse_url(url)
-        unquote(parts.auth or "").encode("latin-1")  # as the header that carries it
-    except (LocationParseError, ValueError):  # ValueError also for the encoding
-        parts = None
-    is_ambiguous = re.search("[/?#].*@", rest)
-    if parts is None or not parts.host or is_ambiguous or scheme.lower() not in _PROXY_SCHEMES:
-        return f"is not a valid proxy URL; {_FORM}"
-    if scheme.lower().startswith("socks") and find_spec("socks") is None:
-        return "names a SOCKS proxy; install the package for it: pip install 'requests[socks]'"
-    return None
+        return bool(parse_url(proxy).host)
+    except LocationParseError:
+        return False

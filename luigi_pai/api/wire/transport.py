@@ -6,19 +6,17 @@ import contextlib
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import requests
-import requests.auth
 from urllib3.exceptions import HTTPError
+from urllib3.util.retry import Retry
 
-from luigi_pai.api.wire.connections import Connections
-from luigi_pai.api.wire.environment import Environment, Route
-from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure, proxy_login_error, tls_port_error
+from luigi_pai.api.wire.environment import Environment
+from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure
 from luigi_pai.errors import InvalidReply
 from luigi_pai.redaction import redact_urllib3_logs
-from luigi_pai.timed_http import progress
+from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +25,21 @@ if TYPE_CHECKING:
 
 redact_urllib3_logs()
 
-_TLS_PORT_PHRASES = (b"to HTTPS port", b"to an HTTPS server", b"to an SSL-enabled server port")
-"""Phrases in the reply (400) of nginx, Go and Apache to plain http on a TLS port."""
+_READ_RETRIES = Retry(
+    total=2,
+    connect=1,
+    read=1,
+    redirect=0,
+    status=1,
+    other=0,
+    backoff_factor=0.1,
+    status_forcelist=(502, 503, 504),
+    allowed_methods=frozenset({"GET"}),
+    raise_on_status=False,
+    raise_on_redirect=False,
+    respect_retry_after_header=False,
+)
+"""A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
 _most: ContextVar[float | None] = ContextVar("most", default=None)
 
@@ -84,8 +95,11 @@ class Transport:
 
     def _open(self) -> None:
         self._environment = Environment(verify=self._account.verify)
-        self._http = Connections(self._environment)
-        self._headers = dict(self._http.headers)
+        self._http = requests.Session()
+        self._http.trust_env = False  # no .netrc; the environment is not read for each request
+        self._http.headers["Accept-Encoding"] = "gzip"
+        for scheme in ("http://", "https://"):
+            self._http.mount(scheme, TimedAdapter(max_retries=_READ_RETRIES))
         self._pid = os.getpid()
 
     def close(self) -> None:
@@ -121,13 +135,12 @@ class Transport:
         failure: PaiError
         progress.sent = None
         try:
-            request, how = self._prepared(method, url, data, token, content_type, part)
             try:
-                response = self._http.send(request, **how)
+                response = self._request(method, url, data, token, content_type, part)
             except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
                 if method != "GET":
                     raise
-                response = self._http.send(request, **how)
+                response = self._request(method, url, data, token, content_type, part)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
@@ -135,64 +148,38 @@ class Transport:
             failure = explain_failure(self._failed(method, url), error)
         else:
             self.mocked = progress.sent is None
-            wrong_port = self._check_port(method, url, response)
-            if wrong_port is None:
-                self.answered = True
-                return response
-            failure = wrong_port
+            self.answered = True
+            return response
         raise failure  # outside of except, so that the cause, which holds the request, is not its context
 
-    def _prepared(
+    def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
-    ) -> tuple[requests.PreparedRequest, dict[str, Any]]:
-        """Return a request, and the options to send it with.
-
-        The session does not prepare it: merging its settings, which are empty, costs 10 % of a GET.
-        """
+    ) -> requests.Response:
         account = self._account
-        request = requests.PreparedRequest()
-        request.prepare(
-            method=method,
-            url=url,
-            headers={
-                **self._headers,
-                **({} if data is None else {"Content-Type": content_type}),
-                **({} if part is None else {"Range": part}),
-            },
-            data=None if data is None else data.encode(),
-            auth=_Bearer(token),
-        )
-        return request, {
-            "timeout": (_limited(account.connect_timeout), _limited(account.read_timeout)),
-            "allow_redirects": method == "GET",
-            "proxies": dict(self._environment.route(url).proxies),
-            "verify": self._environment.verify,
+        headers = {
+            **({} if data is None else {"Content-Type": content_type}),
+            **({} if part is None else {"Range": part}),
+            **({} if not token else {"Authorization": f"Bearer {token}"}),
         }
-
-    def _check_port(self, method: str, url: str, response: requests.Response) -> PaiError | None:
-        """Return the error for a reply of a proxy, or of a TLS port to plain http; None for other replies."""
-        if response.status_code == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-            failed = self._failed(method, url)
-            return proxy_login_error(failed) if failed.proxy_variable else None
-        if response.status_code == HTTPStatus.BAD_REQUEST and response.url.startswith("http:"):
-            start = response.content[:4096]
-            if any(phrase in start for phrase in _TLS_PORT_PHRASES):
-                return tls_port_error(self._failed(method, url))
-        return None
+        return self._http.request(
+            method,
+            url,
+            data=None if data is None else data.encode(),
+            headers=headers,
+            timeout=(_limited(account.connect_timeout), _limited(account.read_timeout)),
+            allow_redirects=method == "GET",
+            proxies=dict(self._environment.proxies(url)),
+            verify=self._environment.verify,
+        )
 
     def _failed(self, method: str, url: str) -> FailedRequest:
         account = self._account
-        try:
-            route = self._environment.route(url)
-        except ValueError:
-            route = Route()
         return FailedRequest(
             method=method,
             url=url,
             server=account.url,
             connect_timeout=_limited(account.connect_timeout),
             read_timeout=_limited(account.read_timeout),
-            proxy_variable=route.variable,
             environment=self._environment,
             sent=progress.sent,
             answered=self.answered,
@@ -202,15 +189,3 @@ class Transport:
 def _limited(timeout: float) -> float:
     most = _most.get()
     return timeout if most is None else min(timeout, most)
-
-
-class _Bearer(requests.auth.AuthBase):
-    """The token of a request."""
-
-    def __init__(self, token: str | None) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
-        return request

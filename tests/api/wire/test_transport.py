@@ -8,7 +8,7 @@ import pytest
 import requests
 import responses
 from ports import refused_port
-from transports import ANSWER, SETTING, failure
+from transports import ANSWER, failure
 
 from luigi_pai.errors import ClusterUnreachable, InvalidReply
 
@@ -97,20 +97,12 @@ def test_with_a_mocked_transport_the_error_says_how_far_a_request_got(transport,
 # ---------------------------------------------------------------- URLs
 
 
-def test_the_error_of_a_url_without_a_scheme(transport):
-    """The text is of the setting, without a library's words."""
-    assert str(failure(transport("127.0.0.1:9186"))) == (
-        "pai_url = '127.0.0.1:9186' is not a valid URL: it must begin with http:// or https://; "
-        f"check {SETTING}, and that the rest-server runs"
-    )
-
-
 @pytest.mark.parametrize("location", ["ftp://h/?token=hunter2", "http://a..b/?token=hunter2"])
 def test_a_redirect_to_a_url_that_cannot_be_asked_does_not_blame_pai_url(serve, transport, location):
     """It is an invalid reply, and shows no token of its own."""
     server = serve(lambda _: (302, {"Location": location}, ""))
     text = str(failure(transport(server.url), InvalidReply))
-    assert text.startswith(f"{server.url}/api/v1/jobs/x redirects to an invalid URL: ")
+    assert text == f"{server.url}/api/v1/jobs/x redirects to an invalid URL"
     assert "hunter2" not in text
 
 

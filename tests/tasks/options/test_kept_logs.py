@@ -144,7 +144,7 @@ def test_a_node_out_of_reach_leaves_a_note_and_is_asked_once(settings, hdfs, cap
         f"main-{index}.unreadable.txt" for index in (0, 1)
     ]
     note = (folder / "main-1.unreadable.txt").read_text().splitlines()
-    late = "http://node:8042 did not accept a connection within 5 s"
+    late = "cannot reach http://node:8042: no connection within 5 s"
     assert note == [f"stdout: {late}", f"stderr: {late}"]
     assert "those of 2 could not be read" in caplog.text
 
