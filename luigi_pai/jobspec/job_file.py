@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.dialects.json_text import json_lines, read_json
+from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.releases import release_number, release_title
 from luigi_pai.jobspec.validate import validate_job
@@ -96,12 +97,19 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
                 raise
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
-                return JobFile(path, "v1", document, text, json_lines(text))
+                return JobFile(path, "v1", document, text, _lines(text))
     read = read_yaml(text, str(path), lenient=True)
     value = read.value
     is_v1 = isinstance(value, dict) and "protocolVersion" not in value and not _V1_FIELDS.isdisjoint(value)
     warnings = (*read.warnings, *read.problems)
     return JobFile(path, "v1" if is_v1 else "v2", value, text, read.lines, warnings)
+
+
+def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
+    """Return the lines of a JSON text, which is YAML too; empty where no server reads it as YAML."""
+    with contextlib.suppress(SpecError):
+        return read_yaml(text, lenient=True).lines
+    return {}
 
 
 def _no_job(text: str) -> str | None:

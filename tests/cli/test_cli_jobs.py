@@ -229,8 +229,8 @@ def test_as_json(run, tmp_path):
         ("bad.yaml", "a: [1\nb: 2\n", "line "),
         ("two.yaml", "a: 1\n---\nb: 2\n", "document"),
         ("empty.yaml", "", ""),
-        ("deep.json", "[" * 100_000, "is nested too deep, or has a number"),
-        ("long.json", f'{{"retryCount": {"9" * 5000}}}', "or has a number that is too long"),
+        ("deep.json", "[" * 100_000, "cannot be read as JSON: maximum recursion depth"),
+        ("long.json", f'{{"retryCount": {"9" * 5000}}}', "cannot be read as JSON: Exceeds the limit"),
         ("empty.json", " \n", "empty.json: is empty; give a job config (JSON) or a job protocol (YAML)"),
         ("notes.yaml", "# later\n\n", "is empty; give a job config (JSON) or a job protocol (YAML)"),
         (
@@ -238,27 +238,9 @@ def test_as_json(run, tmp_path):
             "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
             "is a configuration file like luigi.cfg, not a job; give a job config (JSON)",
         ),
-        (
-            "comma.json",
-            '{\n  "jobName": "a",\n  "image": "b",\n}\n',
-            "JSON does not allow a comma after the last item; remove this one, column 15 (line 3)",
-        ),
-        (
-            "list.json",
-            '{"taskRoles": [1, 2,\n ]}',
-            "JSON does not allow a comma after the last item; remove this one, column 20 (line 1)",
-        ),
-        *(
-            (
-                "comment.json",
-                f'{{\n  "jobName": "a",\n  {mark} old\n  "image": "b"}}',
-                "is not JSON: JSON does not have comments; remove this one, column 3 (line 3)",
-            )
-            for mark in ("//", "/*", "#")
-        ),
-        ("quotes.json", "{'jobName': 1}", 'JSON has texts in double quotes ("...") only, column 2 (line 1)'),
         ("nan.json", '{"extras": {"a": NaN}}', "JSON does not have NaN; put a text into quotes"),
         ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
+        ("comment.json", '{\n  // old\n  "jobName": "a"}', "is not JSON: Expecting property name"),
         ("word.json", '["train"]', "is of type list; it must be an object"),
         ("list.json", "[]", "is of type list; it must be an object"),
         ("large.yaml", PROTOCOL + "description: " + "x" * 102_400 + "\n", "102,"),
