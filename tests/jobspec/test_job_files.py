@@ -19,15 +19,15 @@ from luigi_pai.jobspec.validate_protocol import refused, validate_protocol
 PLUGIN = 'extras["com.microsoft.pai.runtimeplugin"]'
 RELEASES = ("v1.8.0", "ltp-v1.5")
 
-OBJECT = "servers accept it, and the command contains [object Object] in its place"
-MIXED = f"<% $parameters.mixed %>: it is a list with a mapping in it, not a text; {OBJECT}"
-LIMITS = f"<% $parameters.limits %>: it is a mapping, not a text; {OBJECT}"
 BREAKS_LATER = {
     "parameters_of_any_type.yaml": [
         ("taskRoles.learn.commands[3]", "<% $parameters.nothing %>: it is null"),
         ("taskRoles.learn.commands[3]", "<% $parameters.nothing_else %>: it is null"),
-        ("taskRoles.learn.commands[5]", MIXED),
-        ("taskRoles.learn.commands[6]", LIMITS),
+        ("taskRoles.learn.commands[5]", "<% $parameters.mixed %>: it is a mapping, or a list with one in it"),
+        (
+            "taskRoles.learn.commands[6]",
+            "<% $parameters.limits %>: it is a mapping, or a list with one in it",
+        ),
     ],
     "taken_and_breaks_later.yaml": [
         *((f"parameters.no_numbers[{index}]", "the server makes null of infinity") for index in range(4)),

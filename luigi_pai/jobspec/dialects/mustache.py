@@ -31,23 +31,7 @@ ABSENT: Final = Absent()
 
 
 class TemplateError(ValueError):
-    """A template on which the server fails.
-
-    Attributes:
-        at: the offset of the tag at fault.
-    """
-
-    def __init__(self, message: str, at: int) -> None:
-        super().__init__(message)
-        self.at = at
-
-
-@dataclass(frozen=True)
-class Text:
-    """Text between tags; ``at`` is its offset in the template."""
-
-    value: str
-    at: int
+    """A template on which the server fails."""
 
 
 @dataclass(frozen=True)
@@ -57,38 +41,36 @@ class Tag:
     Attributes:
         kind: ``name``, or the character that a tag of another kind begins with.
         value: its content.
-        at: its offset in the template.
     """
 
     kind: str
     value: str
-    at: int
 
 
-def parse(template: str) -> list[Text | Tag]:
+def parse(template: str) -> list[str | Tag]:
     """Break a template into text and tags, without those within sections.
 
     Raises:
         TemplateError: a tag is not closed.
     """
-    found: list[Text | Tag] = []
+    found: list[str | Tag] = []
     depth = at = 0
     while at < len(template):
         start = template.find("<%", at)
-        text = Text(template[at : start if start >= 0 else len(template)], at)
-        if depth == 0 and text.value:
+        text = template[at : start if start >= 0 else len(template)]
+        if depth == 0 and text:
             found.append(text)
         if start < 0:
             break
         end = template.find("%>", start + 2)
         if end < 0:
-            raise TemplateError(f"'%>' is missing: the tag {shown(template[start:])} is not closed", start)
+            raise TemplateError(f"'%>' is missing: the tag {shown(template[start:])} is not closed")
         value = template[start + 2 : end].strip(SPACES)
         kind = value[0] if value.startswith(_OPENING_KINDS) else "name"
         if kind != "name":
             value = value[1:].strip(f"{SPACES}}}=")
         if depth == 0:
-            found.append(Tag(kind, value, start))
+            found.append(Tag(kind, value))
         depth = max(0, depth + {"#": 1, "^": 1, "/": -1}.get(kind, 0))
         at = end + 2
     return found

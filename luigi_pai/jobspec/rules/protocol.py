@@ -6,14 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luigi_pai.errors import Level
-from luigi_pai.jobspec.dialects.mustache import TemplateError
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
-from luigi_pai.jobspec.templates.commands import Views, entrypoint, role_commands
+from luigi_pai.jobspec.templates.commands import role_commands
 from luigi_pai.jobspec.templates.references import references
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
     gang = mapping_of(document, "extras").get("gangAllocation") is not False
     seen: dict[str, str] = {}
-    known, views, commands = _names_by_type(document), Views(document), role_commands(document)
+    known, commands = _names_by_type(document), role_commands(document)
     for name, value in mapping_of(document, "taskRoles").items():
         role, path = mapping_of(value), ("taskRoles", name)
         yield from _role_name(path, name, seen)
@@ -126,7 +125,9 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
                 "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
                 Level.WARNING,
             )
-        yield from _blank(path, role, commands[name], views.of(name))
+        if list_of(role, "commands") and not any(text.strip() for _, text in commands[name]):
+            message = "are blank; servers accept them, and every task ends at once"
+            yield Finding((*path, "commands"), message, Level.STRICTER)
         yield from command_findings(commands[name], references=True)
 
 
@@ -205,22 +206,6 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
             f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
             "much is killed",
             Level.WARNING,
-        )
-
-
-def _blank(
-    path: Path, role: Mapping[str, Any], around: list[tuple[Path, str]], view: Mapping[str, Any]
-) -> Iterator[Finding]:
-    commands = role.get("commands")
-    if not isinstance(commands, list) or not commands or not all(isinstance(item, str) for item in commands):
-        return
-    try:
-        command = entrypoint(around, view)
-    except TemplateError:
-        return  # reference_findings says so
-    if not command:
-        yield Finding(
-            (*path, "commands"), "are blank; servers accept them, and every task ends at once", Level.STRICTER
         )
 
 

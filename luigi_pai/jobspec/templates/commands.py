@@ -59,9 +59,10 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
     """
     view = {key: value for key, value in view.items() if key != "$secrets"}
     parts = []
-    for piece in mustache.parse(joined(commands)):
-        if isinstance(piece, mustache.Text):
-            parts.append(piece.value)
+    text = "\n".join(command.strip(mustache.SPACES) for _, command in commands)
+    for piece in mustache.parse(text):
+        if isinstance(piece, str):
+            parts.append(piece)
         elif piece.kind == "name":
             path = mustache.steps(piece.value)
             value = mustache.look_up(view, path)
@@ -99,11 +100,6 @@ def _default_deployment(document: Mapping[str, Any]) -> tuple[int, Any] | None:
         if name is not None and item_of(deployment, "name") == name:
             return index, deployment
     return None
-
-
-def joined(commands: list[tuple[Path, str]]) -> str:
-    """Return commands as one text, each without the blanks around it."""
-    return "\n".join(command.strip(mustache.SPACES) for _, command in commands)
 
 
 class Views:
