@@ -13,7 +13,6 @@ from luigi_pai.local.config.settings import is_loopback
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.faults.injected import ContentsControl, FaultControl, JobScriptControl
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path, no_api
-from luigi_pai.local.pages.access import StopForms
 from luigi_pai.local.pages.handlers import JobListPage, JobPage, StopJob
 from luigi_pai.local.rest.v1 import V1Handler
 from luigi_pai.local.rest.v2.routes import V2Handler
@@ -47,16 +46,15 @@ def make_app(
     It logs one line for each request, without query, body or headers.
     """
     shared = {"api": api}
-    pages = {**shared, "forms": StopForms()}
     control = {**shared, "faults": faults, "scripts": scripts}
     return _LocalApplication(
         [
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
             *api.hdfs.routes(),
-            (r"/", JobListPage, pages),
+            (r"/", JobListPage, shared),
             (r"/job-list\.html", RedirectHandler, {"url": "/", "permanent": False}),
-            (r"/(?:job-detail|view)\.html", JobPage, pages),  # view.html to 0.10
-            (r"/stop-job", StopJob, pages),
+            (r"/(?:job-detail|view)\.html", JobPage, shared),  # view.html to 0.10
+            (r"/stop-job", StopJob, shared),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
             (
                 rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?",

@@ -50,6 +50,7 @@ def test_types_schemas_and_the_parts_of_pages_are_installed():
     assert (package / "jobspec" / "schemas" / "job.v1.json").is_file()
     assert (package / "local" / "pages" / "assets" / "page.js").is_file()
     assert (package / "local" / "pages" / "assets" / "page.css").is_file()
+    assert (package / "local" / "pages" / "templates" / "job.html").is_file()
 
 
 @pytest.mark.slow

@@ -1,35 +1,49 @@
-"""The handlers of the pages: the list of jobs, a job's page, the stop button."""
+"""The pages: the list of jobs, a job's page, the stop button. Their HTML is in ``templates``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from luigi_pai.local.json_http import SmallBodyHandler
-from luigi_pai.local.pages.html import page, tag
-from luigi_pai.local.pages.jobs import job_page, jobs_page
-from luigi_pai.local.store.records import COMPLETED
+from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_STOPPED
+from luigi_pai.local.store.database import now_ms
+from luigi_pai.local.store.records import COMPLETED, gpu_numbers
 from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from luigi_pai.local.pages.access import StopForms
     from luigi_pai.local.rest.base import Api
-    from luigi_pai.local.store.records import Job
+    from luigi_pai.local.store.records import Attempt, Job, Task
 
+_TEMPLATES = str(Path(__file__).parent / "templates")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_AT_MOST = 100
+"""Jobs and tasks in a table."""
+_TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
+"""In the order in which a reader looks for them."""
 
 
 class _Page(SmallBodyHandler):
     """A page that loads nothing from elsewhere and cannot be framed."""
 
-    def initialize(self, api: Api, forms: StopForms) -> None:
+    def initialize(self, api: Api) -> None:
         self.api = api
-        self.forms = forms
+
+    def get_template_path(self) -> str:
+        """Return the folder of the templates."""
+        return _TEMPLATES
+
+    def get_template_namespace(self) -> dict[str, Any]:
+        """Return the functions that the templates call, and the time of the page."""
+        functions = {
+            function.__name__: function for function in (time_of_day, duration, job_link, gpu_numbers)
+        }
+        return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 
     def set_default_headers(self) -> None:
         """Forbid everything that these pages do not need."""
@@ -38,23 +52,10 @@ class _Page(SmallBodyHandler):
         self.set_header("Referrer-Policy", "same-origin")  # with no-referrer, forms say "Origin: null"
         self.set_header("Cache-Control", "no-store")
 
-    def query(self) -> dict[str, str]:
-        """Return the parameters of the address, the last one of each name."""
-        return {name: self.get_query_argument(name) for name in self.request.query_arguments}
-
-    def show(self, text: str, status: int = 200) -> None:
-        """Send a page."""
-        self.set_status(status)
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(text)
-
-    def show_refusal(self, status: int, title: str, reason: str) -> None:
-        """Answer with the reason of a refusal."""
-        self.show(page(title, tag("p", reason)), status)
-
-    def job(self, query: Mapping[str, str]) -> Job | None:
-        """Return the job that a query names, of one user if it names them."""
-        return self.api.store.job(query.get("jobName", ""), query.get("username"))
+    def show_no_job(self) -> None:
+        """Answer for a job that does not exist."""
+        self.set_status(404)
+        self.render("page.html", title="No such job", reason="It is not there, or not any more.")
 
 
 class JobListPage(_Page):
@@ -62,36 +63,98 @@ class JobListPage(_Page):
 
     def get(self) -> None:
         """Show the newest jobs."""
-        self.show(jobs_page(self.api.store))
+        store = self.api.store
+        count = int(store.rows("SELECT COUNT(*) FROM jobs WHERE NOT deleted")[0][0])
+        jobs = store.select_jobs("WHERE NOT deleted ORDER BY id DESC LIMIT ?", [_AT_MOST])
+        self.render("jobs.html", title="Jobs", live=True, count=count, jobs=jobs)
 
 
 class JobPage(_Page):
-    """One job."""
+    """One job, with the tasks of its last attempt."""
 
     def get(self) -> None:
-        """Show a job."""
-        query = self.query()
-        job = self.job(query)
+        """Show a job: failed and running tasks first, and the log of the task that decided its failure.
+
+        The order of the logs does not change, so that a log is not replaced while somebody reads it.
+        """
+        user = self.get_query_argument("username", None)
+        job = self.api.store.job(self.get_query_argument("jobName", ""), user)
         if job is None:
-            self.show_refusal(404, "No such job", "It is not there, or not any more.")
+            self.show_no_job()
             return
-        form = None if job.sub_state == COMPLETED else self.forms.form(job)
-        self.show(job_page(self.api, job, form))
+        attempt = self.api.store.last_attempt(job)
+        tasks = (
+            []
+            if attempt is None
+            else [(task, _state(task, attempt)) for task in self.api.store.tasks(attempt)]
+        )
+        decided = None
+        if attempt is not None and attempt.exit_code and job.state == "FAILED":
+            decided = f"{attempt.trigger_role}-{attempt.trigger_index}"
+        self.render(
+            "job.html",
+            title=job.name,
+            live=job.sub_state != COMPLETED,
+            job=job,
+            facts=self._facts(job, attempt),
+            attempt=attempt,
+            tasks=tasks,
+            shown=sorted(tasks, key=lambda pair: _TASK_STATES.index(pair[1]))[:_AT_MOST],
+            decided=decided,
+        )
+
+    def _facts(self, job: Job, attempt: Attempt | None) -> dict[str, object]:
+        return {
+            "User": job.username,
+            "Virtual cluster": job.virtual_cluster,
+            "Submitted": time_of_day(job.created),
+            "Last attempt began": None if attempt is None else time_of_day(attempt.launched),
+            "Ended": time_of_day(job.completed),
+            "Duration": duration(job.created, job.completed or now_ms()),
+            "Retries": job.retries,
+            "Waits because": self.api.launcher.queue.why(job),
+            "Exit code": job.exit_code,
+        }
 
 
 class StopJob(_Page):
-    """The stop button."""
+    """The stop button.
+
+    It asks for no password: the door admits this user only, and the application refuses what a page of
+    another site sends.
+    """
 
     def post(self) -> None:
         """Stop a job, and lead back to its page."""
         fields = dict(parse_qsl(bytes(self.content).decode("utf-8", "replace"), keep_blank_values=True))
-        job = self.job(fields)
+        job = self.api.store.job(fields.get("jobName", ""), fields.get("username"))
         if job is None:
-            self.show_refusal(404, "No such job", "It is not there, or not any more.")
-            return
-        refusal = self.forms.refusal(self.request, job, fields)
-        if refusal is not None:
-            self.show_refusal(403, "The job was not stopped", refusal)
+            self.show_no_job()
             return
         self.api.launcher.stop(job)
         self.redirect(job_link(job), status=303)
+
+
+def _state(task: Task, attempt: Attempt) -> str:
+    if task.exit_code is None:
+        if attempt.completed is not None:
+            return "STOPPED"
+        return "WAITING" if task.launched is None and task.pid is None else "RUNNING"
+    if task.exit_code in (EXIT_STOPPED, EXIT_JOB_ENDED):
+        return "STOPPED"
+    return "FAILED" if task.exit_code else "SUCCEEDED"
+
+
+def time_of_day(milliseconds: int | None) -> str:
+    """Return a moment as people of this machine read it, or nothing."""
+    if milliseconds is None:
+        return ""
+    moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(begin: int | None, end: int | None) -> str:
+    """Return how long something took, as ``0:01:30``, or nothing while it has not begun or ended."""
+    if begin is None or end is None:
+        return ""
+    return str(timedelta(seconds=max(0, end - begin) // 1000))

@@ -58,10 +58,10 @@ def page(server, name, **more):
 
 def rows(text, caption):
     """Return the cells of the table of this caption, as text."""
-    body = re.search(rf"<caption>{re.escape(caption)}</caption>.*?<tbody>(.*?)</tbody>", text)[1]
+    body = re.search(rf"<caption>{re.escape(caption)}</caption>.*?<tbody>(.*?)</tbody>", text, re.DOTALL)[1]
     return [
         [re.sub("<.*?>", "", cell) for cell in re.findall(r"<t[hd]\b.*?</t[hd]>", row)]
-        for row in re.findall("<tr>.*?</tr>", body)
+        for row in re.findall("<tr>.*?</tr>", body, re.DOTALL)
     ]
 
 

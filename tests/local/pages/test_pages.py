@@ -200,7 +200,7 @@ def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
     name = client.submit(role("sleep 60"))
     client.wait(name, "RUNNING")
     fields = form_of(local_pai_v1, name)
-    assert set(fields) == {"username", "jobName", "token"}
+    assert set(fields) == {"username", "jobName"}
     reply = send(local_pai_v1, fields, Origin=local_pai_v1.url)
     assert reply.status_code == 303
     assert reply.headers["Location"] == f"/job-detail.html?username=admin&jobName={name}"
@@ -210,8 +210,8 @@ def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
 
 @pytest.mark.slow
 def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
-    """No foreign Origin, no foreign Host (DNS rebinding), no form without this job's token."""
-    name, other = (client.submit(role("sleep 60")) for _ in range(2))
+    """No foreign Origin, no foreign Host (DNS rebinding)."""
+    name = client.submit(role("sleep 60"))
     fields = form_of(local_pai_v1, name)
     port = local_pai_v1.url.rpartition(":")[2]
     for headers in (
@@ -225,15 +225,11 @@ def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
         {"Sec-Fetch-Site": "same-site"},
     ):
         assert send(local_pai_v1, fields, **headers).status_code == 403
-    assert send(local_pai_v1, {**fields, "token": ""}).status_code == 403
-    assert send(local_pai_v1, {**fields, "token": form_of(local_pai_v1, other)["token"]}).status_code == 403
-    assert send(local_pai_v1, {**fields, "token": "\u00fc"}).status_code == 403
     assert send(local_pai_v1, {**fields, "jobName": "no-such"}).status_code == 404
     assert requests.get(f"{local_pai_v1.url}/stop-job", params=fields, timeout=20).status_code == 405
     assert client.status(name)["state"] in ("WAITING", "RUNNING")
     assert requests.get(local_pai_v1.url, headers={"Host": "evil.example"}, timeout=20).status_code == 403
     client.stop(name)
-    client.stop(other)
 
 
 @pytest.mark.slow
