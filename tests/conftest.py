@@ -67,7 +67,7 @@ NEWEST_ONLY = (
     "local/rest/test_ltp_submissions.py",
     "local/rest/test_rest_v2_cluster.py",
     "local/store",
-    "local/test_scratch.py",
+    "local/test_kept_data.py",
     "local/views",
     "package/test_secrets.py",
     "package/test_side_by_side.py",

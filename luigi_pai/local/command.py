@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import PASSWORD_VARIABLE
 from luigi_pai.local.container.environment import without_proxies
 from luigi_pai.local.luigi_config import compose, earlier_config, further_sections, open_pai_section
-from luigi_pai.local.scratch import Scratch, sweep
 from luigi_pai.local.serve import STOPPING, on_signals, stopping_signals
 from luigi_pai.local.server import LocalServer
 from luigi_pai.local.store.database import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from luigi_pai.local.config.settings import Settings
     from luigi_pai.local.container.processes import Orphans
@@ -58,28 +59,26 @@ async def run_command(
     """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
 
     A temporary data folder, used in place of that of the settings, is removed at the end, unless a job has
-    failed. What earlier runs left is removed, too: `scratch.sweep`. ``ready`` is called once, before the
-    command starts.
+    failed. ``ready`` is called once, before the command starts.
 
     Raises:
         ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.
     """
-    sweep()
-    scratch = Scratch()
+    scratch = Path(tempfile.mkdtemp(prefix="luigi-pai-local-run-"))
+    config = scratch / "luigi.cfg"
     keep = False
     try:
         if temporary_data:
-            settings = replace(settings, data=scratch.data)
+            settings = replace(settings, data=scratch / "data")
         earlier = earlier_config()
         begun = now_ms()
         server = LocalServer(settings)
         try:
-            config = scratch.folder / "luigi.cfg"
             section = open_pai_section(
                 server.address, server.hdfs, settings.user, settings.password, settings.api
             )
-            with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(compose(earlier, section, further_sections()))
+            config.touch(mode=0o600)
+            config.write_text(compose(earlier, section, further_sections()))
             ready(server)
             environment = _environment(server, config)
             code = await run_in_foreground(command, environment, server.orphans)
@@ -92,9 +91,9 @@ async def run_command(
                 await server.close()
     finally:
         if keep:
-            scratch.keep()
+            config.unlink()
         else:
-            scratch.remove()
+            shutil.rmtree(scratch, ignore_errors=True)
     return CommandEnd(code, jobs, failed, None if temporary_data and not keep else settings.data)
 
 

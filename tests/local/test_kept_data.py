@@ -1,4 +1,4 @@
-"""What `luigi-pai local -- COMMAND` leaves: a failed job's logs, and nothing of a run that was killed."""
+"""What `luigi-pai local -- COMMAND` leaves: the logs of a failed job, and nothing else."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 import requests
 
-from luigi_pai.local import LocalPai, scratch
+from luigi_pai.local import LocalPai
 
 CLI = [sys.executable, "-m", "luigi_pai", "local"]
 SUBMIT = textwrap.dedent(
@@ -102,52 +101,3 @@ def test_with_a_data_folder_only_the_jobs_of_this_run_are_counted(temporary, tmp
         )
     ]
     assert folders(temporary) == []
-
-
-# folders that an earlier run left
-
-
-KILLED = (
-    "import os; from luigi_pai.local.scratch import Scratch; print(Scratch().folder, flush=True); os._exit(9)"
-)
-
-
-@pytest.fixture
-def left(temporary, monkeypatch):
-    """Make the folder of a run that was killed."""
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
-
-    def make():
-        env = {**os.environ, "TMPDIR": str(temporary)}
-        done = subprocess.run([sys.executable, "-c", KILLED], env=env, capture_output=True, check=False)
-        return Path(done.stdout.decode().strip())
-
-    return make
-
-
-@pytest.mark.slow
-def test_a_folder_without_a_server_is_removed_at_the_next_start(left):
-    """One that is in use stays, and one that was kept."""
-    used, kept, gone = scratch.Scratch(), scratch.Scratch(), left()
-    kept.data.mkdir()
-    kept.keep()
-    scratch.sweep()
-    assert [folder.exists() for folder in (used.folder, kept.data, gone)] == [True, True, False]
-    used.remove()
-    assert not used.folder.exists()
-
-
-@pytest.mark.slow
-def test_what_is_no_folder_of_a_run_is_left_alone(temporary, left):
-    """A link to elsewhere, a file, another program's folder."""
-    left()
-    elsewhere = temporary / "elsewhere"
-    elsewhere.mkdir()
-    (temporary / "luigi-pai-local-run-link").symlink_to(elsewhere)
-    (temporary / "luigi-pai-local-run-file").touch()
-    scratch.sweep()
-    assert sorted(path.name for path in temporary.iterdir()) == [
-        "elsewhere",
-        "luigi-pai-local-run-file",
-        "luigi-pai-local-run-link",
-    ]
