@@ -116,13 +116,11 @@ class _Progress(threading.local):
 
     Attributes:
         sent: whether a connected socket has taken some of it; None before a connection is requested.
-        complete: whether all of it was sent; only the answer is missing then.
         read_timeout: seconds that the server may need for a part of the body; None: no limit.
         is_stream: whether the answer is the content of a file, if it is not an error.
     """
 
     sent: bool | None = None
-    complete: bool = False
     read_timeout: float | None = None
     is_stream: bool = False
 
@@ -153,7 +151,6 @@ class TimedConnection(HTTPConnection):
 
     def send(self, data: Any) -> None:
         """Send a part of a request within the read timeout; urllib3 leaves the connect timeout in place."""
-        progress.complete = False
         if self.sock is not None and not self._connecting:
             self.sock.settimeout(progress.read_timeout)
         try:
@@ -161,11 +158,6 @@ class TimedConnection(HTTPConnection):
         finally:
             if not self._connecting and self.sock is not None:
                 progress.sent = True
-
-    def getresponse(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the answer to a request that was sent completely."""
-        progress.complete = True
-        return super().getresponse(*args, **kwargs)
 
 
 class _TimedTlsConnection(TimedConnection, HTTPSConnection):

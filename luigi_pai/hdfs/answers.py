@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
-_LARGEST = 2**63  # of a Java long
 _LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates
 _IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # the last are no characters: they cannot be written in UTF-8
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
@@ -31,17 +30,11 @@ class Answer:
         value: of the operation's field (``boolean`` of MKDIRS); of CREATE the URL for the data; None for
             operations without a field, and for an empty answer to RENAME.
         leads_to: URL of a redirect; None for a final answer.
-        field: name of the operation's field; empty for none.
     """
 
     reply: requests.Response
     value: Any = None
     leads_to: str | None = None
-    field: str = ""
-
-    def json(self) -> dict[str, Any]:
-        """Return the answer as the document that the ``hdfs`` library expects."""
-        return {self.field: self.value}
 
 
 def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
@@ -53,10 +46,10 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     status, location = reply.status_code, reply.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # which wait for their data
         return Answer(reply, location)
-    if location is not None and status >= requests.codes.multiple_choices:
+    if location is not None and reply.is_redirect:
         return Answer(reply, leads_to=location)
     if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in CONTENT):
-        raise malformed(operation, path, reply, f"HTTP {status} {reply.reason}, not in the way of a WebHDFS")
+        raise malformed(operation, path, reply)
     if operation == "OPEN":
         return Answer(reply)
     field, is_right = _FIELDS.get(operation, ("", bool))
@@ -66,9 +59,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     if isinstance(document, dict) and not field:
         return Answer(reply)
     if isinstance(document, dict) and is_right(document.get(field)):
-        return Answer(reply, document[field], field=field)
-    if operation == "CREATE":
-        raise malformed(operation, path, reply, "the server sent no URL to write to")
+        return Answer(reply, document[field])
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
     raise malformed(operation, path, reply, f"{what}: not in the way of a WebHDFS")
 
@@ -80,26 +71,22 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _LARGEST
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _is_status(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and value.get("type") in _TYPES
-        and _is_size(value.get("length"))
+        and _is_count(value.get("length"))
         and type(value.get("modificationTime")) is int
         and abs(value["modificationTime"]) < _LAST_TIME
-        and isinstance(value.get("owner"), str)
-        and isinstance(value.get("group"), str)
-        and isinstance(value.get("permission"), str)
-        and re.fullmatch("[0-7]{1,5}", value["permission"]) is not None
     )
 
 
 def _is_summary(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_size(value.get(count)) for count in _COUNTS)
+    return isinstance(value, dict) and all(_is_count(value.get(count)) for count in _COUNTS)
 
 
 def _is_listing(value: Any) -> bool:

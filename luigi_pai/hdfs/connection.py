@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.errors import HdfsError, NotADirectory
 from luigi_pai.hdfs.paths import child_of
-from luigi_pai.hdfs.transport import AS_SENT, Transport
+from luigi_pai.hdfs.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,7 +121,7 @@ class Connection(Transport):
 
     def remove(self, path: str, *, recursive: bool) -> bool:
         """Delete a path; return False if it did not exist."""
-        return bool(self.library.delete(path, recursive=recursive))
+        return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename by HDFS's rename2 with ``NONE`` or ``OVERWRITE``, without options by its first rename.
@@ -152,21 +152,17 @@ class Connection(Transport):
         If no connection to the DataNode is possible, the NameNode is asked for another one.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
-            answer = self.ask("PUT", path, "CREATE", overwrite="false")
-            address = self.datanode(answer.reply, answer.value, path, "CREATE")
             try:
-                self.send_once("PUT", address, path, "CREATE", data=data, params=AS_SENT).close()
+                self.send_file("PUT", path, "CREATE", data, overwrite="false")
             except HdfsError as error:
-                if not tries_left or not error.unsent:
+                if not tries_left or not error.unsent or error.server == self.server:
                     raise
             else:
                 break
 
     def append_file(self, path: str, data: bytes) -> None:
         """Append to a file in one request to a DataNode; after an error, all of the data may be there."""
-        answer = self.ask("POST", path, "APPEND")
-        address = self.datanode(answer.reply, answer.value, path, "APPEND")
-        self.send_once("POST", address, path, "APPEND", data=data, params=AS_SENT).close()
+        self.send_file("POST", path, "APPEND", data)
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

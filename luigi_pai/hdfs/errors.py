@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 import luigi.target
 import requests
 from requests.exceptions import ChunkedEncodingError
-from urllib3.exceptions import ReadTimeoutError
 
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.redaction import redact
@@ -39,22 +38,14 @@ __all__ = [
     "TransferError",
     "failed",
     "malformed",
-    "no_namenode",
     "not_kept",
     "refused",
     "unanswered",
 ]
 
 _UNAUTHORIZED = 401
-_AWAY = "the NameNode, or a proxy before it, does not serve now"
-_PASSING = {429: "the server, or a proxy before it, limits requests", 502: _AWAY, 503: _AWAY, 504: _AWAY}
-_ADVICE = {  # for statuses of a proxy or firewall, not of WebHDFS
-    403: "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy",
-    407: "the HTTP proxy wants a user and password: check http_proxy and no_proxy",
-    413: "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in nginx)",
-}
-_CHECK_URL = "check webhdfs_url in [OpenPai]"
-_NO_WEBHDFS = f"{_CHECK_URL}, and that dfs.webhdfs.enabled is true on the cluster"
+_PASSING = (429, 502, 503, 504)  # statuses of a server, or a proxy before it, that does not serve now
+_CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
 _WANTS_KERBEROS = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
 _TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
@@ -191,32 +182,26 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
         remote = json.loads(body)["RemoteException"]
         exception, message = str(remote["exception"]), str(remote.get("message", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _refused_by_another(operation, path, response)
+        return malformed(operation, path, response)
     message = redact(message[:_LONGEST_MESSAGE].strip())
     reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
     return failed(operation, path, server, reason, exception=exception)
 
 
-def _refused_by_another(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a refusal by a server that is not a WebHDFS."""
-    status, after = response.status_code, response.headers.get("Retry-After", "")
-    retry_after = float(after) if re.fullmatch(r"[0-9]{1,9}", after) else None
-    step = _ADVICE.get(status, _NO_WEBHDFS)
-    if status in _PASSING:
-        step = f"{_PASSING[status]}; try again" + ("" if retry_after is None else f" in {retry_after:g} s")
-    reason = f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
-    error = malformed(operation, path, response, reason, step)
-    error.transient, error.retry_after = status in _PASSING, retry_after
-    return error
-
-
-def malformed(
-    operation: str, path: str, response: requests.Response, reason: str, step: str = _CHECK_URL
-) -> HdfsError:
+def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
     """Return the error of a reply that is not from a WebHDFS; reads its body."""
-    server, shown = urlsplit(response.url).netloc, _shown(_body(response))
-    error = failed(operation, path, server, reason, next_step=f"{step}; {shown}")
-    error.transient = response.request.method == "GET"
+    status, after = response.status_code, response.headers.get("Retry-After", "")
+    is_passing = status in _PASSING
+    retry_after = float(after) if is_passing and re.fullmatch(r"[0-9]{1,9}", after) else None
+    step = _CHECK_URL
+    if is_passing:
+        step = "try again" if retry_after is None else f"try again in {retry_after:g} s"
+    reason = reason or f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
+    text = redact(" ".join(_body(response)[: 10 * _SHOWN].decode("utf-8", "replace").split()))
+    step = f"{step}; the answer begins with {text[:_SHOWN]!r}"
+    error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
+    error.transient = is_passing or (response.ok and response.request.method == "GET")
+    error.retry_after = retry_after
     return error
 
 
@@ -230,78 +215,50 @@ def _body(response: requests.Response) -> bytes:
         response.close()
 
 
-def _shown(body: bytes) -> str:
-    """Return the beginning of an answer, in one line without tokens."""
-    text = redact(" ".join(body[: 10 * _SHOWN].decode("utf-8", "replace").split()))
-    if not text:
-        return "the answer is empty"
-    return f"the answer begins with {text[:_SHOWN]!r}" if len(text) > _SHOWN else f"the answer is {text!r}"
-
-
 def unanswered(
-    operation: str, path: str, server: str, error: Exception, namenodes: Sequence[str], silence: str | None
+    operation: str,
+    path: str,
+    server: str,
+    error: Exception,
+    namenodes: Sequence[str],
+    read_timeout: float | None,
 ) -> HdfsError:
     """Return the error of a request that got no complete reply from a host and port.
 
-    ``server`` is a DataNode if it is not in ``namenodes``. ``silence`` is the reason if the read timeout
-    ended the request; None if the request has certainly not reached the server.
+    ``server`` is a DataNode if it is not in ``namenodes``. ``read_timeout`` is None if the request has
+    certainly not reached the server.
     """
     causes = list(chain(error))
-    for cause in causes:
-        if isinstance(cause, OverLimit):
-            divide = ", or divide the folder: it may hold too many files for one listing"
-            step = "check webhdfs_url in [OpenPai]" + (divide if operation == "LISTSTATUS" else "")
-            return failed(operation, path, server, str(cause), next_step=step)
-    is_silent = silence is not None and any(_is_timeout(cause) for cause in causes)
+    over = next((cause for cause in causes if isinstance(cause, OverLimit)), None)
+    untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
+    reason = f"no answer ({_why(causes)})"
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
-    if server not in namenodes:
+    if over is not None:
+        reason = str(over)
+        step = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
+    elif read_timeout is not None and any(map(_is_timeout, causes)):
+        reason = f"no answer within {read_timeout:g} s (read_timeout)"
+        step = "try again, or raise read_timeout in [OpenPai]"
+    elif server not in namenodes:
         step = (
             f"NameNode {' or '.join(namenodes)} redirected to this DataNode: check that this machine "
             "resolves its name and reaches it, or set webhdfs_redirect in [OpenPai]"
         )
-        if is_silent:
-            step = "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
-    what = "the answer broke off" if isinstance(error, ChunkedEncodingError) else "no answer"
-    reason = silence if silence is not None and is_silent else f"{what} ({_why(error)})"
     unreachable = failed(operation, path, server, reason, next_step=step, kind=HdfsUnreachable)
-    unreachable.unsent = silence is None
-    untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
-    unreachable.transient = isinstance(error, _TRANSIENT) and not untrusted
+    unreachable.unsent = read_timeout is None
+    unreachable.transient = isinstance(error, _TRANSIENT) and not over and not untrusted
     return unreachable
 
 
 def _is_timeout(error: BaseException) -> bool:
     """Return whether a timeout of this package, not one of the system (ETIMEDOUT), has passed."""
-    if isinstance(error, TimeoutError):
-        return error.errno is None
-    return isinstance(error, (requests.ReadTimeout, ReadTimeoutError))
+    return isinstance(error, TimeoutError) and error.errno is None
 
 
-def no_namenode(operation: str, path: str, errors: Sequence[HdfsError]) -> HdfsError:
-    """Return the error of a request that none of several NameNodes has executed."""
-    reasons = "; ".join(f"{error.server}: {error.reason}" for error in errors)
-    names = {error.exception for error in errors}
-    return failed(
-        operation,
-        path,
-        ", ".join(error.server for error in errors),
-        f"no NameNode is active ({reasons})",
-        next_step="check webhdfs_url in [OpenPai], and that a NameNode is active",
-        exception=names.pop() if len(names) == 1 else None,
-        kind=HdfsUnreachable,
-    )
-
-
-def _why(error: BaseException) -> str:
-    """Return the innermost reason of a connection error, in one line without object addresses."""
-    if isinstance(error, requests.ConnectTimeout):
-        return "the connection timed out"
-    innermost = error
-    for innermost in chain(error):
-        if isinstance(innermost, (requests.Timeout, ReadTimeoutError)):
-            return "timed out"
-        reason = getattr(innermost, "strerror", None)  # of the system's errors, also where requests has none
-        if reason and not isinstance(innermost, requests.RequestException):
-            return str(reason)
-    text = redact(str(innermost).strip())
-    return text.splitlines()[0] if text else type(innermost).__name__
+def _why(causes: Sequence[BaseException]) -> str:
+    """Return the system's reason of a connection error, else the innermost, in one line."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    text = redact(str(causes[-1]).strip())
+    return text.splitlines()[0] if text else type(causes[-1]).__name__

@@ -41,8 +41,6 @@ def new_session(account: Account) -> requests.Session:
         session.mount(scheme, TimedAdapter(pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":
         _log_in_with_kerberos(session)
-    else:
-        session.params = {"user.name": account.user}
     return session
 
 

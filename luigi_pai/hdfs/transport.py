@@ -19,8 +19,6 @@ from luigi_pai.hdfs.errors import (
     HdfsError,
     HdfsUnreachable,
     failed,
-    malformed,
-    no_namenode,
     refused,
     unanswered,
 )
@@ -29,14 +27,13 @@ from luigi_pai.redaction import redact, redact_urllib3_logs
 from luigi_pai.timed_http import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import requests
 
     from luigi_pai.hdfs.session import Account
 
 logger = logging.getLogger("luigi-interface")
-
-AS_SENT = {"user.name": None}
-"""Parameters of a request to an address that a NameNode sent, which names the user already."""
 
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE: the NameNode only answers with the URL for the data.
@@ -79,6 +76,7 @@ class Transport:
         self._environment = Environment(verify=account.verify)
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
+        self._user = account.user if account.auth == "simple" else None
         self._twice: bool | None = None  # whether DataNodes decode paths twice
         self.library = _Library(_LIBRARYS_URL, session=self)
 
@@ -95,26 +93,30 @@ class Transport:
         """Close the open connections; the next request opens one again."""
         self._session.close()
 
-    def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> Answer:
+    def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> requests.Response:
         """Send a request of the library."""
-        about = {name: str(one).lower() if isinstance(one, bool) else one for name, one in params.items()}
-        return self.ask(method, unquote(url.removeprefix(_LIBRARYS_BASE)), about.pop("op"), **about)
+        path = unquote(url.removeprefix(_LIBRARYS_BASE))
+        return self.ask(method, path, params["op"], **{**params, "op": None}).reply
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
         """Send a request to the active NameNode, and follow it to a DataNode. Parameters may be None."""
         stream = operation == "OPEN"
-        about = {"params": {"op": operation, **params}, "stream": stream, "allow_redirects": False}
-        answer = self._ask_namenodes(method, quote(path), path, operation, about)
+        query = {**params, "op": operation, "user.name": self._user}
+        about = {"params": query, "stream": stream, "allow_redirects": False}
+        answer = self._ask_namenodes(method, path, operation, about)
         if answer.leads_to is None:
             return answer
         answer.reply.close()
         address = self.datanode(answer.reply, answer.leads_to, path, operation)
-        alone = self._alone and not stream  # a reader asks for another DataNode
-        answer = self._retried(method, address, path, operation, alone=alone, stream=stream, params=AS_SENT)
-        if answer.leads_to is not None:
-            error = malformed(operation, path, answer.reply, "the DataNode redirected again")
-            raise error.in_section(self.account.section)
-        return answer
+        return self._retried(method, address, path, operation, stream=stream)
+
+    def send_file(
+        self, method: str, path: str, operation: str, data: bytes | Iterable[bytes], **params: str
+    ) -> None:
+        """Send the data of CREATE or APPEND to the DataNode that the NameNode names, once."""
+        answer = self.ask(method, path, operation, **params)
+        address = self.datanode(answer.reply, answer.value, path, operation)
+        self.send_once(method, address, path, operation, data=data).close()
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
         """Return the URL of a redirect to a DataNode; HdfsError if it is not valid."""
@@ -134,23 +136,20 @@ class Transport:
     def _datanodes_decode_twice(self, address: str, path: str) -> bool:
         if self._twice is None:
             try:
-                probe, how = probe_of_decoding(address), {"stream": True, "params": AS_SENT}
-                self._retried("GET", probe, path, "OPEN", alone=False, **how).reply.close()
+                self._retried("GET", probe_of_decoding(address), path, "OPEN", stream=True).reply.close()
             except HdfsError as error:
                 if error.exception not in _OF_THE_PROBE:
                     raise
                 self._twice = _OF_THE_PROBE[error.exception]
         return bool(self._twice)
 
-    def _ask_namenodes(
-        self, method: str, quoted: str, path: str, operation: str, about: dict[str, Any]
-    ) -> Answer:
+    def _ask_namenodes(self, method: str, path: str, operation: str, about: dict[str, Any]) -> Answer:
         passed: list[HdfsError] = []
         bases = self.account.bases
         first = bases.index(self._active)
         for base in bases[first:] + bases[:first]:
             try:
-                answer = self._retried(method, base + quoted, path, operation, alone=self._alone, **about)
+                answer = self._retried(method, base + quote(path), path, operation, **about)
             except HdfsError as error:
                 if not _may_be_done_elsewhere(method, error):
                     raise
@@ -160,18 +159,19 @@ class Transport:
                 return answer
         if len(passed) == 1:
             raise passed[0]
-        raise no_namenode(operation, path, passed).in_section(self.account.section)
+        reasons = "; ".join(f"{error.server}: {error.reason}" for error in passed)
+        step = "check webhdfs_url in [OpenPai], and that a NameNode is active"
+        reason = f"no NameNode is active ({reasons})"
+        raise self.failed(operation, path, reason, next_step=step, kind=HdfsUnreachable)
 
-    def _retried(
-        self, method: str, url: str, path: str, operation: str, *, alone: bool, **about: Any
-    ) -> Answer:
+    def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
         """Send a request; retry it after transient errors if it may be repeated.
 
         There are at most two retries; with Retry-After, as many as the ``patience`` in seconds allows. A
-        request that has certainly not reached the server is retried once. If there is another server (not
-        ``alone``), only reads are retried.
+        request that has certainly not reached the server is retried once. Of several NameNodes, only reads
+        are retried.
         """
-        is_safe = method == "GET" or (alone and operation in _IDEMPOTENT)
+        is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         patience, pauses = self.account.patience, list(_PAUSES)
         unsent, maybe_done = 0, False
         while True:
@@ -183,7 +183,7 @@ class Transport:
                 # a repeated DELETE that finds nothing has been executed before
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
-            may_retry = alone and unsent == 1 if failure.unsent else is_safe
+            may_retry = unsent == 1 if failure.unsent else is_safe
             if not failure.transient or not may_retry or not (failure.retry_after or pauses):
                 raise failure
             maybe_done |= not failure.unsent
@@ -221,9 +221,8 @@ class Transport:
             failure = refused(operation, path, reply)
         except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
             server = urlsplit(url).netloc
-            what = "no answer" if progress.complete else "it took no more data"
-            silence = f"{what} within {account.read_timeout:g} s (read_timeout)" if progress.sent else None
-            failure = unanswered(operation, path, server, error, namenodes, silence)
+            read_timeout = account.read_timeout if progress.sent else None
+            failure = unanswered(operation, path, server, error, namenodes, read_timeout)
         # not in the except block: the text of its error has the URL with a delegation token
         raise failure.in_section(account.section)
 

@@ -72,7 +72,7 @@ def read(fs: WebHdfs) -> bytes:
     [
         (hang_up, lambda fs: fs.exists("/p"), "no answer ("),
         (hang_up, lambda fs: fs.replace("/p", "/q"), "no answer ("),
-        (break_off, lambda fs: fs.exists("/p"), "the answer broke off (IncompleteRead("),
+        (break_off, lambda fs: fs.exists("/p"), "no answer (IncompleteRead("),
         (break_off_in_the_file, read, "the connection broke: "),
         (answering(200, LONG), lambda fs: fs.exists("/p"), "the answer has no FileStatus"),
         (answering(200, b'{"boolean": tr'), lambda fs: fs.mkdir("/p"), "the answer has no boolean"),
@@ -97,8 +97,10 @@ def test_a_malformed_answer_is_shown() -> None:
     """The first 200 characters are shown, in one line."""
     error = raised(answering(200, b"<html>\n  <b>log in</b>" + b"x" * 400), lambda fs: fs.exists("/p"))
     shown = "<html> <b>log in</b>" + "x" * 180
-    assert str(error).endswith(f"; check webhdfs_url in [OpenPai]; the answer begins with {shown!r}")
-    assert str(raised(answering(200, b""), lambda fs: fs.exists("/p"))).endswith("; the answer is empty")
+    assert "; check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and" in str(
+        error
+    )
+    assert str(error).endswith(f"; the answer begins with {shown!r}")
 
 
 @pytest.mark.parametrize("status", [200, 404])
@@ -129,7 +131,7 @@ def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dic
     """A field whose value is of another type is missing."""
     error = raised(answering(200, json.dumps(document).encode()), work)
     assert f"the answer has no {next(iter(document))}: not in the way of a WebHDFS" in str(error)
-    assert str(error).endswith(f"; the answer is {json.dumps(document)!r}")
+    assert str(error).endswith(f"; the answer begins with {json.dumps(document)!r}")
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe\xfa", b'{"FileStatus": ' + b"9" * 5000 + b"}"])
@@ -177,7 +179,7 @@ def test_where_to_write_to() -> None:
         fs.touchz("/p")
     assert written[1].startswith("/webhdfs/v1/p?datanode")
     error = raised(answering(200, b'{"Location": 1}'), lambda fs: fs.touchz("/p"))
-    assert "the server sent no URL to write to; check webhdfs_url in [OpenPai]; the answer is" in str(error)
+    assert "the answer has no Location: not in the way of a WebHDFS" in str(error)
 
 
 def endless(status: int) -> Callable[[Any], None]:
@@ -263,23 +265,6 @@ def test_files_have_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with scripted_fs(script, read_timeout=30) as fs:
         assert len(read(fs)) == size
-
-
-@pytest.mark.parametrize(
-    ("status", "advice"),
-    [
-        (403, "a proxy or firewall before HDFS refuses it: check webhdfs_url, http_proxy and no_proxy"),
-        (407, "the HTTP proxy wants a user and password: check http_proxy and no_proxy"),
-        (413, "a proxy before HDFS takes no files of that size: raise its limit (client_max_body_size in"),
-        (429, "the server, or a proxy before it, limits requests; try again"),
-        (404, "check webhdfs_url in [OpenPai], and that dfs.webhdfs.enabled is true on the cluster"),
-    ],
-)
-def test_advice(status: int, advice: str) -> None:
-    """What to do depends on what answered."""
-    error = raised(answering(status, LONG), lambda fs: fs.replace("/p", "/q"))
-    assert f"not in the way of a WebHDFS; {advice}" in str(error)
-    assert ("dfs.webhdfs.enabled" in str(error)) == (status == 404)
 
 
 @pytest.mark.parametrize("length", [3, 5])

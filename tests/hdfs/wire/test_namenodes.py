@@ -94,7 +94,7 @@ def test_no_namenode_is_active(work: Callable[[WebHdfs], Any]) -> None:
         work(WebHdfs(f"{NOBODY};{url}", "alice"))
     netloc = url.removeprefix("http://")
     assert str(caught.value).partition(" on ")[2] == (
-        f"127.0.0.1:1, {netloc}: no NameNode is active "
+        "127.0.0.1:1: no NameNode is active "
         f"(127.0.0.1:1: no answer (Connection refused); {netloc}: StandbyException: Operation category READ "
         "is not supported in state StandbyException); "
         "check webhdfs_url in [OpenPai], and that a NameNode is active"

@@ -71,8 +71,8 @@ def test_a_pause_in_a_write_is_bounded_by_the_read_timeout(requests: int) -> Non
     assert sum(map(len, taken)) == requests * PARTS * 2**20
 
 
-@pytest.mark.parametrize(("parts", "what"), [(PARTS, "it took no more data"), (0, "no answer")])
-def test_a_datanode_that_was_reached_and_is_silent(parts: int, what: str) -> None:
+@pytest.mark.parametrize("parts", [PARTS, 0])
+def test_a_datanode_that_was_reached_and_is_silent(parts: int) -> None:
     """The error names the setting that ended the wait; names of hosts have nothing to do with it."""
     with (
         datanode() as (_listener, address),
@@ -81,6 +81,6 @@ def test_a_datanode_that_was_reached_and_is_silent(parts: int, what: str) -> Non
     ):
         server.send_once("PUT", address, "/f", "CREATE", data=content(parts))
     assert str(caught.value) == (
-        f"HDFS CREATE /f on {urlsplit(address).netloc}: {what} within 0.2 s (read_timeout); "
-        "the DataNode may be overloaded: try again, or raise read_timeout in [OpenPai]"
+        f"HDFS CREATE /f on {urlsplit(address).netloc}: no answer within 0.2 s (read_timeout); "
+        "try again, or raise read_timeout in [OpenPai]"
     )

@@ -113,9 +113,8 @@ def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureF
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(503)] * 3)
     text = (
-        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not in the way of a WebHDFS; the "
-        r"NameNode, or a proxy before it, does not serve now; try again; "
-        r"the answer is '<html>not now</html>'"
+        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not in the way of a WebHDFS; try "
+        r"again; the answer begins with '<html>not now</html>'"
     )
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{text}$"):
         fs.mkdir("/p")
@@ -212,22 +211,16 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "why"),
-    [
-        (503, "the NameNode, or a proxy before it, does not serve now"),
-        (429, "the server, or a proxy before it, limits requests"),
-    ],
-)
+@pytest.mark.parametrize("number", [503, 429])
 def test_retry_after_is_obeyed_up_to_poll_patience(
-    number: int, why: str, pauses: list[float], caplog: pytest.LogCaptureFixture
+    number: int, pauses: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each wait is logged; one that patience is too short for is an error that says it."""
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(number, Retry_After=after) for after in ("20", "30", "86400")])
     with (
         scripted_fs(script, patience=60) as fs,
-        pytest.raises(HdfsError, match=f"; {why}; try again in 86400 s; the ans"),
+        pytest.raises(HdfsError, match="; try again in 86400 s; the ans"),
     ):
         fs.exists("/p")
     assert pauses == [20.0, 30.0]

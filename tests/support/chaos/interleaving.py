@@ -210,10 +210,10 @@ class Interleaving:
         fate = GO if worker is None else worker.stop_at(what)
         self.log.append(f"{worker.name if worker else 'test'}: {what}: {fate}")
         if fate == "refused" or place in self.away:
-            progress.sent = progress.complete = False
+            progress.sent = False
             refused = urllib3.exceptions.NewConnectionError(None, "connection refused")  # type: ignore[arg-type]
             raise requests.ConnectionError(refused, request=request)
-        progress.sent = progress.complete = True
+        progress.sent = True
         status, headers, body = 0, {}, b""
         if fate != "lost before":
             status, headers, body = self._answer(place, request)
