@@ -216,11 +216,8 @@ def _findings(
             what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
             yield Finding((*path, unknown), what, Level.WARNING)
     elif error.validator == "since":
-        first = str(error.validator_value)
-        if release is None:
-            yield Finding(path, _taken_by(first, level), Level.WARNING)
-        else:
-            yield Finding(path, _came_with(first, level), level)
+        message = _needs(str(error.validator_value), level)
+        yield Finding(path, message, Level.WARNING if release is None else level)
     elif "propertyNames" in error.absolute_schema_path:
         yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
     else:
@@ -246,17 +243,9 @@ def _unfit(error: ValidationError, path: Path, shown: str) -> str:
     return f"{shown} is not {description}"
 
 
-def _came_with(release: str, level: Level) -> str:
-    title = release_title(release) if is_ltp(release_number(release)) else f"release {release}"
-    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
-    return f"came with {title}; servers before it {end}"
-
-
-def _taken_by(release: str, level: Level) -> str:
-    """Return how releases treat a field of LTP."""
-    end = "refuse it" if level is Level.REFUSED else "accept and ignore it"
-    verb = "accepted" if level is Level.REFUSED else "used"
-    return f"{verb} by {release_title(release)} and later; OpenPAI 0.15 to 1.8 {end}"
+def _needs(release: str, level: Level) -> str:
+    others = "refuse it" if level is Level.REFUSED else "accept it, and it does not work there"
+    return f"needs {release_title(release)} or later; other servers {others}"
 
 
 def _level(error: ValidationError) -> Level:

@@ -15,7 +15,6 @@ from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.paths import Path, path_text
 from luigi_pai.jobspec.releases import release_number
-from luigi_pai.jobspec.rules.ltp import ltp_findings
 from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
 from luigi_pai.jobspec.rules.protocol import rule_findings
 from luigi_pai.jobspec.schema_problems import (
@@ -96,7 +95,6 @@ def validate_protocol(
     problems: list[Problem] = []
     if isinstance(document, dict):
         findings += rule_findings(document)
-        findings += ltp_findings(document, number)
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
         problems += prerequisite_problems(document)

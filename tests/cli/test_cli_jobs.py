@@ -190,7 +190,7 @@ def test_a_release_of_ltp_may_be_named(run, tmp_path, release, code):
     (tmp_path / "typed.yaml").write_text(PROTOCOL.replace("type: job\n", "type: job\njobType: training\n"))
     run("validate", "--release", release, "typed.yaml", expect=code)
     assert run("validate", "typed.yaml").stdout == (
-        "typed.yaml: warning: jobType: accepted by LTP 1.4 and later; OpenPAI 0.15 to 1.8 refuse it "
+        "typed.yaml: warning: jobType: needs LTP 1.4 or later; other servers refuse it "
         "(line 4)\n"
         "typed.yaml: valid\n"
     )
@@ -293,7 +293,7 @@ def test_a_problem_is_one_line_whatever_it_quotes(run, tmp_path):
     broken = PROTOCOL.replace("<% $secrets.key %>", "'<% $secrets\n        .key %>'")
     (tmp_path / "broken.yaml").write_text(broken.replace("- train", "- |\n        train"))
     (line,) = run("validate", "broken.yaml", expect=1).stdout.splitlines()
-    assert "'%>' is missing: the tag <% $secrets is not closed before the next tag, or in its line" in line
+    assert "<% $secrets .key %> refers to nothing, did you mean $secrets; " in line
 
 
 def test_a_file_that_is_not_utf_8(run, tmp_path):

@@ -31,8 +31,8 @@ BREAKS_LATER = {
     ],
     "taken_and_breaks_later.yaml": [
         *((f"parameters.no_numbers[{index}]", "the server makes null of infinity") for index in range(4)),
-        ("secrets.agent", "is a value of type bool, not a string"),
-        ("taskRoles.Belt_1", "has capitals or '_'"),
+        ("secrets.agent", "a value of type bool is not a string"),
+        ("taskRoles.Belt_1", "'Belt_1' is not a name of 1 to 63 small letters and digits"),
         ("taskRoles.Belt_1.completion.minFailedInstances", "3 is more than instances, 2"),
         ("taskRoles.Belt_1.completion.minSucceededInstances", "0 is not an integer from 1 to instances"),
         ("taskRoles.Belt_1.resourcePerInstance.cpu", "0 is not an integer of at least 1"),

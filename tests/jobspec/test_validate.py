@@ -500,8 +500,8 @@ def test_what_servers_refuse_is_refused(path, value):
 def test_a_release_refuses_what_came_after_it():
     """0.7 has no jobEnvs and extras, and refuses a field that later ones only ignore."""
     assert [str(problem) for problem in validate_job(GOOD, release="0.7.1")] == [
-        "jobEnvs: came with release 0.9; servers before it refuse it",
-        "extras: came with release 0.12; servers before it refuse it",
+        "jobEnvs: needs OpenPAI 0.9 or later; other servers refuse it",
+        "extras: needs OpenPAI 0.12 or later; other servers refuse it",
     ]
 
 

@@ -77,8 +77,8 @@ def parse(template: str) -> list[str | Tag]:
 
 
 def shown(text: str) -> str:
-    """Return enough of a tag to find it by: its first line, cut."""
-    line = text.split("\n", 1)[0]
+    """Return enough of a tag to find it by: in one line, cut."""
+    line = " ".join(text.split())
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
 
 

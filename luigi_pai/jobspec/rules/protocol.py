@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
-_LONGEST_ROLE = 63  # letters and digits: a name in Kubernetes
 
 
 def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -56,19 +54,9 @@ def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the names of images that are none, and the values under ``auth`` in which the server fails."""
     for index, item in enumerate(list_of(document, "prerequisites")):
         if mapping_of(item).get("type") == "dockerimage":
             yield from image_findings(("prerequisites", index, "uri"), mapping_of(item).get("uri"))
-        for key, value in mapping_of(item, "auth").items():
-            if (
-                key not in ("username", "password", "registryuri")
-                and not isinstance(value, str)
-                and value not in (None, False, 0)
-            ):
-                yield Finding(
-                    ("prerequisites", index, "auth", key), "is not a string; the server answers 500"
-                )
 
 
 def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -90,13 +78,6 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
                     "for instance, and decode it in the command",
                     Level.WARNING,
                 )
-            elif leaf is None or isinstance(leaf, bool | float):
-                yield Finding(
-                    path,
-                    f"is a value of type {type(leaf).__name__}, not a string; servers accept it, and it "
-                    "arrives as Python writes it (True, None); put it in quotes",
-                    Level.STRICTER,
-                )
 
 
 # ---------------------------------------------------------------- task roles
@@ -104,21 +85,11 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
     gang = mapping_of(document, "extras").get("gangAllocation") is not False
-    seen: dict[str, str] = {}
     known, commands = _names_by_type(document), role_commands(document)
     for name, value in mapping_of(document, "taskRoles").items():
         role, path = mapping_of(value), ("taskRoles", name)
-        yield from _role_name(path, name, seen)
-        seen.setdefault(folded(name), name)
         yield from _used_prerequisites(path, role, known)
         yield from _counts(path, role)
-        if "instances" not in role and role:
-            yield Finding(
-                (*path, "instances"),
-                "is missing; the schema of servers accepts that, and release 1.8 then answers 500; write "
-                "instances: 1",
-                Level.STRICTER,
-            )
         if gang and role.get("taskRetryCount"):
             yield Finding(
                 (*path, "taskRetryCount"),
@@ -129,31 +100,6 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
             message = "are blank; servers accept them, and every task ends at once"
             yield Finding((*path, "commands"), message, Level.STRICTER)
         yield from command_findings(commands[name], references=True)
-
-
-def _role_name(path: Path, name: str, seen: Mapping[str, str]) -> Iterator[Finding]:
-    short = folded(name)
-    if short in seen:
-        yield Finding(
-            path,
-            f"{name!r} and {seen[short]!r} are the same role to servers, which fold names to {short!r}; they "
-            "accept both and run neither rightly; give one of them another name",
-            Level.STRICTER,
-        )
-    elif not 1 <= len(short) <= _LONGEST_ROLE:
-        yield Finding(
-            path,
-            f"has {len(short)} letters and digits; servers accept any number, and the job starts only with "
-            f"1 to {_LONGEST_ROLE}",
-            Level.STRICTER,
-        )
-    elif short != name:
-        yield Finding(
-            path,
-            f"{name!r} has capitals or '_'; servers accept it and fold it to {short!r}, and the runtime then "
-            "finds no such role: every task fails when it starts",
-            Level.STRICTER,
-        )
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:

@@ -62,7 +62,7 @@ def test_protocols_have_the_verdict_of_their_server():
 def test_a_job_of_inference_names_what_its_address_is_made_of(admin):
     status, code, message = said(admin.post(protocol("true", jobType="inference")))
     assert (status, code) == (400, "InvalidProtocolError")
-    assert "parameters.INTERNAL_SERVER_IP: is missing" in message
+    assert "parameters: is missing; it must be a mapping with INTERNAL_SERVER_IP" in message
     known = {"INTERNAL_SERVER_IP": "1", "INTERNAL_SERVER_PORT": "2"}
     reply = admin.post(protocol("true", jobType="inference", parameters=known))
     assert said(reply)[2].startswith("parameters.API_KEY: is missing")
