@@ -65,6 +65,7 @@ NEWEST_ONLY = (
     "local/releases",
     "local/rest/test_ltp_jobs.py",
     "local/rest/test_ltp_submissions.py",
+    "local/rest/test_rate_limits.py",
     "local/rest/test_rest_v2_cluster.py",
     "local/store",
     "local/test_kept_data.py",

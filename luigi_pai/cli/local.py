@@ -79,6 +79,12 @@ class _WithCommand(click.Command):
 )
 @click.option("--faults", metavar="JSON", help="Faults to inject, to test clients: see docs/local.md.")
 @click.option(
+    "--rate-limits",
+    metavar="default|CALLS,LISTS,SUBMISSIONS",
+    help="Limits of 1.x on v2 requests: `default` is 600 calls and 60 lists a minute, 60 submissions an "
+    "hour.  [default: none]",
+)
+@click.option(
     "--host",
     metavar="ADDRESS",
     default="127.0.0.1",
@@ -98,6 +104,7 @@ def local(
     fs_uri: str | None,
     api: str | None,
     faults: str | None,
+    rate_limits: str | None,
     command: tuple[str, ...],
 ) -> None:
     """Run an OpenPAI with its HDFS on this machine.
@@ -146,6 +153,7 @@ def local(
             fs_uri=fs_uri,
             api=api or (configured_api() if command else None) or DEFAULT_API,
             faults=None if faults is None else read_faults(faults),
+            rate_limits=rate_limits,
         )
         _show_warnings()
         if command:

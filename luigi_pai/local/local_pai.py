@@ -61,6 +61,7 @@ class LocalPai:
         api: which OpenPAI it is: ``v2`` (1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
+        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
         stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
@@ -82,6 +83,7 @@ class LocalPai:
         fs_uri: str | None = None,
         api: str = DEFAULT_API,
         faults: Any = None,
+        rate_limits: str | None = None,
         stop_grace: float = Settings.stop_grace,
     ) -> None:
         self._temporary = data is None
@@ -99,6 +101,7 @@ class LocalPai:
             fs_uri=fs_uri,
             api=api,
             faults=faults,
+            rate_limits=rate_limits,
             stop_grace=stop_grace,
         )
         self._hdfs = HdfsAddress("", "")

@@ -281,14 +281,16 @@ class Release:
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
         launcher: what runs its jobs: exit codes, retries, events.
         log_streams: the names of a task's logs.
-        exact_retry_after: whether ``Retry-After`` of a 429 is the rest of the window, not the whole of it.
+        window_of_each_key: whether request limits begin to count with the first request of each address or
+            user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
+            the whole window.
     """
 
     name: str
     api: str
     launcher: LauncherRules
     log_streams: tuple[str, ...]
-    exact_retry_after: bool = False
+    window_of_each_key: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,7 +348,7 @@ LTP_1_5 = V2Release(
     own_virtual_clusters=True,
     job_types=True,
     started_by_site=frozenset({"dind"}),
-    exact_retry_after=True,
+    window_of_each_key=True,
 )
 
 

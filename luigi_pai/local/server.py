@@ -22,7 +22,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.accounts.users import Tokens, Users
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.settings import Address, HdfsAddress, virtual_clusters
+from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits, virtual_clusters
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
@@ -37,7 +37,7 @@ from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.releases import RELEASES
-from luigi_pai.local.rest.base import Api
+from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import state_sql
 from luigi_pai.local.views.job_lists import JobRows
@@ -122,6 +122,7 @@ class LocalServer:
             scripts=scripts,
         )
         self._launcher = Launcher(services, self._log)
+        limits = parse_limits(settings.rate_limits)
         self.config_lines = shown_section(
             self.address, self.hdfs, settings.user, settings.password, settings.api
         )
@@ -136,6 +137,7 @@ class LocalServer:
             storages=storages,
             rows=JobRows(self._store),
             release=self.release,
+            limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
         )
         faults = parse_faults(settings.faults or [])
         app = make_app(api, settings.api, self._log, faults, scripts)

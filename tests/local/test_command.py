@@ -437,6 +437,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
         (["--port", "70000"], {}, "70000"),
         (["--faults", "no-such.json"], {}, "--faults is no JSON: Expecting value"),
         (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
+        (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Settings, virtual clusters and fault rules of the local server."""
+"""Settings, virtual clusters, request limits and fault rules of the local server."""

@@ -97,6 +97,8 @@ FIRST_STORAGE = "nfs1"
 
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
+DEFAULT_LIMITS = (600, 60, 60)
+"""Calls a minute and address, lists a minute and user, submissions an hour and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
@@ -123,6 +125,7 @@ class Settings:
     fs_uri: str | None = None
     api: str = DEFAULT_API
     faults: Any = None
+    rate_limits: str | None = None
 
     def check(self) -> None:
         """Refuse settings that cannot work or would open this machine to others; raises ConfigError."""
@@ -132,9 +135,12 @@ class Settings:
             raise ConfigError(f"api {self.api!r}: it is one of {', '.join(RELEASES)}")
         _check_password(self.password)
         virtual_clusters(self.virtual_clusters)
+        parse_limits(self.rate_limits)
         self._check_hdfs()
         if self.faults is not None:
             parse_faults(self.faults)
+        if self.api == "v1" and self.rate_limits is not None:
+            raise ConfigError("--rate-limits are of the v2 API, not of v1; leave them out, or say --api v2")
         if not is_loopback(self.host):
             raise ConfigError(
                 f"--host {self.host} would let other machines run commands on this one with your rights: "
@@ -191,6 +197,21 @@ def default_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
     return root / "luigi_pai" / "local"
+
+
+def parse_limits(text: str | None) -> tuple[int, int, int] | None:
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None; raises ConfigError for others."""
+    if text is None:
+        return None
+    if text == "default":
+        return DEFAULT_LIMITS
+    found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", text)
+    if found is None:
+        raise ConfigError(
+            f"--rate-limits {text}: it is `default` or three numbers, such as 600,60,60: calls a minute, "
+            "lists a minute, submissions an hour"
+        )
+    return int(found[1]), int(found[2]), int(found[3])
 
 
 def _has_form(url: str, schemes: tuple[str, ...]) -> bool:

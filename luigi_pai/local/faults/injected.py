@@ -140,9 +140,10 @@ class InjectedFaults:
 
     def _limit(self, rule: Rule) -> Answer:
         """Return a 429 as the rest-server sends it."""
+        left = self._api.release.window_of_each_key
         headers = {
             "Content-Type": "text/html; charset=utf-8",
-            "Retry-After": str(math.ceil(rule.seconds) if self._api.release.exact_retry_after else _WINDOW),
+            "Retry-After": str(math.ceil(rule.seconds) if left else _WINDOW),
             "X-RateLimit-Limit": "1",
             "X-RateLimit-Remaining": "0",
             "X-RateLimit-Reset": str(math.ceil(time.time() + rule.seconds)),

@@ -1,8 +1,10 @@
-"""The base of both REST APIs: the objects that routes share, dispatch, checks of bodies."""
+"""The base of both REST APIs: the objects that routes share, dispatch, request limits, checks of bodies."""
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -39,6 +41,7 @@ class Api:
     storages: Storages
     rows: JobRows
     release: Release
+    limits: RateLimits | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class ApiHandler(RestHandler):
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
         self.body: Any = self.body_value()
+        self.count_call()
         for known in self.routes:
             found = known.pattern.fullmatch(path)
             if found and known.method in (method, "*"):
@@ -80,6 +84,9 @@ class ApiHandler(RestHandler):
         raise no_api((self.request.uri or "").removeprefix(PREFIX))
 
     get = head = post = put = delete = patch = options = _dispatch
+
+    def count_call(self) -> None:
+        """Count the request where the API has a limit."""
 
 
 Rule = str | range | tuple[Any, ...]
@@ -138,3 +145,56 @@ def is_too_large(spec: Mapping[str, Any]) -> bool:
     ]
     wanted: int = sum(count * number for count, number in zip(tasks, ports, strict=True))
     return bool(sum(tasks) > MAX_TASKS or max(ports) > _MAX_PORTS or wanted > MAX_JOB_PORTS)
+
+
+_WINDOWS = {"call": 60, "list": 60, "submission": 3600}  # seconds
+
+
+class RateLimits:
+    """The request limits of OpenPAI 1.x and LTP, counted as their rest-servers count.
+
+    With OpenPAI (express-rate-limit 5) all counts of one kind begin anew at the same moments, a window
+    apart from the server's start. With LTP (express-rate-limit 7) each address or user has a window of its
+    own, from its first request on. A request that is refused counts, too.
+
+    Args:
+        limits: calls a minute and address, lists a minute and user, submissions an hour and user.
+        clock: returns the time in seconds since 1970 UTC.
+        of_each_key: whether each address and user has a window of its own.
+    """
+
+    def __init__(
+        self, limits: Sequence[int], clock: Callable[[], float] = time.time, *, of_each_key: bool = False
+    ) -> None:
+        self._limits = dict(zip(_WINDOWS, limits, strict=True))
+        self._clock = clock
+        self._started = clock()
+        self._of_each_key = of_each_key
+        self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # the end of the window, and the count
+
+    def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
+        """Count a request.
+
+        Args:
+            kind: ``call``, ``list`` or ``submission``, accepted or refused.
+            key: the IP address of a call, the user of a list or submission.
+
+        Returns:
+            The rate limit headers of the reply, and whether the request is refused.
+        """
+        limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
+        end, count = self._counts.get((kind, key), (now, 0))
+        if now >= end:
+            self._counts = {name: other for name, other in self._counts.items() if now < other[0]}
+            begin = now if self._of_each_key else self._started
+            end, count = begin + seconds * ((now - begin) // seconds + 1), 0
+        count += 1
+        self._counts[kind, key] = (end, count)
+        headers = {
+            "X-RateLimit-Limit": str(limit),
+            "X-RateLimit-Remaining": str(max(0, limit - count)),
+            "X-RateLimit-Reset": str(math.ceil(end)),
+        }
+        if count > limit:
+            headers["Retry-After"] = str(math.ceil(end - now) if self._of_each_key else seconds)
+        return headers, count > limit

@@ -1,15 +1,20 @@
-"""Requests of the v2 API: authentication, bodies."""
+"""Requests of the v2 API: authentication, request limits, bodies."""
 
 from __future__ import annotations
 
 import base64
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
+
+from tornado.web import Finish
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import ApiHandler
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from luigi_pai.local.accounts.users import Bearer
     from luigi_pai.local.releases import V2Release
     from luigi_pai.local.store.records import User
@@ -18,10 +23,33 @@ if TYPE_CHECKING:
 class AccessV2(ApiHandler):
     """A request of the v2 API."""
 
+    _limit_headers: Mapping[str, str] = MappingProxyType({})
+
     @property
     def release(self) -> V2Release:
         """The release of the server."""
         return cast("V2Release", self.api.release)
+
+    def set_default_headers(self) -> None:
+        """Set the headers of the request limit, in errors too."""
+        super().set_default_headers()
+        for name, value in self._limit_headers.items():
+            self.set_header(name, value)
+
+    def count_call(self) -> None:
+        """Count the request of this address."""
+        self.count("call", self.request.remote_ip or "")
+
+    def count(self, kind: str, key: str) -> None:
+        """Count a request as `RateLimits.count` does, if there are limits; answer 429 beyond the limit."""
+        if self.api.limits is None:
+            return
+        self._limit_headers, refused = self.api.limits.count(kind, key)
+        for name, value in self._limit_headers.items():
+            self.set_header(name, value)
+        if refused:
+            self.answer_text("text/html", "Too many requests, please try again later.", 429)
+            raise Finish
 
     def body_value(self) -> Any:
         """Return the body: the text of a ``text/*``, anything else as in v1."""

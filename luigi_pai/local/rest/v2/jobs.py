@@ -74,6 +74,7 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
 
 async def _list(handler: AccessV2) -> None:
     bearer = handler.authenticated()
+    handler.count("list", bearer.username)
     store = handler.api.store
     user, release = handler.user_of(bearer), handler.release
     clusters = handler.api.users.virtual_clusters(user) if release.own_virtual_clusters else None
@@ -90,6 +91,7 @@ async def _submit(handler: AccessV2) -> None:
     Reading a large document takes seconds, in which others are to be answered.
     """
     bearer = handler.authenticated()
+    handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     release = handler.release
     document = await asyncio.to_thread(submission.read_protocol, body, release)
