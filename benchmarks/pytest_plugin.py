@@ -1,9 +1,9 @@
 """What the fixtures of ``luigi_pai.testing`` and ``luigi_pai.runtime`` cost.
 
 50 tests that each submit a job and wait for its end: with the fixture ``pai``, whose jobs are scripted or run
-a command, with two processes of pytest-xdist, and with a server of its own for each test, which is what a
-test has without a fixture. Then what the plugin adds to pytest's start, and what importing
-``luigi_pai.runtime`` takes. The ways take turns; medians of the rounds.
+a command, with two processes of pytest-xdist, with ``pai_mock``, and with a server of its own for each
+test, which is what a test has without a fixture. Then what the plugin adds to pytest's start, and what
+importing ``luigi_pai.runtime`` takes. The ways take turns; medians of the rounds.
 
 Promised, and the exit code is 1 if not: 50 tests with ``pai`` in less than 15 s, start of pytest and server
 included; less than 20 ms of CPU time more for pytest's start; less than 30 ms for importing the file.
@@ -45,6 +45,7 @@ class Train(PaiTask):
 RUNS = "    Train(number).run()\n    assert Train(number).complete()\n"
 SCRIPTED = "def test_it(pai, number):\n    pai.when('*').succeeds()\n" + RUNS
 COMMAND = "def test_it(pai, number):\n" + RUNS
+MOCKED = "def test_it(pai_mock, number):\n" + RUNS
 OWN_SERVER = """
 from luigi.configuration import get_config
 from luigi_pai import reset_clusters
@@ -63,6 +64,7 @@ WAYS = {
     "pai, jobs are scripted": (SCRIPTED, TESTS, ("-n0",)),
     "the same, with pytest-xdist -n2": (SCRIPTED, TESTS, ("-n2",)),
     "pai, jobs run a command": (COMMAND, TESTS, ("-n0",)),
+    "pai_mock": (MOCKED, TESTS, ("-n0",)),
     "a server for each test": (OWN_SERVER, ALONE, ("-n0",)),
 }
 OURS = "pai, jobs are scripted"

@@ -19,12 +19,21 @@ def build(task):
     return luigi.build([task], local_scheduler=True, no_lock=True)
 
 
-def test_the_job_asks_for_what_it_needs():
-    """A job is made without a server."""
-    job = Train(rate=0.5).job()
-    assert job.jobName == "train-0.5"
-    assert job.taskRoles[0].command == "python code/fit_line.py --rate 0.5"
-    assert job.taskRoles[0].cpuNumber == 4
+def test_the_job_asks_for_what_it_needs(pai_mock):
+    """No server and no HDFS: what was posted, and that the task is content with the reply."""
+
+    class NoUploads(Train):
+        runtime = False
+
+        @property
+        def uploads(self):
+            return {}
+
+    NoUploads(rate=0.5).run()
+    (job,) = pai_mock.submitted
+    assert job["jobName"] == "train-0.5"
+    assert job["taskRoles"][0]["command"] == "python code/fit_line.py --rate 0.5"
+    assert job["taskRoles"][0]["cpuNumber"] == 4
 
 
 def test_the_whole_pipeline_with_its_real_commands(pai, tmp_path):

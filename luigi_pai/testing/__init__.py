@@ -13,11 +13,14 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from luigi_pai.testing.mock import PaiMock
     from luigi_pai.testing.pai import Pai
     from luigi_pai.testing.servers import Servers
 
-__all__ = ["pai", "pai_server"]
+__all__ = ["pai", "pai_mock", "pai_server"]
 
+_INSTALL = "pip install 'luigi-pai[testing]'"
+_FIXTURE = pytest.StashKey[str]()
 _APIS = ("v1", "v2", "ltp")
 _MARKER = "pai(api): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5)"
 
@@ -53,6 +56,7 @@ def pai_server(_pai_servers: Servers) -> str:
 @pytest.fixture
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine; Luigi's configuration names it during the test."""
+    _check_alone(request, "pai")
     with _pai_servers.use(_api_of(request.node)) as server:
         yield server
 
@@ -67,3 +71,24 @@ def _api_of(test: pytest.Item) -> str | None:
         given = [*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())]
         raise pytest.UsageError(f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'ltp'")
     return str(api)
+
+
+def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
+    if request.node.stash.setdefault(_FIXTURE, fixture) != fixture:
+        raise pytest.UsageError(
+            f"{request.node.nodeid}: uses pai and pai_mock; [OpenPai] can lead to one of them only"
+        )
+
+
+@pytest.fixture
+def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
+    """The three REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
+    _check_alone(request, "pai_mock")
+    try:
+        from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above
+    except ModuleNotFoundError as error:
+        if error.name != "responses":
+            raise
+        raise pytest.UsageError(f"the fixture pai_mock needs responses: {_INSTALL}") from None
+    with PaiMock() as mock:
+        yield mock

@@ -35,6 +35,23 @@ def test_any_text_can_be_written(pai):
     assert code == 0, out
 
 
+def test_two_openpais_in_one_test(run):
+    code, out = run("""
+def test_a(pai, pai_mock): pass
+def test_b(pai_mock, request): request.getfixturevalue("pai")
+
+class TestOwn:
+    @pytest.fixture
+    def pai(self): return "another"
+
+    def test_c(self, pai, pai_mock): pass
+""")
+    assert code == 1
+    for test in ("test_a", "test_b"):
+        assert f"{test}: uses pai and pai_mock; [OpenPai] can lead to one of them only" in out
+    assert "1 passed" in out
+
+
 def test_the_next_test_begins_anew(run):
     """Jobs that still run end with their test, and a server that was stopped runs again."""
     code, out = run("""

@@ -17,7 +17,7 @@ import requests
 import responses
 from pipeline import Train
 
-from luigi_pai import Cluster, HdfsTarget, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
+from luigi_pai import Cluster, HdfsTarget, OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, TaskRole
 
 SHOW = (
     "import luigi.configuration as c; g = c.get_config().get; "
@@ -195,7 +195,26 @@ def test_the_users_own_configuration_is_back_afterwards(tmp_path_factory):
     assert _addresses() == ("http://real.example:1", "http://eu.example:2")
 
 
-# ---------------------------------------------------------------- mocks of the user's own
+# ---------------------------------------------------------------- mocked routes: no server is started
+
+
+def test_mocked_routes(pai_mock):
+    Train().run()
+    assert pai_mock.submitted[0]["taskRoles"][0]["command"].startswith("echo")
+    assert Train().complete()
+
+
+def test_a_mocked_job_fails(pai_mock):
+    pai_mock.ends["train"] = "FAILED"
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+
+
+def test_a_mocked_job_is_there(pai_mock):
+    pai_mock.states["train"] = "SUCCEEDED"
+    Train().run()
+    assert pai_mock.submitted == []
+    assert OpenPai().pai_url == "http://pai.test"
 
 
 @pytest.fixture

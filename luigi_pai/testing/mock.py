@@ -1,0 +1,97 @@
+"""PaiMock: the value of the fixture ``pai_mock``."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import responses
+
+from luigi_pai.api.registry import reset_clusters
+from luigi_pai.testing.configuration import luigi_configured
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from requests import PreparedRequest
+    from typing_extensions import Self
+
+_SETTINGS = {
+    "pai_url": "http://pai.test",
+    "username": "user",
+    "password": "password",
+    "api_version": "v1",
+    "poll_min": "0.01",
+    "poll_max": "0.02",
+}
+
+Answer = tuple[int, dict[str, str], str]
+
+
+class PaiMock:
+    """Mocks of the routes that a successful PaiTask needs: login, submission, status.
+
+    Attributes:
+        submitted: the posted jobs as dicts.
+        states: of the jobs on the server by name; a test can add jobs.
+        ends: states of jobs after their submission by name; default: ``SUCCEEDED``.
+        mock: further routes can be added.
+    """
+
+    def __init__(self) -> None:
+        self.submitted: list[dict[str, Any]] = []
+        self.states: dict[str, str] = {}
+        self.ends: dict[str, str] = {}
+        self.mock = responses.RequestsMock(assert_all_requests_are_fired=False)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        base = re.escape(_SETTINGS["pai_url"]) + "/api/v1"
+        self._stack.callback(reset_clusters)
+        reset_clusters()
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        self._stack.enter_context(luigi_configured(_SETTINGS, folder))
+        self._stack.enter_context(self.mock)
+        for method, path, answer in (
+            (responses.POST, "/token", self._token),
+            (responses.POST, "/jobs", self._post),
+            (responses.GET, "/jobs/[^/]+", self._job),
+            (responses.GET, r"/jobs(\?.*)?", self._list),
+        ):
+            self.mock.add_callback(method, re.compile(f"{base}{path}$"), callback=answer)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    @staticmethod
+    def _token(_request: PreparedRequest) -> Answer:
+        return 200, {}, json.dumps({"user": "user", "token": "token", "admin": False})
+
+    def _post(self, request: PreparedRequest) -> Answer:
+        job = json.loads(request.body or "{}")
+        self.submitted.append(job)
+        self.states[job["jobName"]] = self.ends.get(job["jobName"], "SUCCEEDED")
+        return 202, {}, json.dumps({"message": "update job successfully"})
+
+    def _job(self, request: PreparedRequest) -> Answer:
+        name = unquote(str(request.url).rpartition("/")[2])
+        if name not in self.states:
+            return 404, {}, json.dumps({"code": "NoJobError", "message": f"Job {name} is not found."})
+        return 200, {}, json.dumps({"name": name, "jobStatus": self._status(name)})
+
+    def _list(self, _request: PreparedRequest) -> Answer:
+        return 200, {}, json.dumps([{"name": name, **self._status(name)} for name in self.states])
+
+    def _status(self, name: str) -> dict[str, Any]:
+        return {"state": self.states[name], "username": _SETTINGS["username"], "createdTime": 1}
