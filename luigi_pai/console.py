@@ -6,6 +6,7 @@ One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import json
@@ -25,9 +26,6 @@ from luigi_pai.redaction import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
-
-PROGRESS_FD = "LUIGI_PAI_PROGRESS_FD"
-"""Environment variable: the pipe for changes of jobs, as lines of JSON."""
 
 _IN_COMPLETE = re.compile(
     r"(Will not run .*) or any dependencies due to error in \w+\(\) method:\n.*\nluigi_pai\.[\w.]+: (.*)",
@@ -73,27 +71,24 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
             note_progress(job)
 
 
+_progress_pipe: int | None = None
+
+
+def report_progress_to(pipe: int) -> None:
+    """Let this process and its forks write changes of jobs to a pipe, which does not block, as JSON."""
+    global _progress_pipe  # noqa: PLW0603  as of the root logger, there is one console
+    _progress_pipe = pipe
+
+
 def note_progress(event: Mapping[str, Any]) -> None:
     """Write an event to the progress pipe, if there is one.
 
     Args:
         event: ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
     """
-    pipe = os.environ.get(PROGRESS_FD, "")
-    number = pipe.partition(":")[0]
-    if not number.isdecimal():
-        return
-    try:
-        if progress_pipe(int(number)) == pipe:  # else it is a file of a program that a task started
-            os.write(int(number), (json.dumps(event) + "\n").encode())
-    except OSError:
-        os.environ.pop(PROGRESS_FD, None)  # its reader has ended
-
-
-def progress_pipe(number: int) -> str:
-    """Return the value of the environment variable for a pipe with this number."""
-    about = os.fstat(number)
-    return f"{number}:{about.st_dev}:{about.st_ino}"
+    if _progress_pipe is not None:
+        with contextlib.suppress(OSError):  # its reader has ended, or is far behind
+            os.write(_progress_pipe, (json.dumps(event) + "\n").encode())
 
 
 class _Short(logging.Formatter):

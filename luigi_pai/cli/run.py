@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import os
-import selectors
-import shutil
 import signal
-import subprocess
 import sys
-import threading
-import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.luigi_process import PARENT
-from luigi_pai.cli.tables import is_terminal
-from luigi_pai.cli.task_argument import TaskCommand
-from luigi_pai.console import PROGRESS_FD, progress_pipe
-from luigi_pai.durations import duration
-from luigi_pai.python_process import python_command
-from luigi_pai.redaction import printable
-from luigi_pai.tasks.signals import ENDING, handled
+from luigi_pai.cli.progress import progress_line
+from luigi_pai.cli.tables import is_terminal, tell
+from luigi_pai.cli.task_argument import TaskCommand, check_scheduler, task_named
+from luigi_pai.console import install
+from luigi_pai.private_folder import private_folder
+from luigi_pai.tasks.signals import ENDING, end_with_main_process, handled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-_ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
-_REDRAWN = 1.0
-_BAR = 20  # characters
+_RETCODES = {
+    "already_running": 4,
+    "missing_data": 4,
+    "not_run": 4,
+    "task_failed": 1,
+    "scheduling_error": 4,
+    "unhandled_exception": 4,
+}
+_LOCKED = (
+    "luigi-pai run: nothing was run, because this command already runs in this folder, as the process above. "
+    "Wait for its end, or end it with kill. With --no-lock both run; each job is still submitted once"
+)
 
 
 @click.command(
@@ -52,122 +54,61 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
     task or parameter, or no scheduler of Luigi; 4: something could not be run.
     """
-    reading, writing = os.pipe()
-    os.set_inheritable(writing, True)  # noqa: FBT003  a positional argument of os
-    environment = {**os.environ, PROGRESS_FD: progress_pipe(writing), PARENT: str(os.getpid())}
-    command = python_command("luigi_pai.cli.luigi_process", "--module", module, task, *arguments)
-    with subprocess.Popen(  # noqa: S603  Luigi, with the user's own words
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(writing,),
-    ) as luigi:
-        os.close(writing)
-        with open(reading, "rb", buffering=0) as events:  # noqa: PTH123  a file descriptor
-            assert luigi.stdout is not None
-            with _signals_left_to(luigi):
-                _show(luigi, luigi.stdout, events)
-                code = luigi.wait()
-    sys.exit(code if code >= 0 else EXIT_FAILED)
+    words = [task, *arguments]
+    sys.argv[0] = "luigi-pai run"
+    with plain_failures("run", "stopped"):  # a luigi.cfg that cannot be read, say
+        import luigi.configuration  # noqa: PLC0415  the first that reads it
+        import luigi.retcodes  # noqa: PLC0415
 
+        config = luigi.configuration.get_config()
+        for name, code in _RETCODES.items():
+            config.set("retcode", name, str(code))
+        task_named("run", module, words)  # or the command ends here, in one line
+        check_scheduler("run", words)
+        if "--no-lock" not in words:
+            _set_lock_folder(config)
 
-@contextlib.contextmanager
-def _signals_left_to(luigi: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave Ctrl-C to Luigi, to which a terminal sends it too, and pass SIGTERM and SIGHUP on to it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
-    for number in handled(ENDING):
-        before[number] = signal.signal(number, lambda number, _frame: luigi.send_signal(number))
+    _interrupt_at(handled(ENDING))
+    luigi.Task.event_handler(luigi.Event.START)(lambda _task: end_with_main_process())
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        with progress_line() if is_terminal() else contextlib.nullcontext():
+            install()
+            luigi.retcodes.run_with_retcodes(["--module", module, *words])
+    except SystemExit as end:
+        if isinstance(end.__context__, luigi.interface.PidLockAlreadyTakenExit):
+            tell(_LOCKED, err=True)
+        raise
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)
 
 
-def _show(luigi: subprocess.Popen[bytes], output: IO[bytes], events: IO[bytes]) -> None:
-    """Copy lines to standard output until Luigi has ended, with the progress below them on a terminal."""
-    progress = _Progress()
-    streams = {output.fileno(): progress.above, events.fileno(): progress.note}
-    rest = dict.fromkeys(streams, b"")
-    with selectors.DefaultSelector() as selector:
-        for number in streams:
-            selector.register(number, selectors.EVENT_READ)
-        while selector.get_map():
-            ready = selector.select(_REDRAWN)
-            for key, _ in ready:
-                part = os.read(key.fd, 65536)
-                *lines, rest[key.fd] = (rest[key.fd] + part).split(b"\n")
-                for line in lines:
-                    streams[key.fd](line)
-                if not part:
-                    selector.unregister(key.fd)
-            progress.draw()
-            if luigi.poll() is not None and not ready:
-                break  # a job of the user's own may hold the pipes open
-    if rest[output.fileno()]:  # a last line without its end
-        progress.above(rest[output.fileno()])
-    progress.clear()
+def _set_lock_folder(config: Any) -> None:
+    """Lock this command in this folder for this user, and not, as Luigi does, its text for the whole machine.
+
+    Luigi writes its pid into a file of a folder in /tmp that any user may make, and follows links there.
+    """
+    if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
+        return
+    try:
+        name = hashlib.sha256(os.fsencode(os.getcwd())).hexdigest()[:32]  # noqa: PTH109  bytes
+        config.set("core", "lock_pid_dir", str(private_folder() / f"run-{name}"))
+    except OSError as error:
+        text = f"no lock can be held: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
+        give_up("run", text, EXIT_USAGE)
 
 
-class _Progress:
-    """The progress line: how many jobs are in which state, and a bar for each sweep."""
+def _interrupt_at(numbers: list[signal.Signals]) -> None:
+    """Let the first of these signals interrupt this process as Ctrl-C does: Luigi then ends its workers."""
 
-    def __init__(self) -> None:
-        self._states: dict[str, str] = {}
-        self._sweeps: dict[str, dict[str, Any]] = {}
-        self._began = time.monotonic()
-        self._shown = ""
+    def interrupt(_number: int, _frame: Any) -> None:
+        for each in numbers:  # further signals, as from a closed terminal, are ignored
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
-    def note(self, event: bytes) -> None:
-        """Take the change of a job, or where a sweep stands."""
-        change = json.loads(event)
-        if "sweep" in change:
-            self._sweeps[change["sweep"]] = change
-        else:
-            self._states[change["job"]] = change["state"]
+    def restore() -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
-    def above(self, line: bytes) -> None:
-        """Print a line above the progress line."""
-        self.clear()
-        sys.stdout.buffer.write(line + b"\n")
-        sys.stdout.buffer.flush()
-
-    def draw(self) -> None:
-        """Draw the line anew, on a terminal."""
-        if not is_terminal() or not (self._states or self._sweeps):
-            return
-        states = list(self._states.values())
-        counts = {"done": states.count("SUCCEEDED")}
-        counts["failed"] = states.count("FAILED") + states.count("STOPPED")
-        counts["waiting"] = states.count("WAITING")
-        counts["running"] = sum(state not in (*_ENDED, "WAITING") for state in states)
-        parts = [f"{count} {what}" for what, count in counts.items() if count]
-        parts += [_bar(sweep) for sweep in self._sweeps.values()]
-        width = shutil.get_terminal_size().columns - 1
-        text = f"{duration(time.monotonic() - self._began)}: {printable(', '.join(parts))}"[:width]
-        if text != self._shown:
-            self.clear()
-            sys.stdout.write(text)
-            sys.stdout.flush()
-            self._shown = text
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._shown:
-            sys.stdout.write(f"\r{' ' * len(self._shown)}\r")
-            sys.stdout.flush()
-            self._shown = ""
-
-
-def _bar(sweep: Mapping[str, Any]) -> str:
-    """Return where a sweep stands: ``Study [####------] 40/100, 8 running, best accuracy 0.97``."""
-    ended, total = sweep["done"] + sweep["failed"] + sweep["pruned"], sweep["total"]
-    filled = round(_BAR * ended / total) if total else 0
-    bar = f" [{'#' * filled}{'-' * (_BAR - filled)}] {ended}/{total}" if total else f" {ended} ended"
-    counts = [f"{sweep[what]} {what}" for what in ("running", "waiting", "failed", "pruned") if sweep[what]]
-    return ", ".join([f"{sweep['sweep']}{bar}", *counts, *filter(None, [sweep["best"]])])
+    for number in numbers:
+        signal.signal(number, interrupt)
+    os.register_at_fork(after_in_child=restore)

@@ -78,7 +78,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     for number in before:
         signal.signal(number, raise_it)
     try:
-        _end_with_main_process(over)
+        end_with_main_process(over)
         yield check
     except _Signalled as signalled:
         thread = threading.Thread(target=act, daemon=True)
@@ -92,21 +92,16 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
         restore()
 
 
-def _end_with_main_process(over: threading.Event) -> None:
-    """Call ``end_with_parent`` in a worker process, which is a child of the main process."""
-    main = multiprocessing.parent_process()
-    if main is not None and main.pid is not None and multiprocessing.get_start_method() != "forkserver":
-        end_with_parent(main.pid, over)
-
-
-def end_with_parent(parent: int, over: threading.Event | None = None) -> None:
-    """Send SIGTERM to this process when its parent has ended for any reason; needs the main thread.
+def end_with_main_process(over: threading.Event | None = None) -> None:
+    """Send SIGTERM to this process, a worker, when the main process has ended for any reason.
 
     Args:
-        parent: its pid; if it is no longer the parent, it has ended already.
-        over: set when the parent no longer matters.
+        over: set when the main process no longer matters.
     """
-    waited = over or threading.Event()
+    main = multiprocessing.parent_process()
+    if main is None or main.pid is None or multiprocessing.get_start_method() == "forkserver":
+        return
+    parent, waited = main.pid, over or threading.Event()
 
     def wait() -> None:
         while os.getppid() == parent:
@@ -115,7 +110,7 @@ def end_with_parent(parent: int, over: threading.Event | None = None) -> None:
         if not waited.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
+    threading.Thread(target=wait, name="end-with-main-process", daemon=True).start()
 
 
 class OnKill:

@@ -225,7 +225,8 @@ def test_plan_and_run(gpu2, cluster, name, tmp_path, monkeypatch, pai_command):
     monkeypatch.syspath_prepend(tmp_path)
     there = ("--cluster=gpu2", module, "OnOneCluster")
     assert "OnOneCluster()  to submit" in pai_command("plan", *there, expect=1).stdout
-    pai_command("run", "--cluster", "gpu2", module, "OnOneCluster", "--local-scheduler")
+    command = [sys.executable, "-m", "luigi_pai", "run", "--cluster", "gpu2", module, "OnOneCluster"]
+    subprocess.run([*command, "--local-scheduler"], check=True, timeout=60)
     assert name in [job["name"] for job in gpu2.jobs()]
     assert name not in [job["name"] for job in cluster.jobs()]
     reset_clusters()

@@ -48,13 +48,6 @@ class Day(luigi.Task):
 class Missing(PaiProtocolTask):
     protocol = "missing.yaml"
 
-class Unended(luigi.Task):
-    def output(self):
-        return luigi.LocalTarget("unended")
-    def run(self):
-        print("a last line", end="", flush=True)
-        self.output().open("w").close()
-
 class Bare(PaiTask):
     tasks = [TaskRole("main", "true")]
 
@@ -244,10 +237,6 @@ def test_a_run_that_is_ended_by_sigterm_ends_luigi(folder, name, cluster):
     assert running.returncode == 1
     here = Cluster(cluster.url, cluster.username, password=cluster.password, api_version="v1")
     assert here.job(f"{name}-4").wait().raw_state == "STOPPED"
-
-
-def test_a_last_line_without_its_end_is_shown(folder):
-    assert luigi_pai(folder, "run", "pipeline", "Unended", "--local-scheduler").endswith("a last line\n")
 
 
 def test_a_progress_line_on_a_terminal(folder):
