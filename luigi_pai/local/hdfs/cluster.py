@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.settings import HdfsAddress
-from luigi_pai.local.hdfs.command.files import Fault, Hdfs
+from luigi_pai.local.hdfs.command.client import Fault, Hdfs
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
 from luigi_pai.local.hdfs.webhdfs.namespace import Tree
 

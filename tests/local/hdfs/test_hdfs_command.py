@@ -32,7 +32,7 @@ STAND_INS = {  # for recorded commands that a local OpenPAI does not have
     "-copyToLocal /fs/a/two.txt gotcopy.txt": "-get /fs/a/two.txt gotcopy.txt",
     "-touchz /fs/a/empty": "-put empty.txt /fs/a/empty",
 }
-LEFT_OUT = ("-count", "-stat", "-text")
+LEFT_OUT = ("-count", "-stat", "-text", "-du -s -h", "-du -h")
 LINES = [
     f"{number:03} {item['line']}"
     for number, item in enumerate(RECORDED["commands"])

@@ -1,4 +1,4 @@
-"""The commands of ``hdfs dfs``, with their options.
+"""The commands of ``hdfs dfs``.
 
 Those that copy do as FsShell: several sources need a folder that exists; one source goes into a folder
 that exists, or becomes the destination; folders are merged; a file is replaced with ``-f`` only.
@@ -8,24 +8,95 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import shutil
 import stat as file_mode
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from luigi_pai.local.hdfs.command.files import CHUNK, DISK, Fault, Hdfs, Item, expand, on_hdfs
+from luigi_pai.local.hdfs.command.client import CHUNK, Fault, Hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-_KIB = 1024
+    from contextlib import AbstractContextManager
 
 
 class Usage(Exception):
     """Wrong usage of a command."""
+
+
+class _Disk:
+    """The local disk, with the methods of `Hdfs` that copies need."""
+
+    def status(self, path: str) -> dict[str, Any] | None:
+        place = Path(path)
+        return {"type": "DIRECTORY" if place.is_dir() else "FILE"} if place.exists() else None
+
+    def children(self, path: str) -> list[dict[str, Any]]:
+        return [{"pathSuffix": place.name} for place in sorted(Path(path).iterdir())]
+
+    def read(self, path: str) -> AbstractContextManager[Any]:
+        return Path(path).open("rb")
+
+    def write(self, path: str, stream: Any) -> None:
+        incomplete = Path(f"{path}._COPYING_")
+        try:
+            with incomplete.open("wb") as file:
+                shutil.copyfileobj(stream, file, CHUNK)
+            incomplete.replace(path)
+        finally:
+            incomplete.unlink(missing_ok=True)
+
+    def mkdir(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
+class Item(NamedTuple):
+    """An absolute path on HDFS or on the local disk, and its text for messages."""
+
+    place: Hdfs | _Disk
+    path: str
+    shown: str
+
+    def look(self) -> dict[str, Any] | None:
+        """Return the FileStatus of the path; None if it does not exist."""
+        return self.place.status(self.path)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the FileStatus of the path; raises Fault if it does not exist."""
+        found = self.look()
+        if found is None:
+            raise self.fault("No such file or directory")
+        return found
+
+    def is_folder(self) -> bool:
+        """Return whether it is an existing folder."""
+        return (self.look() or {}).get("type") == "DIRECTORY"
+
+    def child(self, name: str) -> Item:
+        """Return the item of a name in this folder."""
+        shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
+        return Item(self.place, f"{self.path.rstrip('/')}/{name}", shown)
+
+    def children(self) -> list[Item]:
+        """Return the items of this folder."""
+        return [self.child(facts["pathSuffix"]) for facts in self.place.children(self.path)]
+
+    def check_free(self, *, replace: bool) -> None:
+        """Raise Fault for what is there and not replaced, or has no folder to be in."""
+        found = self.look()
+        if found and not replace:
+            raise self.fault("File exists")
+        if not found and not Item(self.place, posixpath.dirname(self.path), "").is_folder():
+            raise self.fault("No such file or directory")
+
+    def fault(self, what: str) -> Fault:
+        """Return a fault of the form ```path': what``."""
+        return Fault(f"`{self.shown}': {what}")
 
 
 @dataclass
@@ -51,10 +122,6 @@ class Call:
             raise Usage(f"Not enough arguments: expected {least} but got {len(self.words)}")
         run(self)
 
-    def print(self, text: str) -> None:
-        """Write a line."""
-        sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
-
     def fault(self, fault: Exception) -> None:
         """Write an error, and go on."""
         self.failed = True
@@ -69,15 +136,46 @@ class Call:
             except Fault as fault:
                 self.fault(fault)
 
+    def on_hdfs(self, text: str) -> Item:
+        """Return a path on HDFS, taken as it is written; a URI of any NameNode means this one."""
+        scheme, colon, rest = text.partition(":")
+        if not colon or "/" in scheme:
+            path, text = posixpath.join(f"/user/{self.hdfs.user}", text), text or "."
+        elif scheme in ("hdfs", "viewfs"):
+            path = f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest
+        else:
+            raise Fault(f"No FileSystem for scheme: {scheme}")
+        return Item(self.hdfs, "/" + posixpath.normpath(path).lstrip("/"), text)
+
+    def expand(self, text: str) -> list[Item]:
+        """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
+
+        A path without patterns, and one without matches, is returned as it is.
+        """
+        names = text.split("/")
+        plain = next((at for at, name in enumerate(names) if re.search(r"[*?]|\[.+\]", name)), None)
+        if plain is None:
+            return [self.on_hdfs(text)]
+        items = [self.on_hdfs("/".join(names[:plain]) or "/" * text.startswith("/"))]
+        for name in names[plain:]:
+            children = [child for item in items if item.is_folder() for child in item.children()]
+            pattern = name.replace("[^", "[!")
+            items = [child for child in children if fnmatchcase(posixpath.basename(child.path), pattern)]
+        return items or [self.on_hdfs(text)]
+
     def found(self, words: Iterable[str]) -> list[Item]:
         """Return what paths with patterns stand for."""
         items: list[Item] = []
-        self.each(lambda word: items.extend(expand(self.hdfs, word)), words)
+        self.each(lambda word: items.extend(self.expand(word)), words)
         return items
 
     def split(self) -> tuple[list[str], str]:
         """Return the sources and the destination; one word alone goes to the current folder."""
         return (self.words, ".") if len(self.words) == 1 else (self.words[:-1], self.words[-1])
+
+
+def _print(text: str) -> None:
+    sys.stdout.buffer.write(f"{text}\n".encode(errors="surrogateescape"))
 
 
 def _for_each(work: Callable[[Call, Item], None]) -> Callable[[Call], None]:
@@ -90,7 +188,7 @@ def _for_each(work: Callable[[Call, Item], None]) -> Callable[[Call], None]:
 
 def _put(call: Call) -> None:
     sources, goal = call.split()
-    target = on_hdfs(call.hdfs, goal)
+    target = call.on_hdfs(goal)
     if sources == ["-"]:
         _write(call, target.child("-") if target.is_folder() else target, sys.stdin.buffer)
     else:
@@ -103,17 +201,16 @@ def _get(call: Call) -> None:
 
 
 def _cp(call: Call) -> None:
-    _copy(call, call.found(call.words[:-1]), on_hdfs(call.hdfs, call.words[-1]))
+    _copy(call, call.found(call.words[:-1]), call.on_hdfs(call.words[-1]))
 
 
 def _local(text: str) -> Item:
     text = text.removeprefix("file://")
-    return Item(DISK, str(Path(text).absolute()), text)
+    return Item(_Disk(), str(Path(text).absolute()), text)
 
 
 def _copy(call: Call, items: list[Item], goal: Item) -> None:
-    def copy(pair: tuple[Item, Item]) -> None:
-        item, target = pair
+    def copy(item: Item, target: Item) -> None:
         if not item.is_folder():
             with item.place.read(item.path) as stream:
                 _write(call, target, stream)
@@ -121,67 +218,53 @@ def _copy(call: Call, items: list[Item], goal: Item) -> None:
         if target.look() and not target.is_folder():
             raise target.fault("Is not a directory")
         target.place.mkdir(target.path)
-        call.each(copy, [(child, target.child(child.name())) for child, _ in item.children()])
+        call.each(lambda child: copy(child, target.child(posixpath.basename(child.path))), item.children())
 
     _each_to(call, items, goal, copy)
 
 
 def _mv(call: Call) -> None:
-    def move(pair: tuple[Item, Item]) -> None:
-        item, target = pair
+    def move(item: Item, target: Item) -> None:
         if target.look() and not target.is_folder():
             raise target.fault("File exists")
         if not call.hdfs.rename(item.path, target.path):
             raise item.fault("Input/output error")
 
-    _each_to(call, call.found(call.words[:-1]), on_hdfs(call.hdfs, call.words[-1]), move)
+    _each_to(call, call.found(call.words[:-1]), call.on_hdfs(call.words[-1]), move)
 
 
-def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[tuple[Item, Item]], None]) -> None:
-    """Do something with every item that is there and the place where it goes, which is not above it."""
+def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, Item], None]) -> None:
+    """Do something with every item that is there and the place where it goes, which is not below it."""
     into_folder = goal.is_folder()
     if len(items) > 1 and not into_folder:
         raise goal.fault("Is not a directory" if goal.look() else "No such file or directory")
     if not into_folder:
-        _check_free(call, goal)
+        goal.check_free(replace="f" in call.options)
 
     def target(item: Item) -> None:
         item.facts()
-        there = goal.child(item.name()) if into_folder else goal
+        there = goal.child(posixpath.basename(item.path)) if into_folder else goal
         if item.place is there.place and f"{there.path}/".startswith(f"{item.path.rstrip('/')}/"):
-            what = "is a subdirectory of itself" if item.is_folder() else "are the same file"
-            raise Fault(f"`{item.shown}' to `{there.shown}': {what}")
-        work((item, there))
+            raise Fault(f"`{item.shown}' to `{there.shown}': is a subdirectory of itself")
+        work(item, there)
 
     call.each(target, items)
-
-
-def _check_free(call: Call, target: Item) -> None:
-    """Raise Fault for what is there and not replaced, or has no folder to be in."""
-    found = target.look()
-    if found and "f" not in call.options:
-        raise target.fault("File exists")
-    if not found and not Item(target.place, posixpath.dirname(target.path), "").is_folder():
-        raise target.fault("No such file or directory")
 
 
 def _write(call: Call, target: Item, stream: Any) -> None:
     if target.is_folder():
         raise target.fault("Is a directory")
-    _check_free(call, target)
+    target.check_free(replace="f" in call.options)
     target.place.write(target.path, stream)
 
 
 def _append_to_file(call: Call) -> None:
     *sources, goal = call.words
-    target = on_hdfs(call.hdfs, goal)
+    target = call.on_hdfs(goal)
     for source in sources:
-        if source != "-" and not Path(source).is_file():
-            raise Fault(f"{Path(source).absolute()} (No such file or directory)")
-    if not target.look():
-        call.hdfs.write(target.path, io.BytesIO())
-    for source in sources:
-        with sys.stdin.buffer if source == "-" else Path(source).open("rb") as stream:
+        with sys.stdin.buffer if source == "-" else Path(source).absolute().open("rb") as stream:
+            if not target.look():
+                call.hdfs.write(target.path, io.BytesIO())
             call.hdfs.append(target.path, stream)
 
 
@@ -189,11 +272,10 @@ def _append_to_file(call: Call) -> None:
 
 
 def _mkdir(call: Call, item: Item) -> None:
-    found = item.look()
-    if found and not (item.is_folder() and "p" in call.options):
+    if item.look() and not (item.is_folder() and "p" in call.options):
         raise item.fault("File exists" if item.is_folder() else "Is not a directory")
     if "p" not in call.options:
-        _check_free(call, item)
+        item.check_free(replace=False)
     call.hdfs.mkdir(item.path)
 
 
@@ -205,7 +287,7 @@ def _rm(call: Call, item: Item) -> None:  # for good: there is no trash
         raise item.fault("Is a directory")
     if not call.hdfs.delete(item.path, recursive=is_folder):
         raise item.fault("Input/output error")
-    call.print(f"Deleted {item.shown}")
+    _print(f"Deleted {item.shown}")
 
 
 def _cat(_call: Call, item: Item) -> None:
@@ -219,48 +301,40 @@ def _cat(_call: Call, item: Item) -> None:
 def _ls(call: Call, item: Item) -> None:
     facts = item.facts()
     if facts["type"] != "DIRECTORY" or "d" in call.options:
-        _show(call, item, facts)
+        _show(item, facts)
         return
-    inside = item.children()
+    inside = call.hdfs.children(item.path)
     if inside and "R" not in call.options:
-        call.print(f"Found {len(inside)} items")
-    for child, about in inside:
-        _show(call, child, about)
+        _print(f"Found {len(inside)} items")
+    for about in inside:
+        child = item.child(about["pathSuffix"])
+        _show(child, about)
         if "R" in call.options and about["type"] == "DIRECTORY":
             call.each(lambda below: _ls(call, below), [child])
 
 
-def _show(call: Call, item: Item, facts: dict[str, Any]) -> None:
+def _show(item: Item, facts: dict[str, Any]) -> None:
     """Write the line of a file or folder."""
     is_folder = facts["type"] == "DIRECTORY"
     mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
     when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()
-    call.print(
+    _print(
         f"{file_mode.filemode(mode)} {'-' if is_folder else facts['replication']:>3} "
-        f"{facts['owner']:<8} {facts['group']:<10} {_size(facts['length'], call):>10} "
+        f"{facts['owner']:<8} {facts['group']:<10} {facts['length']:>10} "
         f"{when:%Y-%m-%d %H:%M} {item.shown}"
     )
 
 
-def _size(number: int, call: Call) -> str:
-    """Return a number of bytes as it is, or with ``-h`` as ``2.1 K``."""
-    if "h" not in call.options or number < _KIB:
-        return str(number)
-    step = (number.bit_length() - 1) // 10
-    digits = 1 if number % _KIB**step else 0
-    return f"{number / _KIB**step:.{digits}f} {'KMGTPE'[step - 1]}"
-
-
 def _du(call: Call, item: Item) -> None:
     opened = item.facts()["type"] == "DIRECTORY" and "s" not in call.options
-    for each in [child for child, _ in item.children()] if opened else [item]:
-        call.print(f"{_size(call.hdfs.summary(each.path)['length'], call):<7}  {each.shown}")
+    for each in item.children() if opened else [item]:
+        _print(f"{call.hdfs.summary(each.path)['length']:<7}  {each.shown}")
 
 
 def _test(call: Call) -> None:
     if len(call.options) != 1:
         raise Usage("Only one test flag is allowed" if call.options else "No test flag given")
-    found = expand(call.hdfs, call.words[0])[0].look()
+    found = call.expand(call.words[0])[0].look()
     answers = found and {
         "e": True,
         "d": found["type"] == "DIRECTORY",
@@ -284,4 +358,4 @@ COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "rm": ("f r R skipTrash", 1, _for_each(_rm)),
     "test": ("d e f s z", 1, _test),
 }
-"""By name: the options, how many arguments there are at least, and what runs the command."""
+"""The options, the least number of arguments, and the work of each command; ``-h`` changes no number here."""

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from luigi_pai.local.hdfs.command.client import Fault, Hdfs
 from luigi_pai.local.hdfs.command.commands import COMMANDS, Call, Usage
-from luigi_pai.local.hdfs.command.files import Fault, Hdfs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

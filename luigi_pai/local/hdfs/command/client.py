@@ -1,16 +1,11 @@
-"""The WebHDFS client of the ``hdfs`` command, with the standard library only; paths and their patterns."""
+"""The WebHDFS client of the ``hdfs`` command, with the standard library only."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
-import posixpath
-import re
-import shutil
-from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 if TYPE_CHECKING:
@@ -175,104 +170,3 @@ def _refusal(response: _Reply) -> Fault:
     except (ValueError, KeyError, TypeError):
         said = f"HTTP {response.status} {response.reason}"
         return Fault(f"{said}, not from a WebHDFS that believes names (Kerberos is not spoken here)")
-
-
-_PATTERN = re.compile(r"[*?]|\[.+\]")
-
-
-class Item(NamedTuple):
-    """An absolute path on HDFS or on the local disk, and its text for messages."""
-
-    place: Hdfs | _Disk
-    path: str
-    shown: str
-
-    def look(self) -> dict[str, Any] | None:
-        """Return the FileStatus of the path; None if it does not exist."""
-        return self.place.status(self.path)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the FileStatus of the path; raises Fault if it does not exist."""
-        found = self.look()
-        if found is None:
-            raise self.fault("No such file or directory")
-        return found
-
-    def is_folder(self) -> bool:
-        """Return whether it is an existing folder."""
-        return (self.look() or {}).get("type") == "DIRECTORY"
-
-    def name(self) -> str:
-        """Return the last part of its path."""
-        return posixpath.basename(self.path)
-
-    def child(self, name: str) -> Item:
-        """Return the item of a name in this folder."""
-        shown = name if self.shown == "." else f"{self.shown.removesuffix('/')}/{name}"
-        return Item(self.place, f"{self.path.rstrip('/')}/{name}", shown)
-
-    def children(self) -> list[tuple[Item, dict[str, Any]]]:
-        """Return the items of this folder, each with its FileStatus."""
-        return [(self.child(facts["pathSuffix"]), facts) for facts in self.place.children(self.path)]
-
-    def fault(self, what: str) -> Fault:
-        """Return a fault of the form ```path': what``."""
-        return Fault(f"`{self.shown}': {what}")
-
-
-class _Disk:
-    """The local disk, with the methods of `Hdfs` that copies need."""
-
-    def status(self, path: str) -> dict[str, Any] | None:
-        place = Path(path)
-        return {"type": "DIRECTORY" if place.is_dir() else "FILE"} if place.exists() else None
-
-    def children(self, path: str) -> list[dict[str, Any]]:
-        return [{"pathSuffix": place.name} for place in sorted(Path(path).iterdir())]
-
-    def read(self, path: str) -> AbstractContextManager[Any]:
-        return Path(path).open("rb")
-
-    def write(self, path: str, stream: Any) -> None:
-        incomplete = Path(f"{path}._COPYING_")
-        try:
-            with incomplete.open("wb") as file:
-                shutil.copyfileobj(stream, file, CHUNK)
-            incomplete.replace(path)
-        finally:
-            incomplete.unlink(missing_ok=True)
-
-    def mkdir(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
-
-
-DISK = _Disk()
-"""The local disk."""
-
-
-def on_hdfs(hdfs: Hdfs, text: str) -> Item:
-    """Return a path on HDFS, taken as it is written; a URI of any NameNode means this one."""
-    scheme, colon, rest = text.partition(":")
-    if not colon or "/" in scheme:
-        path, text = posixpath.join(f"/user/{hdfs.user}", text), text or "."
-    elif scheme in ("hdfs", "viewfs"):
-        path = f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest
-    else:
-        raise Fault(f"No FileSystem for scheme: {scheme}")
-    return Item(hdfs, "/" + posixpath.normpath(path).lstrip("/"), text)
-
-
-def expand(hdfs: Hdfs, text: str) -> list[Item]:
-    """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
-
-    A path without patterns, and one without matches, is returned as it is.
-    """
-    names = text.split("/")
-    plain = next((at for at, name in enumerate(names) if _PATTERN.search(name)), None)
-    if plain is None:
-        return [on_hdfs(hdfs, text)]
-    items = [on_hdfs(hdfs, "/".join(names[:plain]) or "/" * text.startswith("/"))]
-    for name in names[plain:]:
-        children = [child for item in items if item.is_folder() for child, _ in item.children()]
-        items = [child for child in children if fnmatchcase(child.name(), name.replace("[^", "[!"))]
-    return items or [on_hdfs(hdfs, text)]
