@@ -30,7 +30,7 @@ import psutil
 from luigi_pai.local import LocalPai
 from luigi_pai.local.releases import EXIT_STOPPED
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, NewJob
+from luigi_pai.local.store.records import COMPLETED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -169,7 +169,7 @@ def fill(data: Path, api: str, number: int) -> None:
             config = v1_job(f"job-{index:05}", "true")
             spec = {**config, "retryCount": 0, "gang": True, "storages": []}
             user, cluster = users[index % len(users)], clusters[index % len(clusters)]
-            job = store.add_job(NewJob(f"job-{index:05}", user, cluster, config, spec))
+            job = store.add_job(f"job-{index:05}", user, cluster, config, spec)
             job.sub_state, job.completed, job.launched = COMPLETED, now, now
             job.exit_code = (0, 0, 0, 1, EXIT_STOPPED)[index % 5]
             store.save_job(job)

@@ -39,7 +39,6 @@ from luigi_pai.local.luigi_config import shown_section
 from luigi_pai.local.releases import RELEASES
 from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import state_sql
 from luigi_pai.local.views.job_lists import JobRows
 
 if TYPE_CHECKING:
@@ -149,10 +148,8 @@ class LocalServer:
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
         """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
-        state = state_sql(self.release.launcher)
-        sql = f"SELECT name, {state} FROM jobs WHERE NOT deleted AND created >= ? ORDER BY id DESC"  # noqa: S608 - constants
-        rows = self._store.rows(sql, (time,))
-        return len(rows), [name for name, state in rows if state == "FAILED"]
+        jobs = self._store.select_jobs("WHERE NOT deleted AND created >= ? ORDER BY id DESC", [time])
+        return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
     def stop_jobs(self) -> None:
         """Stop all jobs as their users would."""

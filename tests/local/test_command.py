@@ -432,7 +432,6 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
         (["--user", "a-b"], {}, "letters, digits and _ only"),
         (["--virtual-cluster", "a.b"], {}, "a name consists of letters, digits, _ and -"),
         (["--virtual-cluster", "a:disk=1"], {}, "not of the form NAME:cpu=N,memory=MB,gpu=N"),
-        (["--virtual-cluster", "default:gpu=63"], {}, "have 63 GPUs together, more than 62"),
         (["--data", "/dev/null/x"], {}, "cannot use the data folder /dev/null/x: Not a directory"),
         (["--port", "70000"], {}, "70000"),
         (["--faults", "no-such.json"], {}, "--faults is no JSON: Expecting value"),

@@ -17,9 +17,6 @@ from luigi_pai.local.releases import RELEASES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MAX_GPUS = 62
-"""GPUs of all virtual clusters together: as many as the bit map of a task can show."""
-
 _FORM = re.compile(r"([A-Za-z0-9_-]+)(?::(.*))?", re.DOTALL)
 _COUNT = re.compile(r"(cpu|memory|gpu)=([0-9]{1,12})")
 
@@ -61,7 +58,7 @@ def virtual_clusters(texts: Iterable[str], otherwise: Resources = _DEFAULT) -> d
     counts that are left out.
 
     Raises:
-        ConfigError: a text is of another form, or there are more than `MAX_GPUS` GPUs.
+        ConfigError: a text is of another form.
     """
     clusters = {"default": otherwise}
     for text in texts:
@@ -80,12 +77,6 @@ def virtual_clusters(texts: Iterable[str], otherwise: Resources = _DEFAULT) -> d
                 )
             counts[count[1]] = int(count[2])
         clusters[form[1]] = replace(otherwise, **counts)
-    total = sum(capacity.gpu for capacity in clusters.values())
-    if total > MAX_GPUS:
-        raise ConfigError(
-            f"the virtual clusters have {total} GPUs together, more than {MAX_GPUS}; "
-            "give each its own number: --virtual-cluster NAME:gpu=N"
-        )
     return clusters
 
 

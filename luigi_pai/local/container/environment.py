@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.container.processes import TASK_VARIABLE
-from luigi_pai.local.store.records import gpu_numbers
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ _INHERITED = (
 
 def base_variables(start: TaskStart) -> dict[str, str]:
     """Return the environment variables that are the same on all releases."""
-    numbers = gpu_numbers(start.task.gpus)
     return {
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
@@ -38,8 +36,8 @@ def base_variables(start: TaskStart) -> dict[str, str]:
         **variables("v1", "hadoop_user", start.job.username),
         **variables("v1", "work_dir", start.files.work),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
-        "CUDA_VISIBLE_DEVICES": numbers,  # without a container, this is what keeps other GPUs from a task
-        "NVIDIA_VISIBLE_DEVICES": numbers or "none",
+        "CUDA_VISIBLE_DEVICES": start.task.gpus,  # without a container, this keeps other GPUs from a task
+        "NVIDIA_VISIBLE_DEVICES": start.task.gpus or "none",
     }
 
 

@@ -248,7 +248,7 @@ def begin_attempt(
                 index=index,
                 folder=f"{folder}/{role}-{index}",
                 ports=ports,
-                gpus=0 if allocation is None else allocation.gpus,
+                gpus="" if allocation is None else allocation.gpus,
                 launched=None if allocation is None else attempt.launched,
             )
             if allocation is not None:

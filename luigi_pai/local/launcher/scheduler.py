@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.config.settings import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
@@ -17,11 +16,11 @@ _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The resources of one running task in a virtual cluster; ``gpus`` is a bit map."""
+    """The resources of one running task in a virtual cluster; ``gpus`` has the numbers: ``0,2``."""
 
     cluster: str
     resources: Resources
-    gpus: int
+    gpus: str
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,11 @@ class Scheduler:
         self.clusters = clusters
         self._max_tasks = max_tasks
         self._used = dict.fromkeys(clusters, Resources())
-        self._gpus: dict[str, int] = {}
+        self._gpus: dict[str, range] = {}
         self._allocations: set[Allocation] = set()
-        self._gpus_in_use = 0  # a bit map
         first = 0
         for name, capacity in clusters.items():
-            self._gpus[name] = ((1 << capacity.gpu) - 1) << first
+            self._gpus[name] = range(first, first + capacity.gpu)
             first += capacity.gpu
 
     @property
@@ -82,17 +80,16 @@ class Scheduler:
         free = self._free_gpus(cluster)
         allocations = []
         for request in requests:
-            gpus = _lowest(free, request.gpu)
-            free &= ~gpus
+            gpus = ",".join(map(str, free[: request.gpu]))
+            del free[: request.gpu]
             allocations.append(self.restore(cluster, request, gpus))
         return allocations
 
-    def restore(self, cluster: str, resources: Resources, gpus: int) -> Allocation:
+    def restore(self, cluster: str, resources: Resources, gpus: str) -> Allocation:
         """Record the resources of a task that runs already, even if the virtual cluster has less."""
         allocation = Allocation(cluster, resources, gpus)
         self._allocations.add(allocation)
         self._used[cluster] = self.used(cluster) + resources
-        self._gpus_in_use |= gpus
         return allocation
 
     def release(self, allocations: Iterable[Allocation]) -> None:
@@ -100,9 +97,6 @@ class Scheduler:
         for allocation in allocations:
             self._allocations.remove(allocation)
             self._used[allocation.cluster] = self.used(allocation.cluster) - allocation.resources
-            self._gpus_in_use &= ~allocation.gpus
-        for allocation in self._allocations:  # after a restart two tasks may have a GPU
-            self._gpus_in_use |= allocation.gpus
 
     def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
         """Return why a gang of tasks exceeds its virtual cluster; None if it does not."""
@@ -126,7 +120,7 @@ class Scheduler:
         if never is not None:
             return never
         total, capacity = sum(requests, Resources()), self.clusters[name]
-        free = replace(capacity - self.used(name), gpu=self._free_gpus(name).bit_count())
+        free = replace(capacity - self.used(name), gpu=len(self._free_gpus(name)))
         lacking = total.beyond(free)
         if lacking:
             there, has = asdict(free), asdict(capacity)
@@ -141,8 +135,10 @@ class Scheduler:
             )
         return None
 
-    def _free_gpus(self, cluster: str) -> int:
-        return self._gpus[cluster] & ~self._gpus_in_use
+    def _free_gpus(self, cluster: str) -> list[int]:
+        """Return the numbers of the free GPUs, the lowest first."""
+        used = {number for allocation in self._allocations for number in allocation.gpus.split(",")}
+        return [number for number in self._gpus[cluster] if str(number) not in used]
 
 
 def _listed(counts: Mapping[str, object]) -> str:
@@ -151,14 +147,3 @@ def _listed(counts: Mapping[str, object]) -> str:
         f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
         for key, count in counts.items()
     )
-
-
-def _lowest(gpus: int, count: int) -> int:
-    return sum(islice(_bits(gpus), count))
-
-
-def _bits(gpus: int) -> Iterator[int]:
-    """Yield the GPUs of a bit map, each as a bit map."""
-    while gpus > 0:
-        yield gpus & -gpus
-        gpus &= gpus - 1

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from luigi_pai.local.json_http import SmallBodyHandler
 from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
-from luigi_pai.local.store.records import COMPLETED, gpu_numbers
+from luigi_pai.local.store.records import COMPLETED
 from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ class _Page(SmallBodyHandler):
 
     def get_template_namespace(self) -> dict[str, Any]:
         """Return the functions that the templates call, and the time of the page."""
-        functions = {
-            function.__name__: function for function in (time_of_day, duration, job_link, gpu_numbers)
-        }
+        functions = {function.__name__: function for function in (time_of_day, duration, job_link)}
         return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 
     def set_default_headers(self) -> None:

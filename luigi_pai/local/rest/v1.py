@@ -12,7 +12,7 @@ from luigi_pai.local.hdfs.cluster import HdfsRefused
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, route
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import WAITING, NewJob
+from luigi_pai.local.store.records import WAITING
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
 
 if TYPE_CHECKING:
@@ -170,9 +170,7 @@ class V1Handler(ApiHandler):
         if not self.body.get("outputDir"):
             await self._make_output(name, username)
         try:
-            job = self.api.store.add_job(
-                NewJob(name, username, virtual_cluster, self.body, {**spec, "gang": True})
-            )
+            job = self.api.store.add_job(name, username, virtual_cluster, self.body, {**spec, "gang": True})
         except NameTaken:
             raise ApiError(409, "ConflictJobError", f"Job name {name} already exists") from None
         self.api.launcher.add(job)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-VERSION = 3
+VERSION = 4
 """PRAGMA user_version of the files that this module reads and writes."""
 
 # What may be large (job_texts) is kept apart from what lists read.
@@ -34,6 +34,7 @@ CREATE TABLE jobs (
     name TEXT NOT NULL,
     username TEXT NOT NULL,
     virtual_cluster TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'WAITING',
     sub_state TEXT NOT NULL,
     execution_type TEXT NOT NULL DEFAULT 'START',
     retries INTEGER NOT NULL DEFAULT 0,
@@ -93,7 +94,7 @@ CREATE TABLE tasks (
     task_index INTEGER NOT NULL,
     folder TEXT NOT NULL,
     ports TEXT NOT NULL,
-    gpus INTEGER NOT NULL,
+    gpus TEXT NOT NULL,
     pid INTEGER,
     pid_started TEXT,
     exit_code INTEGER,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.local.config.settings import DEFAULT_API
 from luigi_pai.local.releases import RELEASES
 from luigi_pai.local.store.database import Database, now_ms
-from luigi_pai.local.store.records import WAITING, Attempt, Job, NewJob, Task
+from luigi_pai.local.store.records import WAITING, Attempt, Job, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON 
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
 # the columns to save: of a job, of an attempt at its end, of a task
 _CHANGING = (
-    "sub_state execution_type retries counted_retries launched completed"
+    "state sub_state execution_type retries counted_retries launched completed"
     " exit_code exit_type diagnostics deleted"
 )
 _ENDING = "completed exit_code trigger_role trigger_index trigger_message"
@@ -70,28 +70,48 @@ class Store(Database):
 
     # jobs
 
-    def add_job(self, new: NewJob) -> Job:
-        """Save a new job, which waits; raises NameTaken: the name is in use."""
+    def add_job(
+        self,
+        name: str,
+        username: str,
+        virtual_cluster: str,
+        config: Any,
+        spec: dict[str, Any],
+        secrets: Any = None,
+    ) -> Job:
+        """Save a new job, which waits.
+
+        Args:
+            name: its name.
+            username: its user.
+            virtual_cluster: where it runs.
+            config: the job as the API shows it.
+            spec: the job as the launcher reads it.
+            secrets: the values of a v2 job's ``$secrets``; kept until the job ends.
+
+        Raises:
+            NameTaken: the name is in use.
+        """
         try:
             with self.durably(), self.changing():
-                roles = new.spec["taskRoles"]
+                roles = spec["taskRoles"]
                 job_id = self.insert(
                     "jobs",
-                    name=new.name,
-                    username=new.username,
-                    virtual_cluster=new.virtual_cluster,
+                    name=name,
+                    username=username,
+                    virtual_cluster=virtual_cluster,
                     sub_state=WAITING,
                     created=now_ms(),
                     total_gpus=sum(role["gpuNumber"] * role["taskNumber"] for role in roles),
                     total_tasks=sum(role["taskNumber"] for role in roles),
                     total_roles=len(roles),
                 )
-                texts = {"config_json": json.dumps(new.config), "spec_json": json.dumps(new.spec)}
+                texts = {"config_json": json.dumps(config), "spec_json": json.dumps(spec)}
                 self.insert("job_texts", job_id=job_id, **texts)
-                if new.secrets is not None:
-                    self.insert("secrets", job_id=job_id, value=json.dumps(new.secrets))
+                if secrets is not None:
+                    self.insert("secrets", job_id=job_id, value=json.dumps(secrets))
         except sqlite3.IntegrityError:
-            raise NameTaken(new.name) from None
+            raise NameTaken(name) from None
         return self._whole_jobs("id = ?", job_id)[0]
 
     def _whole_jobs(self, where: str, *values: Any) -> list[Job]:
@@ -100,6 +120,7 @@ class Store(Database):
     def _job(self, row: sqlite3.Row) -> Job:
         values = dict(row)
         values["deleted"] = bool(row["deleted"])
+        del values["state"]  # in lists; of a job it follows from the rest
         return Job(**values, release=self.release)
 
     def job(self, name: str, username: str | None = None) -> Job | None:

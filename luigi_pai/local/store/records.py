@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from luigi_pai.local.releases import LauncherRules, Release
+    from luigi_pai.local.releases import Release
 
 WAITING = "FRAMEWORK_WAITING"
 """Sub-state of a job that has not begun, or is about to be tried again."""
@@ -76,7 +76,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """WAITING, RUNNING, STOPPING (not on 0.7.1), SUCCEEDED, STOPPED or FAILED; see `state_sql`."""
+        """WAITING, RUNNING, STOPPING (not on 0.7.1), SUCCEEDED, STOPPED or FAILED."""
         if self.sub_state == COMPLETED:
             return self.release.launcher.ended_state(self.exit_code)
         if self.sub_state == WAITING:
@@ -109,24 +109,6 @@ class Job:
     def roles(self) -> list[dict[str, Any]]:
         """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job that has been accepted.
-
-    Attributes:
-        config: as the API shows it.
-        spec: as the launcher reads it.
-        secrets: the values of a v2 job's ``$secrets``; kept until the job ends.
-    """
-
-    name: str
-    username: str
-    virtual_cluster: str
-    config: Any
-    spec: dict[str, Any]
-    secrets: Any = None
 
 
 @dataclass
@@ -164,7 +146,7 @@ class Task:
     Attributes:
         folder: where its files are, relative to the jobs folder.
         ports: the reserved ports by label.
-        gpus: bit map of its GPUs.
+        gpus: the numbers of its GPUs, as CUDA_VISIBLE_DEVICES has them: ``0,2``.
         pid: the process that runs it, also its process group and session.
         pid_started: when that process started, as the kernel counts.
         exit_code: how it ended; of a v2 job as the runtime translates it.
@@ -180,7 +162,7 @@ class Task:
     index: int
     folder: str
     ports: dict[str, list[int]] = field(default_factory=dict)
-    gpus: int = 0
+    gpus: str = ""
     pid: int | None = None
     pid_started: str | None = None
     exit_code: int | None = None
@@ -194,24 +176,6 @@ class Task:
     def name(self) -> str:
         """``ROLE-INDEX``, as launchers write it."""
         return f"{self.role}-{self.index}"
-
-
-def state_sql(launcher: LauncherRules) -> str:
-    """Return the SQL expression of `Job.state` for rows of the table ``jobs``."""
-    stopped = ", ".join(map(str, launcher.stopped_codes))
-    stopping = f"execution_type = 'STOP' AND {int(launcher.shows_stopping)}"
-    return f"""CASE
-    WHEN sub_state = '{WAITING}' THEN 'WAITING'
-    WHEN sub_state <> '{COMPLETED}' AND {stopping} THEN 'STOPPING'
-    WHEN sub_state <> '{COMPLETED}' THEN 'RUNNING'
-    WHEN exit_code = 0 THEN 'SUCCEEDED'
-    WHEN exit_code IN ({stopped}) THEN 'STOPPED'
-    ELSE 'FAILED' END"""
-
-
-def gpu_numbers(gpus: int) -> str:
-    """Return the numbers of the GPUs of a bit map, as CUDA_VISIBLE_DEVICES has them."""
-    return ",".join(str(number) for number in range(gpus.bit_length()) if gpus >> number & 1)
 
 
 def framework_name(job: Job) -> str:

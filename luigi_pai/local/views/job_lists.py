@@ -11,7 +11,6 @@ from urllib.parse import parse_qsl
 
 from luigi_pai.local.json_http import ApiError, whole_number
 from luigi_pai.local.releases import OPENPAI_1_8
-from luigi_pai.local.store.records import state_sql
 from luigi_pai.local.views.v1 import job_row as v1_row
 from luigi_pai.local.views.v2 import job_row as v2_row
 
@@ -64,6 +63,7 @@ _DEFAULT_LIMIT = 5000
 _MAX_LIMIT = 50000
 _ORDERS = {
     "jobName": "name",
+    "state": "state",
     "submissionTime": "created",
     "username": "username",
     "vc": "virtual_cluster",
@@ -88,10 +88,9 @@ class JobSearch:
         words = {key: text.split(",") for key, text in asked.items()}
         self._where = ["NOT deleted"]
         self._values: list[Any] = []
-        state = state_sql(release.launcher)
         if clusters is not None:
             self._add("virtual_cluster IN", clusters)
-        for source, key in (("username", "username"), ("virtual_cluster", "vc"), (state, "state")):
+        for source, key in (("username", "username"), ("virtual_cluster", "vc"), ("state", "state")):
             if key in asked:
                 self._add(f"{source} IN", words[key])
         types = words.get("jobType", []) if release.job_types else []
@@ -101,7 +100,7 @@ class JobSearch:
         self._where.append(f"({' OR '.join(f'instr({column}, ?)' for column in columns)})")
         self._values += [asked.get("keyword", "")] * len(columns)
         field, way, *_ = [*words.get("order", []), "", ""]
-        column = {**_ORDERS, "state": state}.get(field)
+        column = _ORDERS.get(field)
         is_known = column is not None and way in ("ASC", "DESC")
         self._order = f"{column} {way}, id {way}" if is_known else "created DESC, id DESC"
         self.offset = _number(asked, "offset", 0)

@@ -106,7 +106,7 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
         "containerId": task.container_id,
         "containerIp": CONTAINER_IP,
         "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
-        "containerGpus": task.gpus,
+        "containerGpus": sum(1 << int(number) for number in task.gpus.split(",") if number),
         "containerLog": log_url(task, job, address),
     }
 

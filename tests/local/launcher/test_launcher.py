@@ -41,7 +41,7 @@ def test_a_queue_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
         queue = bench.launcher.queue
         with bench.store.changing():
             jobs = [
-                bench.store.add_job(v1_job(f"n{number}", role("true", cpuNumber=1 + number % 2)))
+                bench.store.add_job(*v1_job(f"n{number}", role("true", cpuNumber=1 + number % 2)))
                 for number in range(5000)
             ]
         for job in jobs:

@@ -6,7 +6,6 @@ import pytest
 
 from luigi_pai.local.config.settings import Resources, virtual_clusters
 from luigi_pai.local.launcher.scheduler import InsufficientResources, Scheduler
-from luigi_pai.local.store.records import gpu_numbers
 
 ONE = Resources(cpu=1, memory=100)
 GPU = Resources(cpu=1, memory=100, gpu=1)
@@ -50,8 +49,8 @@ def test_what_can_never_fit_is_distinguished(scheduler):
 def test_a_virtual_cluster_that_is_gone_has_no_room(scheduler):
     """A restart with other flags; what still runs there is held all the same."""
     assert scheduler.allocate("old", [ONE]).permanent
-    allocation = scheduler.restore("old", GPU, 0b1)
-    assert [one.gpus for one in taken(scheduler, "default", GPU)] == [0b10]
+    allocation = scheduler.restore("old", GPU, "0")
+    assert [one.gpus for one in taken(scheduler, "default", GPU)] == ["1"]
     scheduler.release([allocation])
 
 
@@ -59,19 +58,19 @@ def test_no_gpu_is_given_twice_at_a_time(scheduler):
     """The lowest free ones, each with one number in all virtual clusters."""
     first, second = taken(scheduler, "default", GPU, Resources(gpu=2))
     (other,) = taken(scheduler, "b", Resources(gpu=2))
-    assert [gpu_numbers(one.gpus) for one in (first, second, other)] == ["0", "1,2", "4,5"]
+    assert [one.gpus for one in (first, second, other)] == ["0", "1,2", "4,5"]
     assert scheduler.allocate("default", [Resources(gpu=2)]).reason.endswith(
         "has 1 of 4 GPUs free, the job wants 2 GPUs"
     )
     scheduler.release([first])
     (again,) = taken(scheduler, "default", Resources(gpu=2))
-    assert gpu_numbers(again.gpus) == "0,3"
+    assert again.gpus == "0,3"
 
 
 def test_a_gpu_that_an_earlier_server_gave_is_held(scheduler):
     """After a restart."""
-    scheduler.restore("default", GPU, 0b1001)
-    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["1", "2"]
+    scheduler.restore("default", GPU, "0,3")
+    assert [one.gpus for one in taken(scheduler, "default", GPU, GPU)] == ["1", "2"]
 
 
 def test_the_bound_of_the_machine_is_shared(scheduler):
@@ -84,11 +83,6 @@ def test_the_bound_of_the_machine_is_shared(scheduler):
     taken(scheduler, "default", *[Resources()] * 9)
 
 
-def test_numbers_of_gpus_are_those_of_cuda():
-    """In a row, or nothing."""
-    assert [gpu_numbers(bits) for bits in (0, 0b1, 0b1011)] == ["", "0", "0,1,3"]
-
-
 def test_a_role_may_ask_for_less_than_nothing():
     """gpu: -1 is taken by 1.8."""
     role = {"cpuNumber": 2, "memoryMB": 3, "gpuNumber": -1}
@@ -97,8 +91,8 @@ def test_a_role_may_ask_for_less_than_nothing():
 
 def test_a_gpu_is_free_when_the_last_of_its_holders_gives_it_back(scheduler):
     """Two have one only where a file says so that was written with other flags."""
-    first, second = scheduler.restore("default", GPU, 0b11), scheduler.restore("old", GPU, 0b10)
+    first, second = scheduler.restore("default", GPU, "0,1"), scheduler.restore("old", GPU, "1")
     scheduler.release([first])
-    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU, GPU)] == ["0", "2"]
+    assert [one.gpus for one in taken(scheduler, "default", GPU, GPU)] == ["0", "2"]
     scheduler.release([second])
-    assert [gpu_numbers(one.gpus) for one in taken(scheduler, "default", GPU)] == ["1"]
+    assert [one.gpus for one in taken(scheduler, "default", GPU)] == ["1"]

@@ -11,7 +11,7 @@ from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, NewJob, Task
+from luigi_pai.local.store.records import COMPLETED, Task
 
 MANY = 200
 FAILED, SUCCEEDED = 137, range(60)
@@ -21,7 +21,7 @@ def add_many(store, name="many"):
     """Write a job of many tasks that has failed; one task failed, some succeeded, the others were stopped."""
     main = {"name": "w", "taskNumber": MANY, "cpuNumber": 1, "memoryMB": 9, "shmMB": 9, "gpuNumber": 0}
     spec = {"taskRoles": [main], "retryCount": 0}
-    job = store.add_job(NewJob(name, "admin", "default", {}, spec))
+    job = store.add_job(name, "admin", "default", {}, spec)
     attempt = store.add_attempt(job)
     for index in range(MANY):
         task = Task(f"{job.id:08x}-0000-0000-0000-{index:012d}", attempt.id, "w", index, f"{name}/{index}")

@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, NewJob
+from luigi_pai.local.store.records import COMPLETED
 
 SCRIPT = {"src": "/assets/page.js", "defer": None}
 HOSTILE = "<script>alert(1)</script>&\"'"
@@ -165,7 +165,7 @@ def test_of_many_jobs_the_newest_hundred_are_shown(tmp_path):
     store = Store(tmp_path / "server.sqlite")
     with store.changing():
         for number in range(1200):
-            job = store.add_job(NewJob(f"many-{number}", "admin", "default", {}, {"taskRoles": [role_spec]}))
+            job = store.add_job(f"many-{number}", "admin", "default", {}, {"taskRoles": [role_spec]})
             job.sub_state, job.exit_code, job.completed = COMPLETED, number % 3, job.created
             store.save_job(job)
     store.close()

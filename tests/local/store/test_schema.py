@@ -25,7 +25,7 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         schema.open_database(path, "v2")
     assert str(caught.value) == (
         f"{path} was written by another version of luigi-pai (its tables have version {version}, this one "
-        "reads 3); use that luigi-pai, or another folder with --data"
+        f"reads {schema.VERSION}); use that luigi-pai, or another folder with --data"
     )
     assert path.read_bytes() == before
     with pytest.raises(ConfigError, match="written by another version of luigi-pai"):

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from luigi_pai.local.store.jobs import NameTaken, Store
-from luigi_pai.local.store.records import COMPLETED, NewJob, Task
+from luigi_pai.local.store.records import COMPLETED, Task
 from luigi_pai.local.views import job_lists
 from luigi_pai.local.views.job_lists import JobRows
 
@@ -23,9 +23,9 @@ def store(tmp_path):
     kept.close()
 
 
-def new(name="job", **more):
+def add(store, name="job", **more):
     config = {"jobName": name, "taskRoles": [ROLE], "padding": "x" * 5000}
-    return NewJob(name, "anna", "default", config, config, **more)
+    return store.add_job(name, "anna", "default", config, config, **more)
 
 
 def synchronous(store):
@@ -43,16 +43,16 @@ def test_a_job_that_is_taken_is_synced_to_disk_other_changes_are_not(store, monk
         return changing()
 
     monkeypatch.setattr(store, "changing", watched)
-    store.add_job(new("one"))
+    add(store, "one")
     with pytest.raises(NameTaken):
-        store.add_job(new("one"))
+        add(store, "one")
     assert inside == [2, 2]
     assert synchronous(store) == 1
 
 
 def test_changes_within_changes_take_effect_together(store):
     """Or none of them."""
-    job = store.add_job(new())
+    job = add(store)
 
     def fail():
         with store.changing():
@@ -65,13 +65,13 @@ def test_changes_within_changes_take_effect_together(store):
         fail()
     assert store.last_attempt(job) is None
     with store.changing():
-        store.add_job(new("other"))
+        add(store, "other")
     assert store.job("other").config["jobName"] == "other"
 
 
 def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store, tmp_path):
     """Or all that follows would be part of it, and never be written."""
-    job = store.add_job(new())
+    job = add(store)
 
     def fail():
         with store.changing():
@@ -89,13 +89,13 @@ def test_a_change_that_fails_at_its_commit_leaves_nothing_open(store, tmp_path):
 
 def test_a_full_disk_takes_back_the_change_and_nothing_else(store):
     """SQLite's own word for it; with room again, all is as before."""
-    job = store.add_job(new())
+    job = add(store)
     (pages,) = store.rows("PRAGMA page_count")[0]
     store.rows(f"PRAGMA max_page_count = {pages}")
 
     def fill():
         for number in range(100):
-            store.add_job(new(f"large{number}"))
+            add(store, f"large{number}")
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
         fill()
@@ -104,12 +104,12 @@ def test_a_full_disk_takes_back_the_change_and_nothing_else(store):
         job.sub_state = COMPLETED
         store.save_job(job)
     assert store.job("job").sub_state == COMPLETED
-    store.add_job(new("next"))
+    add(store, "next")
 
 
 def test_records_have_their_values_back_if_a_change_fails(store):
     """What is known in memory is what is on disk."""
-    job = store.add_job(new())
+    job = add(store)
     before = vars(job).copy()
 
     def fail():
@@ -126,7 +126,7 @@ def test_records_have_their_values_back_if_a_change_fails(store):
 
 def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     """Deleted secrets leave the disk with the first change after it is done."""
-    job = store.add_job(new(secrets={"pw": "hush-hush-9"}))
+    job = add(store, secrets={"pw": "hush-hush-9"})
     log = tmp_path / "server.sqlite-wal"
     reader = sqlite3.connect(tmp_path / "server.sqlite", isolation_level=None)
     reader.execute("BEGIN")
@@ -145,7 +145,7 @@ def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
 
 def test_a_log_that_cannot_be_emptied_takes_back_no_change(store, monkeypatch):
     """The change is committed; the next one tries again."""
-    job = store.add_job(new(secrets={"pw": "hush-hush-9"}))
+    job = add(store, secrets={"pw": "hush-hush-9"})
     execute, refused = store.execute, []
 
     def full(sql, *values):
@@ -166,7 +166,7 @@ def test_a_log_that_cannot_be_emptied_takes_back_no_change(store, monkeypatch):
 
 def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
     """However many tries there were."""
-    job = store.add_job(new())
+    job = add(store)
     attempt = store.add_attempt(job)
     for number in range(3):
         for role, index in (("b", 0), ("b", 1), ("a", 0))[number and 1 :]:
@@ -179,7 +179,7 @@ def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
 
 def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
     """A list whose jobs have not changed asks for no job."""
-    first, second = store.add_job(new("a")), store.add_job(new("b"))
+    first, second = add(store, "a"), add(store, "b")
     rows = JobRows(store)
     ids = [second.id, first.id]
     before = rows.as_json(ids)
@@ -202,7 +202,7 @@ def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
 
 def test_rows_do_not_fill_the_memory(store, monkeypatch):
     """Lists of more jobs than are kept are whole all the same."""
-    ids = [store.add_job(new(name)).id for name in "abcd"]
+    ids = [add(store, name).id for name in "abcd"]
     monkeypatch.setattr(job_lists, "MOST_KEPT", 2)
     asked = []
     select = store.select_jobs

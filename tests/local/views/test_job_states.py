@@ -1,17 +1,15 @@
-"""The states of jobs: one rule, as Python and as SQL."""
+"""The states of jobs: the release decides, and lists find them."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 
 import pytest
 
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING, NewJob, state_sql
+from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING
 
 SPEC = {"taskRoles": [], "gang": True}
-CODES = (0, 1, 214, -210, -220)
 
 
 @pytest.fixture
@@ -37,22 +35,10 @@ def store(tmp_path):
     ],
 )
 def test_the_release_of_a_job_decides_its_state(api, sub_state, execution_type, exit_code, state, store):
-    """214 is an exit code like any other on v2, and -210 on v1."""
-    job = store(api).add_job(NewJob("a", "anna", "default", {}, SPEC))
+    """214 is an exit code like any other on v2, and -210 on v1; lists find it."""
+    opened = store(api)
+    job = opened.add_job("a", "anna", "default", {}, SPEC)
     job.sub_state, job.execution_type, job.exit_code = sub_state, execution_type, exit_code
     assert job.state == state
-
-
-@pytest.mark.parametrize("api", ["v1", "v2", "ltp"])
-def test_the_sql_of_a_state_is_the_state(api, store):
-    """Of every job that can be."""
-    opened = store(api)
-    combinations = itertools.product((WAITING, RUNNING, COMPLETED), ("START", "STOP"), (None, *CODES))
-    for number, (sub_state, execution_type, exit_code) in enumerate(combinations):
-        if (sub_state == COMPLETED) == (exit_code is not None):
-            job = opened.add_job(NewJob(f"job-{number}", "anna", "default", {}, SPEC))
-            job.sub_state, job.execution_type, job.exit_code = sub_state, execution_type, exit_code
-            opened.save_job(job)
-    found = dict(opened.rows(f"SELECT id, {state_sql(opened.release.launcher)} FROM jobs"))
-    assert len(found) == 14
-    assert {job.id: job.state for job in opened.select_jobs("", ())} == found
+    opened.save_job(job)
+    assert opened.rows("SELECT state FROM jobs")[0][0] == state

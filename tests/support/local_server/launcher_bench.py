@@ -23,7 +23,7 @@ from luigi_pai.local.launcher.scheduler import Scheduler
 from luigi_pai.local.launcher.task_runner import Services
 from luigi_pai.local.rest.v1 import read_config
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, RUNNING, NewJob
+from luigi_pai.local.store.records import COMPLETED, RUNNING
 
 
 class FailingCalls:
@@ -90,13 +90,13 @@ class Bench:
     # jobs
 
     def v1(self, name, *roles, **more):
-        return self.add(v1_job(name, *roles, **more))
+        return self.add(*v1_job(name, *roles, **more))
 
     def v2(self, name, role=None, *, gang=True, text=None, **more):
         """Add a v2 job of one role, or of a protocol's text."""
         config = json.loads(text or protocol(name=name, roles={"main": role}, **more))
         config["extras"] = {**config.get("extras", {}), "gangAllocation": gang}
-        return self.add(NewJob(name, "admin", "default", config, job_spec(config)))
+        return self.add(name, "admin", "default", config, job_spec(config))
 
     def job(self, kind, command, *, tasks=1, cpu=1, retries=0, gang=None, name="a"):
         """Add a job of one role: v1, gang or loose."""
@@ -106,8 +106,8 @@ class Bench:
         main = task_role(command, instances=tasks, resourcePerInstance=wanted)
         return self.v2(name, main, gang=kind == "gang" if gang is None else gang, jobRetryCount=retries)
 
-    def add(self, new):
-        job = self.store.add_job(new)
+    def add(self, *new):
+        job = self.store.add_job(*new)
         self.launcher.add(job)
         return job
 
@@ -168,7 +168,7 @@ NOTHING = {"running jobs": 0, "running tasks": 0, "in the queue": 0, "ports": 0}
 def v1_job(name, *roles, **more):
     config = {"jobName": name, "image": "x", "taskRoles": list(roles), **more}
     spec = {**read_config(config), "gang": True}
-    return NewJob(name, "admin", "default", config, spec)
+    return name, "admin", "default", config, spec
 
 
 async def at_once(condition):

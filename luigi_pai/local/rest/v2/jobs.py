@@ -10,7 +10,6 @@ from luigi_pai.local.json_http import ApiError, whole_number
 from luigi_pai.local.rest.base import checked_body, route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
-from luigi_pai.local.store.records import NewJob
 from luigi_pai.local.views.job_lists import JobSearch
 from luigi_pai.local.views.log_files import log_locations
 from luigi_pai.local.views.v2 import (
@@ -106,9 +105,8 @@ async def _submit(handler: AccessV2) -> None:
     known, defaults = handler.api.storages.names(), handler.default_storages()
     spec = await asyncio.to_thread(submission.spec_of, document, known, defaults, release)
     config = submission.shown_config(document)
-    new = NewJob(name, user, cluster, config, spec, secrets=document.get("secrets"))
     try:
-        job = handler.api.store.add_job(new)
+        job = handler.api.store.add_job(name, user, cluster, config, spec, document.get("secrets"))
     except NameTaken:
         raise taken from None
     if release.job_types:
