@@ -83,7 +83,7 @@ class Engine:
         self._clock = clock
         self._journal = journal
         self._table = table
-        self._workers: Workers[Started] = Workers(clock)
+        self._workers = Workers(clock)
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
@@ -233,7 +233,7 @@ class Engine:
                 self._fail(point, error)
         return members
 
-    def _taken(self, start: Start[Started]) -> None:
+    def _taken(self, start: Start) -> None:
         """Handle the result of a step."""
         future, start.future = start.future, None
         members = start.members

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterable
@@ -42,32 +40,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _LEAVE_OUT = "leave points_per_job out"
-_MAY_DIFFER = ("jobName", "dataDir", "outputDir", "codeDir", "jobEnvs")
 _MOST_LINES = 20  # of an error
 _LIKENESS = 0.85  # of a misspelled setting, see difflib
 
 
 def checked_points(
-    name: str, points: Callable[[], Any], limits: SweepLimits, problems: Sequence[Problem]
+    sweep: PaiSweep, limits: SweepLimits, problems: Sequence[Problem]
 ) -> tuple[list[Point], list[str]]:
     """Return the points of a sweep, and warnings about their jobs; nothing is sent.
 
     Args:
-        name: of the sweep.
-        points: ``points()`` of the sweep.
+        sweep: the sweep.
         limits: of the sweep.
         problems: of the sweep itself; raised together with those of its points.
 
     Raises:
         SpecError: all problems of the sweep and of its points.
     """
-    most = limits.max_points if isinstance(limits.max_points, int) else 0
-    try:
-        listed = list(itertools.islice(iterated(points), most + 1))
-    except Exception as error:
-        raise SpecError(
-            name, [*problems, Problem("points", user_error(error, "points()"))], "sweep"
-        ) from error
+    name, most = sweep.name, _most(limits.max_points)
+    listed = points_of(sweep)
     if len(listed) > most > 0:
         raise SpecError(name, [*problems, Problem("points", too_many_points(most))], "sweep")
     wrong: dict[str, list[str]] = (
@@ -111,7 +102,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
         if problems:
             raise SpecError(name, problems, "sweep")
         return best, []
-    points, warnings = checked_points(name, sweep.points, limits, problems)
+    points, warnings = checked_points(sweep, limits, problems)
     _check_same(sweep, points)
     if sweep.requires_other_tasks:
         known: dict[str, bool] = {}
@@ -130,7 +121,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return the points of a sweep.
+    """Return the points of a sweep, of more than ``max_points`` one more.
 
     Raises:
         SpecError: ``points()`` raised an error; the text has it, with the user's line.
@@ -138,10 +129,15 @@ def points_of(sweep: PaiSweep) -> list[Any]:
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
             raise TypeError("is a property; take @property away")  # noqa: TRY301
-        return list(iterated(sweep.points))
+        return list(itertools.islice(iterated(sweep.points), _most(sweep.max_points) + 1))
     except Exception as error:
         wrong = [Problem("points", user_error(error, "points()"))]
         raise SpecError(sweep.name, wrong, "sweep") from error
+
+
+def _most(max_points: object) -> int:
+    """Return the most points; 0 for a wrong value, which is a problem of its own."""
+    return max(0, max_points) if isinstance(max_points, int) else 0
 
 
 def iterated(points: Callable[[], Any]) -> Iterator[Any]:
@@ -185,17 +181,11 @@ def too_many_points(most: int) -> str:
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
     """Return the significant parameters of a task, without those that are not public."""
-    shown = _shown_parameters(type(task))
-    return {name: getattr(task, name) for name in shown}
-
-
-@functools.lru_cache(maxsize=100)
-def _shown_parameters(kind: type[luigi.Task]) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name, parameter in kind.get_params()
+    return {
+        name: getattr(task, name)
+        for name, parameter in type(task).get_params()
         if parameter.significant and parameter.visibility == ParameterVisibility.PUBLIC
-    )
+    }
 
 
 def describe(task: object) -> str:
@@ -319,7 +309,7 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
         for_containers(point.task.job(), v2_name(point.name), with_runtime=point.task.runtime)
         for point in points
     )
-    conversions = (as_protocol(job, settings) for job in _of_each_kind(jobs))
+    conversions = (as_protocol(job, settings) for job in jobs)
     first = next(conversions)
     for loss in first.notable_losses:
         logger.warning("%s, jobs of a v2 cluster: %s", name, loss)
@@ -335,20 +325,6 @@ def check_cluster(book: Book) -> None:
     """
     if book.api.detector.detect() == "v1":
         raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")
-
-
-def _of_each_kind(jobs: Iterable[PaiJob | JobProtocol]) -> Iterator[PaiJob | JobProtocol]:
-    """Yield jobs, but only one of the v1 jobs that are alike except for fields that may differ."""
-    kinds = set()
-    for job in jobs:
-        if isinstance(job, PaiJob):
-            fields = {key: value for key, value in job.to_dict().items() if key not in _MAY_DIFFER}
-            fields["taskRoles"] = [{**role, "command": ""} for role in fields["taskRoles"]]
-            kind = json.dumps(fields, sort_keys=True)
-            if kind in kinds:
-                continue
-            kinds.add(kind)
-        yield job
 
 
 def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:

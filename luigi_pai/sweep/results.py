@@ -18,7 +18,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import itertools
 import json
 import math
 import re
@@ -329,12 +328,8 @@ def plain_values(value: Any) -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten values to columns; of two with one name, as ``a.b`` and ``{"a": {"b"}}``, one is numbered."""
-    columns: dict[str, Any] = {}
-    for key, value in _flat(plain_values(values), ""):
-        names = itertools.chain([key], (f"{key}_{number}" for number in itertools.count(2)))
-        columns[next(name for name in names if name not in columns)] = value
-    return columns
+    """Flatten values to columns."""
+    return dict(_flat(plain_values(values), ""))
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import queue
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.retries import Steps
     from luigi_pai.sweep.jobs import Member
-
-T = TypeVar("T")
+    from luigi_pai.sweep.starting import Started
 
 _LONGEST_WAIT = 0.05  # seconds
 
 
 @dataclass(slots=True, eq=False)
-class Start(Generic[T]):
+class Start:
     """Steps that start points.
 
     Attributes:
@@ -34,12 +33,12 @@ class Start(Generic[T]):
         result: of the steps; None before their end.
     """
 
-    steps: Steps[T]
+    steps: Steps[Started]
     members: Sequence[Member]
     began: float
     due: float
     future: Future[float] | None = None
-    result: T | None = None
+    result: Started | None = None
 
     def take(self, future: Future[float]) -> None:
         """Take the next step; its future gets the seconds to wait before the following step."""
@@ -52,7 +51,7 @@ class Start(Generic[T]):
             future.set_exception(error)
 
 
-class Workers(Generic[T]):
+class Workers:
     """Runs steps in threads, one for each step that runs at the same time.
 
     The threads end with ``close()`` or with the process; neither waits for a request.
@@ -65,17 +64,17 @@ class Workers(Generic[T]):
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.starts: list[Start[T]] = []
+        self.starts: list[Start] = []
         self._clock = clock
-        self._tasks: queue.SimpleQueue[tuple[Start[T], Future[float]] | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Start, Future[float]] | None] = queue.SimpleQueue()
         self._threads = 0
 
-    def add(self, steps: Steps[T], members: Sequence[Member]) -> None:
+    def add(self, steps: Steps[Started], members: Sequence[Member]) -> None:
         """Add steps, due now."""
         now = self._clock.monotonic()
         self.starts.append(Start(steps, members, now, now))
 
-    def taken(self) -> list[Start[T]]:
+    def taken(self) -> list[Start]:
         """Return the starts whose current step has ended."""
         return [start for start in self.starts if start.future is not None and start.future.done()]
 
