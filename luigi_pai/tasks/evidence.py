@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.tasks.claims import Claim, Claims, ClaimStore
     from luigi_pai.tasks.definition import Definition, TaskJob
     from luigi_pai.tasks.flag import CompletionFlag
@@ -76,25 +75,19 @@ class Evidence:
 
     @functools.cached_property
     def _hdfs_claims(self) -> Claims | None:
-        hdfs = self._hdfs
-        if hdfs is None:
+        if self._outputs.hdfs is None:
             return None
         from luigi_pai.tasks.claims import Claims  # noqa: PLC0415  costs what only HDFS needs
 
-        return Claims(hdfs, str(self._definition.folder), self._definition.name)
+        return Claims(self._outputs.hdfs, str(self._definition.folder), self._definition.name)
 
     @functools.cached_property
     def _flag(self) -> CompletionFlag | None:
-        hdfs = self._hdfs
-        if hdfs is None:
+        if self._outputs.hdfs is None:
             return None
         from luigi_pai.tasks.flag import CompletionFlag  # noqa: PLC0415  as above
 
-        return CompletionFlag(hdfs, str(self._definition.folder))
-
-    @functools.cached_property
-    def _hdfs(self) -> WebHdfs | None:
-        return self._outputs.checked_hdfs(self._definition.name)
+        return CompletionFlag(self._outputs.hdfs, str(self._definition.folder))
 
     @property
     def has_flag(self) -> bool:
@@ -232,7 +225,7 @@ class Evidence:
             return
         claim = self.last()
         if claim is None:
-            if self._hdfs is not None:
+            if self._flag is not None:
                 check_folder(status, self._definition.folder, self._book.api)
         elif claim.job == status.name and claim.digest != self._digest():
             logger.warning(

@@ -103,8 +103,7 @@ class JobWatch:
             queue_timeout=self._options["queue_timeout"],
             run_timeout=self._options["run_timeout"],
         )
-        folder = self._definition.folder
-        reports = Reports(self._outputs.hdfs_of(folder), folder, self._api.clock, self._page.report)
+        reports = Reports(self._outputs.hdfs, self._definition.folder, self._api.clock, self._page.report)
         last: Update | None = None
         try:
             self.show(status)

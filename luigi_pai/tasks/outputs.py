@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import posixpath
 import sys
@@ -14,10 +15,11 @@ import luigi.task
 from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from luigi_pai.config import OpenPai
     from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
@@ -45,53 +47,43 @@ class Outputs:
 
     Args:
         hdfs: the cluster's HDFS; None if none is configured.
-        folder: the output folder; None for a job without one.
-        targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
+        definition: of the task.
     """
 
-    def __init__(
-        self, hdfs: WebHdfs | None, folder: str | None, targets: Callable[[], Sequence[luigi.Target]]
-    ) -> None:
+    def __init__(self, hdfs: WebHdfs | None, definition: Definition) -> None:
         self._hdfs = hdfs
-        self._folder = folder
-        self._targets = targets
+        self._name = definition.name
+        self._folder = definition.folder
+        self._targets = definition.targets
 
-    def checked_hdfs(self, job: str) -> WebHdfs | None:
-        """Return the HDFS of the output folder; None if there is none.
+    @functools.cached_property
+    def hdfs(self) -> WebHdfs | None:
+        """The HDFS of the output folder; None if there is none, or no HDFS is configured.
 
-        Args:
-            job: the name of the task's job.
+        A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
+        ``output()`` has a LocalTarget at or below it: it is then a mount with the same path in containers.
 
         Raises:
             HdfsError: the output folder is not a path on this HDFS.
         """
-        hdfs = self.hdfs_of(self._folder)
-        if hdfs is None or self._folder is None:
+        folder = self._folder
+        if self._hdfs is None or folder is None:
             return None
         from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
 
+        if is_foreign(folder) or self._is_local(folder):
+            return None
         try:
-            hdfs.at(self._folder)
+            self._hdfs.at(folder)
         except HdfsError as error:
             raise HdfsError(
-                f"output_dir = {self._folder!r} of job {job!r} is no path on this HDFS: {error.reason}",
+                f"output_dir = {folder!r} of job {self._name!r} is no path on this HDFS: {error.reason}",
                 operation=error.operation,
                 path=error.path,
                 reason=error.reason,
             ) from None
-        return hdfs
-
-    def hdfs_of(self, folder: str | None) -> WebHdfs | None:
-        """Return the HDFS of a folder; None if it is not on HDFS, or no HDFS is configured.
-
-        A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below it: it is then a mount with the same path in containers.
-        """
-        if self._hdfs is None or folder is None:
-            return None
-        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
-
-        return None if is_foreign(folder) or self._is_local(folder) else self._hdfs
+        return self._hdfs
 
     def are_complete(self) -> bool:
         """Return whether the task overrides ``output()``, and all its targets exist.
@@ -108,23 +100,19 @@ class Outputs:
         Raises:
             HdfsError: HDFS failed.
         """
-        hdfs = self.hdfs_of(self._folder)
-        if hdfs is not None and self._folder is not None:
-            return bool(hdfs.exists(self._folder))
+        if self.hdfs is not None and self._folder is not None:
+            return bool(self.hdfs.exists(self._folder))
         return any(target.exists() for target in self._checkable_targets())
 
     def completion_fallback(self) -> str:
         """Return a text: why there is no flag, and what decides instead whether the task is complete."""
         why = "webhdfs_url of its cluster is not set in luigi.cfg"
-        if self._folder is None:
-            why = "its output folder is not known here"
-        elif self._hdfs is not None:
+        if self._hdfs is not None:
             why = f"the output folder {self._folder} is not on HDFS"
-        if self._checkable_targets():
-            return (
-                f"{why}; once the server no longer knows the job, the task is complete if all outputs exist"
-            )
-        return f"{why}; once the server no longer knows the job, the task is not complete"
+        return (
+            f"{why}; once the server no longer knows the job, the task is complete only if output() is "
+            "overridden and all its targets exist"
+        )
 
     def reports(self, job: str | None = None) -> list[dict[str, Any]]:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
@@ -135,12 +123,11 @@ class Outputs:
         Raises:
             HdfsError: HDFS failed.
         """
-        hdfs = self.hdfs_of(self._folder)
-        if hdfs is None or self._folder is None:
+        if self.hdfs is None or self._folder is None:
             return []
         from luigi_pai.tasks.reports import read_reports  # noqa: PLC0415  as above
 
-        return read_reports(hdfs, self._folder, None if job is None else attempt_of(job)[1])
+        return read_reports(self.hdfs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
         """Return the values of ``metrics.json``, and of the last reports; ``result()`` of the task."""

@@ -79,7 +79,7 @@ class TaskRun:
             cluster = cluster.with_api_version(definition.api_version)
         self.book = cluster.book
         self._hdfs = configured_hdfs(self._settings, self._task.cluster)
-        self.outputs = Outputs(self._hdfs, definition.folder, definition.targets)
+        self.outputs = Outputs(self._hdfs, definition)
         self._job = TaskJob(definition, self.book, lambda: self.options)
         self._made = 0  # attempts of this run
         self._check_signals: Callable[[], None] = lambda: None
@@ -287,15 +287,11 @@ class TaskRun:
                 job.outputDir = job.outputDir or definition.folder
             job = definition.prepare(job, api.dialect.version, self._hdfs)
         if definition.folder is not None and not self.evidence.has_flag:
-            self._log_fallback(name)
+            is_set = self._hdfs is not None or definition.folder_is_set
+            if is_set and self.book.times("jobs without completion flag") == 1:
+                fallback = self.outputs.completion_fallback()
+                self._log("Job %s, as others after it, gets no completion flag: %s", name, fallback)
         return job
-
-    def _log_fallback(self, name: str) -> None:
-        """Log once why jobs get no completion flag, if an HDFS or an output folder is set."""
-        is_set = self._hdfs is not None or self._definition.folder_is_set
-        if is_set and self.book.times("jobs without completion flag") == 1:
-            fallback = self.outputs.completion_fallback()
-            self._log("Job %s, as others after it, gets no completion flag: %s", name, fallback)
 
     def announce(self, entry: Entry, *, with_tags: bool = True) -> None:
         """Trigger the event of a job that was submitted or taken over, and give it its tags."""
@@ -358,8 +354,7 @@ class TaskRun:
             from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
             if watched or self.evidence.lacks_end(entry):
-                folder = self._definition.folder
-                KeptLogs(self.book, self.outputs.hdfs_of(folder), folder).keep(entry.status)
+                KeptLogs(self.book, self.outputs.hdfs, self._definition.folder).keep(entry.status)
         if entry.succeeded:
             self.evidence.record_success(entry)
         else:
