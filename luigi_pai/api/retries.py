@@ -31,8 +31,6 @@ TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
-_UNANNOUNCED_LIMIT = 1.0  # after the first 429 without an end of the limit
-_LONGEST_UNANNOUNCED = 60.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # how often a server may refuse after the end of the limit that it has sent
 _JITTER = 0.1
@@ -67,8 +65,7 @@ class Retry:
     """Decides after each transient error how long to wait, or to give up.
 
     The first wait is 0.5 s; each further one is twice as long, up to 15 s. After a 429 the wait lasts
-    until the end of the limit that the server sends (at most an hour); without one it is 1 s, then
-    twice as long each time, up to a minute.
+    until the end of the limit, if the server sends it (at most an hour).
 
     Requests that were not sent because of a known limit do not count towards the deadline. Requests
     that the server refuses with 429 do, but the deadline is at least three times the wait that the
@@ -78,23 +75,20 @@ class Retry:
         limit: seconds without success after which the last error is raised.
         clock: measures them.
         what: subject of the log lines: ``job NAME``.
-        while_limited: the limit for 429s, if longer.
         longest: seconds; a longer wait for the end of a request limit is not made.
     """
 
-    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what", "_while_limited")
+    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what")
 
     def __init__(
         self,
         limit: float,
         clock: Clock,
         what: str = "",
-        while_limited: float = 0.0,
         longest: float = _LONGEST_LIMIT,
     ) -> None:
         self._limit = limit
         self._longest = longest
-        self._while_limited = max(limit, while_limited)
         self._clock = clock
         self._what = f"{what}: " if what else ""
         self._since: float | None = None
@@ -110,8 +104,8 @@ class Retry:
         """
         if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error
-        if isinstance(error, RateLimited):
-            return self._wait_after_limit(error)
+        if isinstance(error, RateLimited) and error.reset_at is not None:
+            return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()
         if self._since is None:
             self._since = now
@@ -122,24 +116,16 @@ class Retry:
         self._next = min(self._next * 2, _LONGEST_WAIT)
         return wait
 
-    def _wait_after_limit(self, error: RateLimited) -> float:
+    def _wait_after_limit(self, error: RateLimited, reset_at: float) -> float:
         now = self._clock.monotonic()
-        announced = error.reset_at is not None
-        if error.reset_at is not None:
-            wait = min(max(1.0, error.reset_at - self._clock.time()), _LONGEST_LIMIT)
-            if wait > self._longest:
-                raise error
-            self._granted = max(self._granted, _WINDOWS * wait)
-        else:
-            self._next = max(self._next, _UNANNOUNCED_LIMIT)
-            wait, self._next = self._next, min(self._next * 2, _LONGEST_UNANNOUNCED)
+        wait = min(max(1.0, reset_at - self._clock.time()), _LONGEST_LIMIT)
+        if wait > self._longest:
+            raise error
+        self._granted = max(self._granted, _WINDOWS * wait)
         if error.sent:
             self._since = now if self._since is None else self._since
-            limit = max(self._while_limited, self._granted) if announced else self._while_limited
-            if now - self._since >= limit:
+            if now - self._since >= max(self._limit, self._granted):
                 raise error
-            if not announced:
-                wait = min(wait, max(self._since + limit - now, 0.01))
         until = datetime.fromtimestamp(self._clock.time() + wait).astimezone().strftime("%H:%M:%S")
         text = "%srequest limit of OpenPAI reached; waiting %.0f s, until %s (%s)"
         logger.warning(text, self._what, wait, until, error)

@@ -121,7 +121,7 @@ class KeptLogs:
         if self._given_up is not None:
             raise self._given_up
         clock = self._api.clock
-        retry = Retry(_PATIENCE, clock, "", self._api.polling.patience)
+        retry = Retry(_PATIENCE, clock)
         try:
             return run_steps(retry.call(request), clock.sleep)
         except PaiApiError as error:

@@ -119,16 +119,8 @@ def test_a_moment_that_has_passed_is_a_second(clock, reset_in):
     assert 1 <= wait <= 1.1
 
 
-def test_without_a_moment_the_waits_double(clock, bear):
-    """1 s, then twice as long each time, up to a minute."""
-    retry = Retry(10_000, clock)
-    waits = [bear(retry, RateLimited("x")) for _ in range(9)]
-    bounds = [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert all(bound <= one <= 1.1 * bound for one, bound in zip(waits, bounds, strict=True))
-
-
-def test_a_lasting_limit_without_a_moment_ends_at_the_limit(clock, call):
-    """A server that refuses for ever, and does not say for how long, is given up like any other."""
+def test_a_limit_without_a_moment_is_an_error_like_any_other(clock, call):
+    """It is retried until the limit."""
 
     def ask():
         raise RateLimited("x")
@@ -137,7 +129,6 @@ def test_a_lasting_limit_without_a_moment_ends_at_the_limit(clock, call):
     with pytest.raises(RateLimited):
         call(Retry(100, clock), ask)
     assert 100 <= clock.monotonic() - began <= 105
-    assert len(clock.slept) < 10
 
 
 def test_a_lasting_limit_with_moments_ends_after_three_of_them(clock, call):
@@ -164,21 +155,6 @@ def test_a_limit_that_was_not_run_into_does_not_count(clock, bear, call):
     with pytest.raises(ServerFault):
         call(retry, down)
     assert clock.monotonic() - began == pytest.approx(30, abs=0.05)
-
-
-def test_a_limit_may_be_waited_for_longer_than_other_errors(clock, call):
-    """``while_limited``: a short lookup gives other errors up soon, and 429s late."""
-    began = clock.monotonic()
-    with pytest.raises(ServerFault):
-        call(Retry(2, clock, while_limited=300), down)
-    assert clock.monotonic() - began < 3
-
-    def ask():
-        raise RateLimited("x")
-
-    with pytest.raises(RateLimited):
-        call(Retry(2, clock, while_limited=300), ask)
-    assert 300 <= clock.monotonic() - began < 320
 
 
 # ---------------------------------------------------------------- the log

@@ -194,7 +194,7 @@ def test_a_429_is_waited_for_and_not_looked_behind(faulty, cluster, clock, heade
     cluster.submit(job())
     assert faulty.submissions == 2
     assert lookups(faulty) == ["train"]  # after it was taken
-    assert sum(clock.slept) == pytest.approx(60 if headers else 1, rel=0.15)
+    assert sum(clock.slept) >= (60 if headers else 0.25)
 
 
 def test_a_429_without_end_is_given_up_after_poll_patience(faulty, cluster, clock):
@@ -202,8 +202,8 @@ def test_a_429_without_end_is_given_up_after_poll_patience(faulty, cluster, cloc
     faulty.fail(*POST, 429, times=float("inf"), body="Too many requests")
     with pytest.raises(RateLimited):
         cluster.submit(job())
-    assert 100 <= sum(clock.slept) < 110
-    assert faulty.submissions < 10
+    assert 99 < sum(clock.slept) < 110
+    assert faulty.submissions < 20
 
 
 def test_a_refusal_is_final(faulty, cluster):

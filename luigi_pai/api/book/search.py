@@ -172,9 +172,7 @@ class Search:
     def _retried(self, name: str, request: Callable[[], T]) -> Steps[T]:
         """Make a lookup; transient errors are retried."""
         what = f"job {name}" if name else ""
-        return (
-            yield from Retry(self._patience, self._api.clock, what, self._api.polling.patience).call(request)
-        )
+        return (yield from Retry(self._patience, self._api.clock, what).call(request))
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
