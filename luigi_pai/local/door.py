@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import socket
 import struct
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
+from tornado.httputil import HTTPServerConnectionDelegate
+from tornado.web import Application
 
-from luigi_pai.local.faults.connections import Answer, send
+from luigi_pai.local.json_http import ApiError, RestHandler
 
 if TYPE_CHECKING:
     import logging
 
-    from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine, ResponseStartLine
+    from tornado.httputil import HTTPConnection, HTTPMessageDelegate
 
 _ROOT = 0
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
@@ -31,11 +31,6 @@ _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful reply
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
 _FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg: family, state, ...; expires, two queues, uid
 _ESTABLISHED = 1
-_DRAINED = 1024 * 1024  # bytes of a refused body that are read before the connection is closed
-_REFUSED = {
-    "code": "ForbiddenUserError",
-    "message": "The local server serves the user who started it only: its jobs run with their rights.",
-}
 
 
 class Door(HTTPServerConnectionDelegate):
@@ -44,6 +39,7 @@ class Door(HTTPServerConnectionDelegate):
     def __init__(self, inside: HTTPServerConnectionDelegate, log: logging.Logger) -> None:
         self._inside = inside
         self._log = log
+        self._refusing = Application(default_handler_class=_Refused, log_function=lambda _: None)
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
@@ -52,7 +48,7 @@ class Door(HTTPServerConnectionDelegate):
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
             return self._inside.start_request(server_conn, request_conn)
-        return _Refusal(request_conn)
+        return self._refusing.start_request(server_conn, request_conn)
 
     def on_close(self, server_conn: object) -> None:
         """Forget a connection."""
@@ -69,25 +65,17 @@ class Door(HTTPServerConnectionDelegate):
         return is_own
 
 
-class _Refusal(HTTPMessageDelegate):
-    """A request that is answered with 403."""
+class _Refused(RestHandler):
+    """A request that is answered with 403, when its body has been read and dropped."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self._with_body = True
+    def _refuse(self) -> None:
+        raise ApiError(
+            403,
+            "ForbiddenUserError",
+            "The local server serves the user who started it only: its jobs run with their rights.",
+        )
 
-    def headers_received(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,
-        headers: HTTPHeaders,  # noqa: ARG002 - tornado
-    ) -> None:
-        self._with_body = getattr(start_line, "method", "") != "HEAD"
-        self._connection.set_max_body_size(_DRAINED)
-
-    def finish(self) -> None:
-        headers = {"Content-Type": "application/json; charset=utf-8", "Connection": "close"}
-        answer = Answer(403, headers, json.dumps(_REFUSED).encode())
-        send(self._connection, answer, with_body=self._with_body)
+    get = head = post = put = delete = patch = options = _refuse
 
 
 def is_own_connection(connection: socket.socket) -> bool:

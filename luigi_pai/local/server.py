@@ -212,18 +212,14 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLines(logging.Formatter):
-    """Time and message on one line, control characters as Python writes them; a traceback below, indented."""
+    """Time and message, control characters as Python writes them; further lines, of tracebacks, indented."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the line."""
-        return _escaped(super().formatMessage(record))
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the traceback; its last lines may contain text of a client."""
-        return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).splitlines())
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines."""
+        return "\n  ".join(map(_escaped, super().format(record).split("\n")))
 
 
 def _escaped(text: str) -> str:
