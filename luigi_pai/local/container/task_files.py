@@ -78,22 +78,11 @@ folder=$1
 
 fetch_code() {
   local size
-  hdfs dfs -test -e "$PAI_CODE_DIR" || {
-    echo "luigi-pai local: cannot find the code folder $PAI_CODE_DIR" >&2
-    return 1
-  }
-  size=$(hdfs dfs -du -s "$PAI_CODE_DIR") && size=${size%%[!0-9]*} && [ -n "$size" ] || {
-    echo "luigi-pai local: cannot measure the code folder $PAI_CODE_DIR" >&2
-    return 1
-  }
-  if [ "$size" -gt MAX_CODE_BYTES ]; then
-    echo "luigi-pai local: the code folder $PAI_CODE_DIR has $size bytes; OpenPAI takes MAX_CODE_BYTES" >&2
-    return 1
-  fi
-  hdfs dfs -get "$PAI_CODE_DIR" . || {
-    echo "luigi-pai local: cannot fetch the code folder $PAI_CODE_DIR" >&2
-    return 1
-  }
+  size=$(hdfs dfs -du -s "$PAI_CODE_DIR") && size=${size%%[!0-9]*} &&
+    [ "$size" -le MAX_CODE_BYTES ] && hdfs dfs -get "$PAI_CODE_DIR" . && return
+  echo "luigi-pai local: cannot fetch the code folder $PAI_CODE_DIR of ${size:-unknown} bytes;" \\
+    "OpenPAI takes MAX_CODE_BYTES" >&2
+  return 1
 }
 
 code=1

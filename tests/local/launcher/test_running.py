@@ -213,7 +213,7 @@ def test_a_code_folder_that_is_not_there_ends_the_task(client):
     """Exit code 1, and its log says why."""
     job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/no/such/folder")
     assert job["jobStatus"]["appExitCode"] == 1
-    assert "cannot find the code folder" in job["jobStatus"]["appExitDiagnostics"]
+    assert "cannot fetch the code folder" in job["jobStatus"]["appExitDiagnostics"]
     assert client.log(job) == ""
 
 
@@ -226,7 +226,7 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
         file.truncate(200_000_001)
     job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/big/code")
     assert job["jobStatus"]["appExitCode"] == 1
-    assert "has 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
+    assert "of 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
 
 
 @pytest.mark.slow
