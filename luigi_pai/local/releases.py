@@ -272,7 +272,7 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of OpenPAI, or of its successor.
+    """A release of OpenPAI, or of its successor; what is not named of one of the v2 API is as on 1.8.
 
     Rooms that show or prepare jobs have tables of their own functions, by ``api``.
 
@@ -281,25 +281,11 @@ class Release:
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
         launcher: what runs its jobs: exit codes, retries, events.
         log_streams: the names of a task's logs.
+        spec_release: the release whose rules ``luigi_pai.jobspec`` checks a job by.
         window_of_each_key: whether request limits begin to count with the first request of each address or
             user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
             the whole window.
-    """
-
-    name: str
-    api: str
-    launcher: LauncherRules
-    log_streams: tuple[str, ...]
-    window_of_each_key: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class V2Release(Release):
-    """A release of the v2 API, whose jobs are job protocols; what is not named of one is as on 1.8.
-
-    Attributes:
         version: the version in ``GET /api/v2/info``.
-        spec_release: the release whose rules ``luigi_pai.jobspec`` checks a protocol by.
         failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that
             it does not exist; None to report the failure itself.
         private_jobs: whether only its owner and administrators may see a job.
@@ -309,8 +295,13 @@ class V2Release(Release):
         started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
     """
 
-    version: str
+    name: str
+    api: str
+    launcher: LauncherRules
+    log_streams: tuple[str, ...]
     spec_release: str
+    window_of_each_key: bool = False
+    version: str = ""
     failed_lookup: str | None = None
     private_jobs: bool = False
     own_virtual_clusters: bool = False
@@ -323,11 +314,12 @@ OPENPAI_0_7_1 = Release(
     api="v1",
     launcher=_FRAMEWORK_LAUNCHER,
     log_streams=("stdout", "stderr"),
+    spec_release="0.7.1",
 )
 
 _V2_LOG_STREAMS = ("stdout", "stderr", "runtime")
 
-OPENPAI_1_8 = V2Release(
+OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     api="v2",
     launcher=FRAMEWORK_CONTROLLER,
@@ -336,7 +328,7 @@ OPENPAI_1_8 = V2Release(
     spec_release="1.8.0",
 )
 
-LTP_1_5 = V2Release(
+LTP_1_5 = Release(
     name="LTP 1.5",
     api="v2",
     launcher=FRAMEWORK_CONTROLLER,

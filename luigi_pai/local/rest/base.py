@@ -85,6 +85,22 @@ class ApiHandler(RestHandler):
 
     get = head = post = put = delete = patch = options = _dispatch
 
+    async def log_in(self, username: str, password: str, seconds: int) -> None:
+        """Answer with a token that is valid for some seconds; ApiError 400: a wrong name or password."""
+        if self.api.users.get(username) is None:
+            raise ApiError(400, "NoUserError", f"User {username} is not found.")
+        user = await self.api.users.with_password(username, password)
+        if user is None:
+            raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
+        token = self.api.tokens.log_in(username, admin=user.admin, expiration=seconds)
+        self.answer(200, {"user": username, "token": token, "admin": user.admin})
+
+    async def add_user(self, username: str, password: str, message: str) -> None:
+        """Add a plain user, who has the virtual cluster ``default``, and answer with a message."""
+        if not await self.api.users.add(username, password):
+            raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
+        self.answer(201, {"message": message})
+
     def count_call(self) -> None:
         """Count the request where the API has a limit."""
 

@@ -10,6 +10,7 @@ from luigi_pai.jobspec.schema_problems import schema
 from luigi_pai.jobspec.validate import validate_job, with_numbers
 from luigi_pai.local.hdfs.cluster import HdfsRefused
 from luigi_pai.local.json_http import ApiError
+from luigi_pai.local.releases import OPENPAI_0_7_1
 from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, route
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import WAITING
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from luigi_pai.local.rest.base import Rule
     from luigi_pai.local.store.records import Job
 
-_RELEASE = "0.7.1"
 _LAST_PORT = 65535
 _LONGEST_NAME = 255
 _LONGEST_ROLE = 247
@@ -60,7 +60,9 @@ def read_config(body: Any) -> dict[str, Any]:
     """
     if not isinstance(body, dict):
         raise ApiError(400, "InvalidParametersError", "the body is not a JSON object")
-    found = [item for item in validate_job(body, release=_RELEASE) if item.level is Level.REFUSED]
+    found = [
+        item for item in validate_job(body, release=OPENPAI_0_7_1.spec_release) if item.level is Level.REFUSED
+    ]
     if found:
         code = (
             "UnknownError" if all(_is_launchers(item, body) for item in found) else "InvalidParametersError"
@@ -130,15 +132,7 @@ class V1Handler(ApiHandler):
 
     async def _token(self) -> None:
         asked = checked_body(self.body, _LOGIN, _EXPIRATION)
-        name = asked["username"]
-        if self.api.users.get(name) is None:
-            raise ApiError(400, "NoUserError", f"User {name} is not found.")
-        user = await self.api.users.with_password(name, asked["password"])
-        if user is None:
-            raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        seconds = int(asked.get("expiration", _DAY))
-        token = self.api.tokens.log_in(name, admin=user.admin, expiration=seconds)
-        self.answer(200, {"user": name, "token": token, "admin": user.admin})
+        await self.log_in(asked["username"], asked["password"], int(asked.get("expiration", _DAY)))
 
     async def _list(self) -> None:
         ids = self.api.store.job_ids(self.get_query_argument("username", "") or None)
@@ -240,14 +234,11 @@ class V1Handler(ApiHandler):
         self.answer(200, self._shown_virtual_clusters()[name])
 
     async def _new_user(self) -> None:
-        """Add a plain user, who has the virtual cluster ``default``."""
         bearer = self._bearer()
         asked = checked_body(self.body, _NEW_USER, {"admin": (False,)})
         if not bearer.admin:
             raise ApiError(403, "ForbiddenUserError", "Non-admin is not allowed to do this operation.")
-        if not await self.api.users.add(asked["username"], asked["password"]):
-            raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
-        self.answer(201, {"message": "update successfully"})
+        await self.add_user(asked["username"], asked["password"], "update successfully")
 
     routes = (
         route("*", "/api/v1", _root),

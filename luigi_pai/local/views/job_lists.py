@@ -17,7 +17,7 @@ from luigi_pai.local.views.v2 import job_row as v2_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from luigi_pai.local.releases import V2Release
+    from luigi_pai.local.releases import Release
     from luigi_pai.local.store.jobs import Store
     from luigi_pai.local.store.records import Job
 
@@ -82,7 +82,7 @@ class JobSearch:
     """
 
     def __init__(
-        self, query: str, release: V2Release = OPENPAI_1_8, clusters: Sequence[str] | None = None
+        self, query: str, release: Release = OPENPAI_1_8, clusters: Sequence[str] | None = None
     ) -> None:
         asked = dict(parse_qsl(query, keep_blank_values=True))
         words = {key: text.split(",") for key, text in asked.items()}

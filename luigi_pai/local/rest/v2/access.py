@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tornado.web import Finish
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.users import Bearer
-    from luigi_pai.local.releases import V2Release
     from luigi_pai.local.store.records import User
 
 
@@ -24,11 +23,6 @@ class AccessV2(ApiHandler):
     """A request of the v2 API."""
 
     _limit_headers: Mapping[str, str] = MappingProxyType({})
-
-    @property
-    def release(self) -> V2Release:
-        """The release of the server."""
-        return cast("V2Release", self.api.release)
 
     def set_default_headers(self) -> None:
         """Set the headers of the request limit, in errors too."""

@@ -54,7 +54,7 @@ def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAtt
 
 def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple[Job, ShownAttempt]:
     """Return a job that the caller may see, and its latest attempt or, if given, attempt ``number``."""
-    bearer, release = handler.authenticated(), handler.release
+    bearer, release = handler.authenticated(), handler.api.release
     try:
         job = _found(handler, name)
         shown = latest_attempt(job, handler.api.store)
@@ -75,7 +75,7 @@ async def _list(handler: AccessV2) -> None:
     bearer = handler.authenticated()
     handler.count("list", bearer.username)
     store = handler.api.store
-    user, release = handler.user_of(bearer), handler.release
+    user, release = handler.user_of(bearer), handler.api.release
     clusters = handler.api.users.virtual_clusters(user) if release.own_virtual_clusters else None
     search = JobSearch(handler.request.query, release, clusters)
     rows = handler.api.rows.as_json(search.ids(store))
@@ -92,7 +92,7 @@ async def _submit(handler: AccessV2) -> None:
     bearer = handler.authenticated()
     handler.count("submission", bearer.username)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
-    release = handler.release
+    release = handler.api.release
     document = await asyncio.to_thread(submission.read_protocol, body, release)
     name, user = document["name"], bearer.username
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
@@ -180,7 +180,7 @@ async def _task_attempts(handler: AccessV2, *path: str) -> None:
 async def _logs(handler: AccessV2, *path: str) -> None:
     handler.authenticated()
     name, number, role, index, task_attempt = path
-    if handler.release.private_jobs:
+    if handler.api.release.private_jobs:
         _looked_up(handler, name)
     try:
         job, _, tried = _task(handler, (name, number, role, index))

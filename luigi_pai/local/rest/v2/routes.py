@@ -23,7 +23,7 @@ async def _welcome(handler: AccessV2) -> None:
 
 
 async def _info(handler: AccessV2) -> None:
-    version = handler.release.version
+    version = handler.api.release.version
     handler.answer(
         200, {"name": "PAI RESTful API", "version": version, "launcherType": "k8s", "authnMethod": "basic"}
     )
@@ -38,14 +38,7 @@ async def _login_info(handler: AccessV2) -> None:
 async def _login(handler: AccessV2) -> None:
     """Log in for a week: ``expiration`` is checked, and changes nothing."""
     asked = checked_body(handler.body, _LOGIN, _EXPIRATION)
-    name = asked["username"]
-    if handler.api.users.get(name) is None:
-        raise ApiError(400, "NoUserError", f"User {name} is not found.")
-    user = await handler.api.users.with_password(name, asked["password"])
-    if user is None:
-        raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-    token = handler.api.tokens.log_in(name, admin=user.admin, expiration=_WEEK)
-    handler.answer(200, {"user": name, "token": token, "admin": user.admin})
+    await handler.log_in(asked["username"], asked["password"], _WEEK)
 
 
 async def _logout(handler: AccessV2) -> None:
@@ -61,7 +54,7 @@ async def _tokens(handler: AccessV2) -> None:
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.authenticated()
     shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
-    if handler.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
+    if handler.api.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
         shown["vcadmins"] = []
     handler.answer(200, shown)
 
@@ -144,7 +137,7 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
 async def _all_virtual_clusters(handler: AccessV2) -> None:
     user = handler.user_of(handler.authenticated())
     shown = _virtual_clusters(handler.api.launcher.scheduler)
-    if handler.release.own_virtual_clusters:
+    if handler.api.release.own_virtual_clusters:
         shown = {name: shown[name] for name in handler.api.users.virtual_clusters(user)}
     handler.answer(200, shown)
 
@@ -167,14 +160,11 @@ async def _storages(handler: AccessV2) -> None:
 
 
 async def _new_user(handler: AccessV2) -> None:
-    """Add a plain user, who has the virtual cluster ``default``."""
     bearer = handler.authenticated_user()
     asked = checked_body(handler.body, _NEW, _PLAIN)
     if not handler.is_admin(bearer):
         raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
-    if not await handler.api.users.add(asked["username"], asked["password"]):
-        raise ApiError(409, "ConflictUserError", f"User name {asked['username']} already exists.")
-    handler.answer(201, {"message": "User is created successfully"})
+    await handler.add_user(asked["username"], asked["password"], "User is created successfully")
 
 
 _CLUSTER_ROUTES = (

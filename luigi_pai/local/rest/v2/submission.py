@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.paths import mapping_of
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.schema_problems import schema_findings
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
@@ -21,11 +20,16 @@ from luigi_pai.redaction import MASK
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.local.releases import V2Release
+    from luigi_pai.local.releases import Release
 
 
-def _read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]) -> dict[str, Any]:
-    """Return extras in which ``storages`` and plugins are lists of objects.
+def _with_storages(
+    extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
+) -> dict[str, Any]:
+    """Return extras whose ``storages`` have names and mount paths.
+
+    Other fields of a storage are ignored: the server takes ``share`` and ``readOnly`` from its own
+    configuration.
 
     Args:
         extras: those of a protocol.
@@ -33,39 +37,22 @@ def _read_extras(extras: Mapping[str, Any], known: Sequence[str], defaults: Sequ
         defaults: the storages of a job that asks for storages and names none.
 
     Raises:
-        ApiError: 500 for a shape that the server fails over, 404 for a storage that is not there.
+        ApiError: 404 for a storage that is not there.
     """
-    plugins = _list(extras, PLUGIN) if extras.get(PLUGIN) else []
-    for item in plugins:
-        if not isinstance(item.get("plugin"), str) or not isinstance(item.get("taskroles", []), list):
-            raise ApiError(500, None, f"extras.{PLUGIN}: a plugin has no name, or its taskroles are no list")
-    storages: list[Any] = []
-    if extras.get("storages") or isinstance(extras.get("storages"), list):
-        storages = _list(extras, "storages") or [{"name": name} for name in defaults]
-    return {**extras, PLUGIN: plugins, "storages": _storages(storages, known)}
-
-
-def _list(extras: Mapping[str, Any], field: str) -> list[Any]:
-    items = extras[field]
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ApiError(500, None, f"extras.{field}: is not a list of objects")
-    return items
-
-
-def _storages(wanted: Sequence[Any], known: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the storages that are named, with their mount paths.
-
-    Other fields of a storage are ignored: the server takes ``share`` and ``readOnly`` from its own
-    configuration.
-    """
-    named = [item for item in wanted if mapping_of(item).get("name")]
+    wanted = extras.get("storages")
+    if wanted == []:
+        wanted = [{"name": name} for name in defaults]
+    named = [item for item in wanted or () if item.get("name")]
     for item in named:
         if item["name"] not in known:
             raise ApiError(404, "NoStorageError", f"Storage {item['name']} is not found.")
-    return [{key: item[key] for key in ("name", "mountPath") if key in item} for item in named]
+    return {
+        **extras,
+        "storages": [{key: item[key] for key in ("name", "mountPath") if key in item} for item in named],
+    }
 
 
-def read_protocol(text: str, release: V2Release) -> dict[str, Any]:
+def read_protocol(text: str, release: Release) -> dict[str, Any]:
     """Return the job protocol in a body.
 
     Raises:
@@ -115,21 +102,22 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
 
 
 def spec_of(
-    document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: V2Release
+    document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: Release
 ) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it; ``storages`` and ``defaults`` are those of `_read_extras`.
+    """Return a protocol as the launcher reads it; ``storages`` and ``defaults``: see `_with_storages`.
 
     Raises:
         ApiError: 404 for a storage that is not there, 500 for extras that the server fails over and commands
             that cannot be rendered, 400 for more tasks or ports than this server takes.
     """
-    extras = _read_extras(document.get("extras") or {}, storages, defaults)
-    mine = [item for item in extras[PLUGIN] if item["plugin"] not in release.started_by_site]
-    extras = {**extras, PLUGIN: mine}
     try:
-        spec = job_spec({**document, "extras": extras})
+        extras = _with_storages(document.get("extras") or {}, storages, defaults)
+        plugins = [item for item in extras.get(PLUGIN) or () if item["plugin"] not in release.started_by_site]
+        spec = job_spec({**document, "extras": {**extras, PLUGIN: plugins}})
     except SpecError as error:
         raise _failure(error) from None
+    except (AttributeError, LookupError, TypeError):
+        raise ApiError(500, None, "extras: something is missing, or of a wrong shape") from None
     if is_too_large(spec):
         raise _invalid(f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job")
     return spec
