@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
-from tornado.web import Application, RedirectHandler, StaticFileHandler
+from tornado.web import Application, StaticFileHandler
 
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
 from luigi_pai.local.config.settings import is_loopback
@@ -52,7 +52,6 @@ def make_app(
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
             *api.hdfs.routes(),
             (r"/", JobListPage, shared),
-            (r"/job-list\.html", RedirectHandler, {"url": "/", "permanent": False}),
             (r"/(?:job-detail|view)\.html", JobPage, shared),  # view.html to 0.10
             (r"/stop-job", StopJob, shared),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),

@@ -180,8 +180,6 @@ def kill_all_under(data: Path) -> None:
 
 
 _PR_SET_CHILD_SUBREAPER = 36
-_MAX_READS = 5
-_READ_PAUSE = 0.001
 
 
 class Orphans:

@@ -179,9 +179,9 @@ class TaskFiles:
     def last_lines(self) -> str:
         """Return the end of the error log, or of the output if there is none, or of what plugins wrote."""
         for path in (self.stderr, self.stdout, self.runtime):
-            text = _tail(path)
+            text = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
             if text:
-                return text
+                return "\n".join(text.splitlines()[-_TAIL_LINES:])
         return ""
 
 
@@ -251,18 +251,15 @@ def _find_bash() -> str:
     return bash
 
 
-def _tail(path: Path) -> str:
+def end_of(path: Path, size: int) -> bytes:
+    """Return the last bytes of a file, at most ``size``; none of one that cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            size = file.tell()
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            file.seek(max(0, file.tell() - size))
+            return file.read(size)
     except OSError:
-        return ""
-    if size > _TAIL_BYTES:
-        del lines[0]
-    return "\n".join(lines[-_TAIL_LINES:]).strip()
+        return b""
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:

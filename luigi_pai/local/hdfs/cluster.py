@@ -10,6 +10,7 @@ from luigi_pai.local.config.settings import HdfsAddress
 from luigi_pai.local.hdfs.command.client import Fault, Hdfs
 from luigi_pai.local.hdfs.webhdfs.handlers import webhdfs_routes
 from luigi_pai.local.hdfs.webhdfs.namespace import Tree
+from luigi_pai.local.json_http import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 _TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
 _SHARED = 0o777  # so that every user of this OpenPAI can have jobs, as the real server has it
 _OUTPUT = "/Output"
-
-
-class HdfsRefused(Exception):
-    """The output folder of a job could not be made; the text says why."""
 
 
 class OwnHdfs:
@@ -85,11 +82,15 @@ class OutsideHdfs:
         """Delete nothing: a real HDFS has other users."""
 
     async def make_output(self, name: str, username: str) -> None:
-        """Make the output folder of a job as `OwnHdfs.make_output` does, or raise HdfsRefused."""
+        """Make the output folder of a job as `OwnHdfs.make_output` does.
+
+        Raises:
+            ApiError: 500, as on the real server where HDFS refuses.
+        """
         try:
             await asyncio.to_thread(self._as(username).mkdir, f"{_OUTPUT}/{username}/{name}")
         except Fault as fault:
-            raise HdfsRefused(f"HDFS at {self._url}: {fault}") from None
+            raise ApiError(500, "UnknownError", f"HDFS at {self._url}: {fault}") from None
 
     def _as(self, user: str) -> Hdfs:
         return Hdfs(self._url, user, setting="--hdfs", timeout=_TIMEOUT)

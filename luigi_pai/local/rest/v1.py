@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.schema_problems import schema
 from luigi_pai.jobspec.validate import validate_job, with_numbers
-from luigi_pai.local.hdfs.cluster import HdfsRefused
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.releases import OPENPAI_0_7_1
 from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, route
@@ -162,7 +161,7 @@ class V1Handler(ApiHandler):
         if launcher_refuses(name, spec):
             raise ApiError(400, "UnknownError", "Bad Request")
         if not self.body.get("outputDir"):
-            await self._make_output(name, username)
+            await self.api.hdfs.make_output(name, username)
         try:
             job = self.api.store.add_job(name, username, virtual_cluster, self.body, {**spec, "gang": True})
         except NameTaken:
@@ -180,13 +179,6 @@ class V1Handler(ApiHandler):
         if user is None or virtual_cluster not in self.api.users.virtual_clusters(user):
             sentence = f"User {username} is not allowed to do operation in {virtual_cluster}"
             raise ApiError(403, "ForbiddenUserError", sentence)
-
-    async def _make_output(self, name: str, username: str) -> None:
-        """Make a job's output folder; on the real server, too, a HDFS that refuses is an unknown error."""
-        try:
-            await self.api.hdfs.make_output(name, username)
-        except HdfsRefused as refused:
-            raise ApiError(500, "UnknownError", str(refused)) from None
 
     async def _delete(self, name: str) -> None:
         job = self._job(name)

@@ -12,13 +12,6 @@ def get(server, path="/", **query):
     return requests.get(server.url + path, params=query, timeout=20).text
 
 
-def test_the_portals_address_of_the_list_leads_to_it(local_pai_v1):
-    reply = requests.get(
-        f"{local_pai_v1.url}/job-list.html?vcName=default", timeout=20, allow_redirects=False
-    )
-    assert (reply.status_code, reply.headers["Location"]) == (302, "/?vcName=default")
-
-
 @pytest.mark.slow
 def test_gpus_are_shown_as_numbers_not_as_a_count(local_pai_v1, client):
     name = client.run({"name": "m", "command": "true", "cpuNumber": 1, "memoryMB": 1, "gpuNumber": 2})["name"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.container.task_files import end_of
 from luigi_pai.local.releases import EXIT_UNRECOGNISED
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ def runtime_exit(
         runtime_log: the file of what plugins wrote.
         redact: redacts the secrets in a text; called before anything is cut off.
     """
-    user = b"".join(map(_end_of, user_logs))
-    runtime = _end_of(runtime_log)
+    user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
+    runtime = end_of(runtime_log, _SEARCHED)
     small = user.lower()  # of bytes: every letter stays where it is
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     if code in _SIGNALS:
@@ -131,16 +132,6 @@ def _search(pattern: str, text: bytes) -> tuple[int, int] | None:
             return begin, end
         found = first.search(text, line_end)
     return None
-
-
-def _end_of(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _SEARCHED))
-            return file.read(_SEARCHED)
-    except OSError:
-        return b""
 
 
 def _text(data: bytes) -> str:

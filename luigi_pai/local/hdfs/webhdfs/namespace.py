@@ -18,11 +18,10 @@ import shutil
 import stat
 import threading
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
     from typing import BinaryIO
 
 _BLOCK_SIZE = 128 * 1024 * 1024
@@ -105,7 +104,8 @@ class Tree:
     def summary(self, path: str) -> dict[str, int]:
         """Return the ``ContentSummary``. Walks the whole folder; callable from any thread."""
         folders = files = length = 0
-        for entry in _walk(self._existing(path)):
+        place = self._existing(path)
+        for entry in (place, *place.rglob("*")):
             with contextlib.suppress(FileNotFoundError):
                 found = entry.lstat()
                 folders += stat.S_ISDIR(found.st_mode)
@@ -248,11 +248,3 @@ class Tree:
 def _mode(permission: int, usable: int) -> int:
     """Return the mode on disk: never set-uid or set-gid, and usable by this server."""
     return permission & 0o1777 | usable
-
-
-def _walk(place: Path) -> Iterator[Path]:
-    """Yield a file, or a folder and all that is under it; links are not followed."""
-    yield place
-    for above, folders, files in os.walk(place):
-        for name in (*folders, *files):
-            yield Path(above, name)
