@@ -169,7 +169,7 @@ def test_every_field_that_1_8_0_refuses_is_named(file):
     ("name", "message"),
     [
         ("indented_by_tabs.yaml", "column 1: a tab indents this"),
-        ("item_left_out.yaml", "column 24: nothing stands before this comma"),
+        ("item_left_out.yaml", "column 24: this cannot stand here, in YAML"),
         ("octal_key.yaml", "column 14: OpenPAI and LTP 1.1 and later take this for different values"),
     ],
 )

@@ -20,51 +20,39 @@ BAD_TAG = (
 """Message for a tag."""
 
 _OPEN_QUOTE = "the quote that begins here is never closed"
-_BLOCK_HEADER = "after '|' or '>' only +, -, a digit from 1 to 9, and a comment may follow"
-_UNKNOWN_TAG = "this tag is not declared; leave it out, or put a text that begins with '!' into quotes"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
-_SECOND_COLON = (
-    "a second ': ' is in this line, its indentation is wrong, or its key has more than 1,024 characters; "
-    "put a text with ': ' into quotes"
-)
 _ANCHOR = (
-    "'&' and '*' begin a name of letters, digits, '-' and '_'; put a text that begins with one of them into "
-    "quotes"
+    "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text that begins "
+    "with one of them into quotes"
 )
-_NO_ANCHOR = (
-    "'*' begins a reference, and nothing has an anchor of this name; put a text that begins with '*' into "
-    "quotes"
+_INDENTATION = (
+    "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
-_COMMA = "nothing stands before this comma; remove it, or put a text that begins with a comma into quotes"
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
 """What PyYAML notices further on than where it is wrong."""
 
 _MESSAGES = (
-    ("mapping values are not allowed", _SECOND_COLON),
+    (
+        "mapping values are not allowed",
+        (
+            "a second ': ' is in this line, its indentation is wrong, or its key has more than 1,024 "
+            "characters; put a text with ': ' into quotes"
+        ),
+    ),
     ("sequence entries are not allowed", "'- ' cannot begin a list here; put it on a line of its own"),
     ("could not find expected ':'", _KEY_WITHOUT_COLON),
-    ("but found '<block mapping start>'", "the indentation of this fits no line above it"),
-    (
-        "expected <block end>",
-        "this does not fit the lines above; look at its indentation, and at quotes and brackets before it",
-    ),
+    ("but found '<block mapping start>'", _INDENTATION),
+    ("expected <block end>", _INDENTATION),
+    ("expected '<document start>'", _INDENTATION),
     ("expected ',' or", "',' or the closing bracket is missing before this"),
-    ("expected the node content, but found ','", _COMMA),
     ("found unexpected end of stream", _OPEN_QUOTE),
     ("found unexpected document separator", _OPEN_QUOTE),
     ("unknown escape", "there is no such escape; write a backslash as \\\\ in \"...\", or use '...'"),
-    ("expected escape sequence", "this escape needs more hexadecimal digits"),
-    ("indentation indicator", _BLOCK_HEADER),
-    ("expected a comment or a line break", _BLOCK_HEADER),
-    ("expected '<document start>'", "the document has ended before this; look at the indentation"),
     ("expected alphabetic or numeric character", _ANCHOR),
-    ("undefined tag handle", _UNKNOWN_TAG),
-    ("cannot start any token", "a value cannot begin with this character; put it into quotes"),
-    ("found undefined alias", _NO_ANCHOR),
+    ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document begins here; a job is one document"),
-    ("incompatible document", "only YAML 1.1 and 1.2 are read"),
 )
-"""Part of a message of PyYAML's, and the message in its place."""
+"""Part of a message of PyYAML's, and the message in its place; of any other, a general one."""
 
 
 class YamlError(Exception):
@@ -97,5 +85,5 @@ def from_pyyaml(error: Any) -> YamlError:
     if message in _AT_CONTEXT:
         mark = error.context_mark or mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = message or "this cannot stand here, in YAML; put a text into quotes"
+    message = message or "this cannot stand here, in YAML; remove it, or put a text into quotes"
     return YamlError(yaml_problem(message, line, column))
