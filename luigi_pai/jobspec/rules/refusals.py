@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
-_NAMED_BY_USERS = ("taskRoles", "ports")  # objects of the protocol whose keys are the user's names
-_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 _FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumber of a PaiTask)"
 _PRIORITY = "extras.hivedScheduler.jobPriorityClass"
@@ -62,7 +59,7 @@ def schema_errors(message: str) -> str:
 def _finding(error: Mapping[str, Any]) -> str:
     """Return one schema error, of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later), as text."""
     is_ajv_8 = "instancePath" in error
-    place = _path_of(error["instancePath"]) if is_ajv_8 else str(error.get("dataPath") or "").lstrip(".")
+    place = str(error.get("instancePath" if is_ajv_8 else "dataPath") or "").lstrip("./")
     text = f"{place}: {error.get('message')}".lstrip(": ")
     params = error.get("params")
     params = params if isinstance(params, dict) else {}
@@ -74,18 +71,3 @@ def _finding(error: Mapping[str, Any]) -> str:
     if isinstance(allowed, list):
         return f"{text}: {', '.join(map(str, allowed))}"
     return text
-
-
-def _path_of(pointer: object) -> str:
-    """Return a JSON pointer as Ajv 6 writes it: ``/taskRoles/r/instances`` is taskRoles['r'].instances."""
-    path, parent = "", ""
-    for escaped in str(pointer or "").split("/")[1:]:
-        step = escaped.replace("~1", "/").replace("~0", "~")
-        if parent not in _NAMED_BY_USERS and step.isdecimal():
-            path += f"[{step}]"
-        elif parent in _NAMED_BY_USERS or not _IDENTIFIER.fullmatch(step):
-            path += f"[{step!r}]"
-        else:
-            path += f".{step}" if path else step
-        parent = "" if parent in _NAMED_BY_USERS else step
-    return path
