@@ -142,7 +142,7 @@ def _commands(document: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:
-    fields = differing_fields(first, other)
+    fields = list(dict.fromkeys((*differing_fields(first, other), *differing_fields(other, first))))
     if first.get("secrets") != other.get("secrets"):
         fields.append("secrets")
     if _auth(first) != _auth(other):
