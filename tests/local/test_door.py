@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import logging
 import os
 import pickle
 import socket
@@ -156,29 +155,6 @@ def test_a_connection_of_another_account_is_not_ones_own(way, connected, monkeyp
             other.result()
             os.close(reading)
             os.close(writing)
-
-
-@two_accounts
-def test_root_may_do_all_that_this_account_may_anyway(connected):
-    """So a server of another account serves it."""
-    client = connected.connect()
-    accepted = connected.accept()
-    assert as_somebody(lambda: door.is_own_connection(accepted)) is True
-    client.close()
-
-
-def test_a_connection_is_looked_up_once(monkeypatch):
-    """However many requests it carries, and anew for the next one."""
-    looked_up = []
-    monkeypatch.setattr(door, "is_own_connection", lambda connection: looked_up.append(connection) or True)
-    inside = SimpleNamespace(start_request=lambda *_: "served", on_close=lambda _: None)
-    guarded = door.Door(inside, logging.getLogger("test"))
-    for connection in ("a", "a", "b", "a"):
-        request = SimpleNamespace(stream=SimpleNamespace(socket=connection))
-        assert guarded.start_request(connection, request) == "served"
-    guarded.on_close("a")
-    guarded.start_request("a", request)
-    assert looked_up == ["a", "b", "a"]
 
 
 @pytest.mark.slow

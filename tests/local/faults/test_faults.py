@@ -7,14 +7,10 @@ import http.client
 import math
 import time
 
-import luigi
 import pytest
 import requests
 from local_client import LocalClient
-from pipelines import build
-from protocol_client import ProtocolClient, protocol, task_role
 
-from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.fault_rules import parse_faults, read_faults
@@ -96,25 +92,6 @@ def test_a_dropped_answer_comes_after_the_work(faulty, strike):
 
 
 @pytest.mark.slow
-def test_a_dropped_answer_of_a_log_is_dropped_whole(faulty, strike):
-    """Answers that are sent in pieces, too."""
-    client = LocalClient(faulty)
-    job = client.run("echo hello")
-    strike("drop", path="/node/*")
-    with pytest.raises(requests.ConnectionError):
-        client.log(job)
-
-
-def test_a_dropped_answer_of_an_upload_comes_after_the_file_is_there(faulty, strike):
-    """WebHDFS is struck, too, where a rule says its path."""
-    strike("drop", method="PUT", path="/webhdfs/*", skip=1)
-    with pytest.raises(requests.ConnectionError):
-        requests.put(f"{faulty.url}/webhdfs/v1/up?op=CREATE&user.name=admin", data=b"x" * 300_000, timeout=20)
-    reply = get(faulty, "/webhdfs/v1/up?op=GETFILESTATUS&user.name=admin")
-    assert reply.json()["FileStatus"]["length"] == 300_000
-
-
-@pytest.mark.slow
 def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     """It is this token that ends, for good; the route answers as it does to any ended token."""
     client = LocalClient(faulty)
@@ -159,20 +136,6 @@ def test_the_control_route_has_no_faults(faulty):
     assert get(faulty).status_code == 200
 
 
-def test_an_invalid_path_gets_the_fault_as_any_other(faulty, strike):
-    """``//[`` is no address, and what is escaped in a path is no line of the log."""
-    log = faulty.data / "server.log"
-    strike("error", path="*")
-    for path in ("//[", "/api/v1/%0a2026-01-01 forged%0d%1b[2J".replace(" ", "%20")):
-        connection = http.client.HTTPConnection(faulty.url.removeprefix("http://"), timeout=20)
-        with contextlib.closing(connection):
-            connection.request("GET", path)
-            assert connection.getresponse().status == 503
-    lines = log.read_text().splitlines()
-    assert lines[-2].endswith(" fault error: GET //[")
-    assert lines[-1].endswith(r" fault error: GET /api/v1/\n2026-01-01 forged\r\x1b[2J")
-
-
 def test_everything_that_is_wrong_is_said_at_once():
     """Each with its place."""
     rules = [
@@ -203,63 +166,3 @@ def test_faults_are_json():
     with pytest.raises(ConfigError, match="--faults is no JSON: Expecting value"):
         read_faults("rules:")
     assert read_faults(' [{"fault": "error"}]') == [{"fault": "error"}]
-
-
-@pytest.mark.slow
-def test_a_server_does_not_start_with_wrong_faults():
-    with (
-        pytest.raises(ConfigError, match=r"rules\[0\]\.fault: 'x' is not one of"),
-        LocalPai(faults=[{"fault": "x"}]),
-    ):
-        pass
-    with LocalPai(api="v1", faults=[{"fault": "error", "count": 1}]) as server:
-        assert [get(server).status_code for _ in range(2)] == [503, 200]
-        with pytest.raises(ConfigError, match=r"rules\[0\]: 1 is not of type 'object'"):
-            server.set_faults([1])
-
-
-STORM = {
-    "seed": 4,
-    "rules": [
-        {"fault": "delay", "seconds": 0.1, "rate": 0.2},
-        {"fault": "drop", "method": "POST", "path": "/api/v?/jobs", "count": 1},
-        {"fault": "error", "method": "POST", "path": "/api/v?/jobs", "count": 1},
-        {"fault": "reset", "rate": 0.15},
-        {"fault": "error", "rate": 0.15},
-        {"fault": "drop", "rate": 0.1},
-        {"fault": "expire", "rate": 0.1},
-        {"fault": "limit", "rate": 0.05, "seconds": 1},
-    ],
-}
-
-
-class Stormy(PaiTask):
-    name = luigi.Parameter()
-    image = "x"
-    tasks = [TaskRole("main", "echo once >> $PAI_WORK_DIR/../../../ran; sleep 1")]
-
-
-class StormyProtocol(PaiProtocolTask):
-    name = luigi.Parameter()
-
-    @property
-    def protocol(self):
-        return protocol(name=self.name, roles={"main": task_role("sleep 1")})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("api", "task"), [("v1", Stormy), ("v2", StormyProtocol)])
-def test_a_task_gets_through_a_storm_with_one_job(api, task, as_settings, settings):
-    """Submitted once although the answer was lost; waited for, whatever the server did."""
-    with LocalPai(api=api) as server:
-        as_settings(server)
-        settings(poll_min=0.05, poll_max=0.1, read_timeout=2, poll_patience=60)
-        server.set_faults(STORM)
-        assert any(build(task("storm")) for _ in range(5))  # Luigi tries again what failed before it began
-        counts = server.fault_counts()
-        server.set_faults()
-        client = LocalClient(server) if api == "v1" else ProtocolClient(server)
-        rows = client.send("GET", "/jobs").json()
-    assert [(row["name"], row["state"], row["retries"]) for row in rows] == [("storm", "SUCCEEDED", 0)]
-    assert counts[1]["struck"] == 1
-    assert sum(rule["struck"] for rule in counts) >= 8

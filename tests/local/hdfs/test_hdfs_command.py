@@ -269,25 +269,6 @@ def test_uris_mean_this_hdfs(prefix: str, fs: Callable[..., Done]) -> None:
     assert fs(f"-ls {prefix}{{d}}/*").out.endswith(f" {prefix}{{d}}/f\n")
 
 
-def test_get_replaces_with_f(fs: Callable[..., Done], tmp_path: Path) -> None:
-    """``-get -f``, which later releases have, replaces a local file."""
-    (tmp_path / "new").write_text("new")
-    (tmp_path / "old").write_text("old")
-    fs("-put new {d}/f")
-    assert fs("-get {d}/f old").err == "get: `old': File exists\n"
-    assert fs("-get -f {d}/f old").code == 0
-    assert (tmp_path / "old").read_text() == "new"
-
-
-def test_bytes_arrive_unchanged(fs: Callable[..., Done], tmp_path: Path) -> None:
-    """A file of all bytes, put and got back, is the same."""
-    data = bytes(range(256)) * 5000
-    (tmp_path / "data").write_bytes(data)
-    assert fs("-put data {d}/data").code == 0
-    assert fs("-get {d}/data back").code == 0
-    assert (tmp_path / "back").read_bytes() == data
-
-
 def test_a_source_that_fails_leaves_no_file(fs: Callable[..., Done], tmp_path: Path) -> None:
     """A get that cannot be done leaves no half file behind."""
     assert fs("-get {d}/missing here").code == 1
@@ -320,51 +301,6 @@ def test_a_file_that_is_cut_short_is_an_error(command: str, fs: Callable[..., Do
     assert not (tmp_path / "here").exists()
 
 
-def test_a_copy_that_breaks_off_leaves_what_was_there(fs: Callable[..., Done], tmp_path: Path) -> None:
-    """A file is replaced when its copy is complete; a copy that is not is taken away."""
-    (tmp_path / "old").write_text("old")
-    with serving(tmp_path / "root", CutShort) as url:
-        fs("-mkdir {d}", url=url)
-        fs("-put old {d}/g", url=url)
-        fs("-put - {d}/f", url=url)
-        assert fs("-cp -f {d}/f {d}/g", url=url).code == 1
-        assert fs("-ls {d}", url=url).out.startswith("Found 2 items\n")
-    assert [path.read_text() for path in (tmp_path / "root").rglob("g")] == ["old"]
-
-
-class Refusing(WebHdfsHandler):
-    """A server whose DataNode refuses an upload before it has read it, and hangs up."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        if self.is_datanode() and "refused" in self.hdfs_path:
-            fault = {"exception": "AccessControlException", "message": "Permission denied: user=alice"}
-            body = json.dumps({"RemoteException": fault}).encode()
-            head = f"HTTP/1.1 403 Forbidden\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            stream = self.request.connection.stream
-            stream.write(head + body)
-            stream.close()
-
-
-@pytest.mark.slow
-def test_an_upload_that_is_refused_in_the_middle_says_why(fs: Callable[..., Done], tmp_path: Path) -> None:
-    """The DataNode's reason is shown, not the connection that breaks because of it."""
-    (tmp_path / "big").write_bytes(bytes(20_000_000))
-    with serving(tmp_path / "root", Refusing) as url:
-        fs("-mkdir {d}", url=url)
-        assert fs("-put big {d}/refused", url=url).err == "put: Permission denied: user=alice\n"
-
-
-def test_local_user_without_hadoop_user_name(
-    fs: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without HADOOP_USER_NAME, the user is the login name."""
-    monkeypatch.setattr("getpass.getuser", lambda: "login")
-    fs("-mkdir -p /user/login")
-    assert fs("-put - f", user="").code == 0
-    assert fs("-cat /user/login/f").out == "from stdin\n"
-
-
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [
@@ -389,11 +325,3 @@ def test_patterns(pattern: str, found: str, fs: Callable[..., Done], tmp_path: P
     assert [line.rpartition("/")[2] for line in done.out.splitlines()] == found.split()
     if not found:
         assert done.err == f"ls: `{{d}}/{pattern}': No such file or directory\n"
-
-
-def test_a_pattern_in_the_middle(fs: Callable[..., Done]) -> None:
-    """A pattern for a folder is expanded with what follows it."""
-    fs("-mkdir -p {d}/j1/out {d}/j2/out {d}/j3")
-    fs("-put - {d}/j1/out/part")
-    fs("-put - {d}/j2/out/part")
-    assert fs("-ls {d}/j*/out/p*").out.count("part") == 2

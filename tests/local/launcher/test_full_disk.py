@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 
 import pytest
@@ -25,33 +24,6 @@ def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
         return reason, ended.exit_code, ended.retries
 
     assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("api", ["v1", "v2"])
-@pytest.mark.parametrize("where", ["save_job", "save_task", "add_attempt"])
-def test_a_job_without_ports_on_a_full_disk_is_kept_and_blocks_no_other(api, where, bench, monkeypatch):
-    """Whatever the disk does not take of its failure."""
-
-    async def scenario(bench):
-        ports = bench.launcher.ports
-        free, left = ports.reserve_all, [OSError("no free port found")] * 2
-
-        def reserve_all(roles):
-            if roles[0]["taskNumber"] == 2 and left:
-                raise left.pop()
-            return free(roles)
-
-        monkeypatch.setattr(ports, "reserve_all", reserve_all)
-        disk = FailingCalls(monkeypatch, bench.store, where, 1)
-        kind = "v1" if api == "v1" else "gang"
-        job = bench.job(kind, "true", tasks=2)
-        await asyncio.sleep(0)
-        other = bench.job(kind, "true", name="b")
-        ends = [(await bench.ended(one)).exit_code for one in (job, other)]
-        return ends, bench.found(job).counted_retries, disk.left, left, bench.kept()
-
-    assert bench(scenario, kind=api) == ([0, 0], 0, 0, [], NOTHING)
 
 
 @pytest.mark.slow
@@ -121,22 +93,3 @@ def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(ben
         return found.sub_state, found.retries, bench.launcher.scheduler.running_tasks
 
     assert bench(scenario) == ("FRAMEWORK_WAITING", 1, 0)
-
-
-@pytest.mark.slow
-def test_an_event_that_cannot_be_stored_blocks_no_job(bench, monkeypatch):
-    """Neither the job that it is about, some of whose tasks begin, nor others."""
-
-    async def scenario(bench):
-        disk = FailingCalls(monkeypatch, bench.store, "record_event", 1)
-        job = bench.job("loose", bench.hold, tasks=2, cpu=2)
-        other = bench.job("loose", "true", name="b")
-        await until(lambda: bench.launcher.scheduler.running_tasks == 1)
-        why = bench.why(job)
-        bench.go.touch()
-        ends = [(await bench.ended(one)).exit_code for one in (job, other)]
-        return disk.left, why, ends, bench.kept()
-
-    ended = bench(scenario, "default:cpu=3,memory=999,gpu=1", kind="loose")
-    said = "virtual cluster default has 1 of 3 CPUs free, the job wants 2 CPUs"
-    assert ended == (0, said, [0, 0], NOTHING)

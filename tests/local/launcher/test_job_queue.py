@@ -128,17 +128,6 @@ def test_every_task_that_fits_begins(wanted, began, queue):
     assert [number for _, allocated in queue.began[1:] for number in allocated] == began
 
 
-@pytest.mark.parametrize("wanted", [[5, 3], [3, 5]])
-def test_what_passes_is_said_of_a_job_before_what_does_not(wanted, queue):
-    """A job of both kinds of tasks does not wait for ever, and holds up those behind it."""
-    queue.put(0, 2)
-    queue.moved()
-    job = queue.put(1, wanted, **LOOSE)
-    queue.put(2, 1)
-    assert queue.moved() == []
-    assert queue.why(job) == "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs"
-
-
 def test_the_reason_to_wait_is_reported_once(queue):
     """However often it is looked at, and whatever the numbers are by then; when it waits again, again."""
     for number in range(4):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from event_loop import until
-from launcher_bench import NOTHING, v1_job
+from launcher_bench import NOTHING
 from local_client import role
 from protocol_client import task_role
 
@@ -30,34 +29,6 @@ def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench):
     assert (kept["running jobs"], kept["in the queue"], kept["ports"]) == (1, 0, 2)
     assert kept["running tasks"] <= 1
     assert folders == [f"main-0.{number}"]
-
-
-def test_a_queue_of_5000_jobs_costs_an_ended_task_next_to_nothing(bench):
-    """Whether those before it can ever run or not: the server goes on answering."""
-
-    async def scenario(bench):
-        first = bench.v1("first", role("sleep 60"))
-        await bench.began(first)
-        queue = bench.launcher.queue
-        with bench.store.changing():
-            jobs = [
-                bench.store.add_job(*v1_job(f"n{number}", role("true", cpuNumber=1 + number % 2)))
-                for number in range(5000)
-            ]
-        for job in jobs:
-            queue.add(job)
-        queue.schedule({})
-        began = time.thread_time()
-        for _ in range(100):
-            queue.schedule({})
-        took = time.thread_time() - began
-        for job in jobs:
-            queue.remove(job)
-        bench.stop(first)
-        await bench.ended(first)
-        return took
-
-    assert bench(scenario, "default:cpu=1,memory=999,gpu=1") < 0.5
 
 
 def test_a_decided_attempt_is_not_interrupted_by_the_end_of_the_server(bench):

@@ -284,18 +284,6 @@ def stop_a_tree(client):
 
 
 @pytest.mark.slow
-def test_a_command_gets_sigterm_before_sigkill(client):
-    """SIGTERM reaches the command, which may still write."""
-    name = client.submit("trap 'echo saved; exit 0' TERM; echo ready; sleep 60 & wait")
-    job = client.wait(name, "RUNNING")
-    wait_until(lambda: client.log(job) == "ready\n")
-    client.stop(name)
-    job = client.wait(name)
-    assert job["jobStatus"]["state"] == "STOPPED"
-    assert client.log(job) == "ready\nsaved\n"
-
-
-@pytest.mark.slow
 def test_what_a_command_leaves_behind_ends_with_it(client):
     """As with a container: a daemon that it started does not outlive the task."""
     mark = unique("9753")
@@ -398,18 +386,6 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
     assert client.run("pwd", name=name)["jobStatus"]["state"] == "SUCCEEDED"
     assert client.send("DELETE", f"/jobs/{name}").status_code == 202
-
-
-@pytest.mark.slow
-def test_none_of_100_short_jobs_is_lost():
-    """All end well, in order of submission or not, and nothing is left running."""
-    with LocalPai(api="v1") as server:
-        client = LocalClient(server)
-        names = {client.submit("true") for _ in range(100)}
-        wait_until(lambda: all(row["completedTime"] for row in client.call("GET", "/jobs").json()))
-        rows = client.call("GET", "/jobs").json()
-        assert {row["name"] for row in rows if row["state"] == "SUCCEEDED"} == names
-        assert psutil.Process(server.pid).children(recursive=True) == []
 
 
 @pytest.mark.slow

@@ -8,10 +8,8 @@ import stat
 import psutil
 import pytest
 import requests
-from protocol_client import ProtocolClient, plugin, protocol, task_role
-from waiting import wait_for_end, wait_until
-
-from luigi_pai.local import LocalPai
+from protocol_client import plugin, protocol, task_role
+from waiting import wait_until
 
 SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 HOSTILE = "\"'<b>&amp;%s $HOME `id` \\n\\ {{x}}\nsecond line\ttab ü"
@@ -236,28 +234,6 @@ def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2,
     assert "cannot log in with ******" in page.text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat <<'END'\n<% $secrets.key %>\nEND",
-        "printf %s '<% $secrets.key %>' | tr -d '\\r'",
-        "echo 'tensorflow <% $secrets.long %> ResourceExhaustedError: OOM'",
-    ],
-)
-def test_parts_of_a_secret_are_masked_too(command, v2):
-    """A log is cut somewhere, and a command need not write a secret as it came."""
-    secrets = {
-        "key": "-----BEGIN-----\r\n" + "\n".join(f"privateline{n:02}" for n in range(60)) + "\n",
-        "long": f"first{'x' * 3000}privatetail",
-    }
-    job = v2.run(command, "exit 3", secrets=secrets)
-    said = json.dumps(job)
-    assert job["jobStatus"]["state"] == "FAILED"
-    assert "private" not in said
-    assert "******" in said
-
-
 def test_a_password_of_a_registry_is_not_shown(v2):
     """A reference in its place is."""
     text = protocol(
@@ -360,20 +336,6 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_data_folder_may_have_any_name_and_keeps_what_jobs_write_to_itself(tmp_path):
-    """The scripts hold its path; whoever made it may have let everybody in."""
-    data = tmp_path / "a $HOME `id` \"b' ü"
-    data.mkdir(mode=0o755)
-    with LocalPai(data) as pai:
-        v2 = ProtocolClient(pai)
-        before = plugin("cmd", {"preCommands": ["true"]})
-        roles = {"main": task_role("echo up", instances=2)}
-        job = v2.wait(v2.submit(protocol(roles=roles, extras=before)))
-        assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="runtime.log")
-        assert stat.S_IMODE((data / "jobs").stat().st_mode) == 0o700
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "more"),
     [
@@ -387,13 +349,6 @@ def test_what_cannot_be_started_fails_once(role, more, v2):
     job = v2.wait(v2.submit(protocol(roles={"main": {**task_role("true"), **role}}, **more)))
     assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
     assert "could not be started" in v2.log(job, name="stderr")
-
-
-@pytest.mark.slow
-def test_a_name_that_no_folder_can_have_fails_the_job(v2):
-    """With secrets, whose scripts are looked for at the end."""
-    job = v2.run(roles={"r" * 300: task_role("true")}, secrets={"pw": "hush-hush-1"})
-    assert (job["jobStatus"]["state"], job["jobStatus"]["retries"]) == ("FAILED", 0)
 
 
 # storages
@@ -465,20 +420,6 @@ def test_every_attempt_can_be_looked_at(v2):
     assert (first["jobStatus"]["attemptId"], first["jobStatus"]["attemptState"]) == (0, "FAILED")
     assert [v2.log(first), v2.log(job)] == ["0\n", "1\n"]
     assert v2.send("GET", f"/jobs/{name}/attempts/2").status_code == 404
-
-
-@pytest.mark.slow
-def test_a_stop_ends_a_running_job(v2):
-    """-210 of the job, -220 of its tasks; the whole process tree is gone."""
-    name = v2.submit(protocol("sleep 60 & echo $!; wait"))
-    running = v2.wait(name, "RUNNING")
-    pid = int(wait_until(lambda: v2.log(running)))
-    v2.stop(name)
-    job = v2.wait(name)
-    assert (job["jobStatus"]["state"], job["jobStatus"]["appExitCode"]) == ("STOPPED", -210)
-    assert v2.task(job)["containerExitCode"] == -220
-    wait_for_end(pid)
-    v2.stop(name)
 
 
 @pytest.mark.slow
@@ -560,18 +501,6 @@ def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, co
         counted,
         code,
     )
-
-
-@pytest.mark.slow
-def test_a_job_is_stopped_between_two_tries_of_a_task(v2):
-    """What is about to be tried again is not."""
-    roles = {"main": task_role("kill -KILL $$")}
-    name = v2.submit(protocol(roles=roles, extras={"gangAllocation": False}))
-    wait_until(lambda: v2.wait(name, "RUNNING") and v2.task(v2.job(name))["retries"] >= 3)
-    v2.stop(name)
-    job = v2.wait(name)
-    assert job["jobStatus"]["state"] == "STOPPED"
-    assert v2.task(job)["containerExitCode"] in (-220, 137)
 
 
 SERVE = (

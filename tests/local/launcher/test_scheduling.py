@@ -56,10 +56,6 @@ def needs(cpu=1, gpu=0, memory=100):
     return {"cpu": cpu, "memoryMB": memory, "gpu": gpu}
 
 
-def in_cluster(name):
-    return {"defaults": {"virtualCluster": name}}
-
-
 def events(v2, name, reason):
     listed = v2.send("GET", f"/jobs/{name}/events").json()["data"]
     return [event["message"] for event in listed if event["reason"] == reason]
@@ -70,34 +66,6 @@ def used(client):
 
 
 # gangs and their order
-
-
-def test_a_gang_waits_until_all_of_it_fits_and_others_behind_it(v2, tmp_path):
-    """In order within a virtual cluster; another virtual cluster goes on."""
-    first = v2.submit(main(WAIT.format(tmp_path / "go"), instances=3))
-    v2.wait(first, "RUNNING")
-    gang = v2.submit(main("true", instances=2))
-    behind = v2.submit(protocol("true"))
-    elsewhere = v2.run("true", **in_cluster("other"))
-    assert elsewhere["jobStatus"]["state"] == "SUCCEEDED"
-    waiting = v2.job(gang)["jobStatus"]
-    assert (waiting["state"], waiting["subState"], waiting["attemptId"]) == ("WAITING", "AttemptPreparing", 0)
-    assert v2.job(behind)["jobStatus"]["state"] == "WAITING"
-    assert events(v2, gang, "FailedScheduling") == [
-        "virtual cluster default has 1 of 4 CPUs free, the job wants 2 CPUs"
-    ]
-    (tmp_path / "go").touch()
-    for name in (gang, behind):
-        assert v2.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
-
-
-def test_a_v1_job_that_never_fits_waits_and_blocks_no_other(v1):
-    """As on 0.7; it can be stopped."""
-    name = v1.submit(role("true", memoryMB=1001))
-    assert v1.run("true")["jobStatus"]["state"] == "SUCCEEDED"
-    assert v1.status(name)["state"] == "WAITING"
-    v1.stop(name)
-    assert v1.status(name)["state"] == "STOPPED"
 
 
 def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
@@ -128,16 +96,6 @@ def test_the_page_and_the_v1_api_say_why_a_job_waits(v1, tmp_path):
         assert reason in v1.job(name)["jobStatus"]["appExitDiagnostics"]
     (tmp_path / "go").touch()
     v1.wait(names[1])
-
-
-def test_a_task_that_has_ended_makes_room_while_its_job_goes_on(v1, tmp_path):
-    """What it had is free for others."""
-    go = tmp_path / "go"
-    first = v1.submit(role("true", name="short", cpuNumber=3), role(WAIT.format(go), name="long"))
-    assert v1.run(role("true", cpuNumber=3))["jobStatus"]["state"] == "SUCCEEDED"
-    assert v1.status(first)["state"] == "RUNNING"
-    go.touch()
-    assert v1.wait(first)["jobStatus"]["state"] == "SUCCEEDED"
 
 
 # without gang allocation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from local_client import role, unique
-from protocol_client import protocol, task_role
 
 CONTRAST = """(() => {
   const light = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
@@ -88,29 +87,6 @@ def before_the_page(browser):
 
 
 @pytest.mark.slow
-def test_a_piece_of_a_log_that_is_read_twice_is_shown_once(local_pai_v1, client, browser, before_the_page):
-    """The choice of a log begins a read, too, while another may be on its way."""
-    name = client.run("echo one; echo two")["name"]
-    before_the_page("""
-      const really = window.fetch;
-      window.held = [];
-      window.fetch = async (address, ...more) => {
-        const answer = await really(address, ...more);
-        if (String(address).startsWith("/node/")) await new Promise((letGo) => held.push(letGo));
-        return answer;
-      };""")
-    browser.open(job_page(local_pai_v1, name))
-    browser.wait("held.length === 1")
-    browser.run("document.getElementById('which-log').dispatchEvent(new Event('change'))")
-    browser.wait("held.length === 2")
-    browser.run("held.forEach((letGo) => letGo())")
-    log = "document.getElementById('log').textContent"
-    browser.wait(f"{log} === 'one\\ntwo\\n'")
-    browser.run("new Promise((done) => setTimeout(done))")
-    assert browser.run(log) == "one\ntwo\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["Promise.reject(new TypeError('reset'))", "new Response('', {status: 503})"]
 )
@@ -161,18 +137,6 @@ def test_a_job_is_stopped_by_keyboard_alone(local_pai_v1, client, browser):
 
 
 @pytest.mark.slow
-def test_the_focus_stays_on_its_job_while_the_list_changes(local_pai_v1, client, browser):
-    """A newer job pushes it down a row."""
-    word = unique("focus")
-    first = client.run("true", name=f"{word}-1")["name"]
-    browser.open(local_pai_v1.url)
-    browser.run("document.querySelector('#jobs tbody a').focus()")
-    client.run("true", name=f"{word}-2")
-    browser.wait(f"document.querySelector('#jobs tbody a').textContent === '{word}-2'")
-    assert browser.run("document.activeElement.textContent") == first
-
-
-@pytest.mark.slow
 def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(
     local_pai_v1, client, browser, tmp_path
 ):
@@ -189,43 +153,6 @@ def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(
     assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stderr (FAILED)"
     browser.open(job_page(local_pai_v1, name))
     browser.wait(f"{log}.textContent === 'no data\\n'")
-
-
-@pytest.mark.slow
-def test_a_log_that_the_reader_chose_stays(local_pai_v1, client, browser, tmp_path):
-    """When the job fails."""
-    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.02; done"
-    name = client.submit(role("echo fine; sleep 60", name="good"), role(f"{wait}; exit 3", name="bad"))
-    client.wait(name, "RUNNING")
-    which = "document.getElementById('which-log')"
-    browser.open(job_page(local_pai_v1, name))
-    browser.wait(f"{which}.options.length === 4")
-    browser.run(f"{which}.selectedIndex = 2; {which}.dispatchEvent(new Event('change'))")
-    (tmp_path / "go").touch()
-    browser.wait("document.getElementById('facts').innerText.includes('FAILED')")
-    assert browser.run(f"{which}.selectedOptions[0].textContent") == "bad-0 stdout (FAILED)"
-
-
-@pytest.mark.slow
-def test_nothing_is_cut_on_a_page_of_1100_and_of_400_pixels(local_pai_v2, v2, browser):
-    """A job of thirty tasks with long names of ports; the list."""
-    roles = {"a_role_of_many_tasks": task_role("sleep 60", instances=30)}
-    roles["a_role_of_many_tasks"]["resourcePerInstance"] = {
-        "cpu": 1,
-        "memoryMB": 10,
-        "gpu": 0,
-        "ports": {"a_long_label": 2},
-    }
-    name = v2.submit(protocol(roles=roles))
-    v2.wait(name, "RUNNING")
-    cut = "[...document.querySelectorAll('.scroll')].filter((n) => n.scrollWidth > n.clientWidth).length"
-    for width in (1100, 400):
-        browser.screen(width)
-        for address in (f"{local_pai_v2.url}/", job_page(local_pai_v2, name.partition("~")[2])):
-            browser.open(address)
-            assert browser.run(cut) == 0, (width, address)
-            assert browser.run("document.documentElement.scrollWidth") <= width
-    v2.stop(name)
 
 
 @pytest.mark.slow

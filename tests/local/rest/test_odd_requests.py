@@ -8,7 +8,7 @@ import socket
 
 import pytest
 from local_client import unique
-from protocol_client import protocol, task_role
+from protocol_client import protocol
 
 HUGE = "9" * 5000
 
@@ -64,15 +64,3 @@ def test_half_a_character_is_refused(v2, client):
     assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "half \ud800"}).status_code == 400
     assert client.send("POST", "/jobs", {"jobName": unique(), "image": "\udfff"}).status_code == 400
     assert v2.send("PUT", f"/jobs/{name}/tag", {"value": "whole \U0001f600"}).status_code == 200
-
-
-def with_ports(ports):
-    role = task_role("true")
-    role["resourcePerInstance"]["ports"] = ports
-    return protocol(roles={"main": role})
-
-
-def test_less_than_no_port_makes_no_room_for_more(v2):
-    """The job would be taken, and could never begin."""
-    reply = v2.post(with_ports({"a": -100_000, "b": 50_000}))
-    assert (reply.status_code, reply.json()["code"]) == (400, "InvalidProtocolError")

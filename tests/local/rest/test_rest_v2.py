@@ -126,17 +126,6 @@ def test_odd_queries_are_refused_as_by_1_8(query, status, code, v2):
     assert reply.json()["message"]
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/info", "/jobs/nobody~nosuch"])
-def test_a_head_has_the_headers_of_the_get(path, v2):
-    """Express answers HEAD on every GET route."""
-    get, head = v2.send("GET", path), v2.send("HEAD", path)
-    assert (head.status_code, head.headers["Content-Type"], head.content) == (
-        get.status_code,
-        get.headers["Content-Type"],
-        b"",
-    )
-
-
 @pytest.mark.slow
 def test_a_list_shows_what_has_changed_since_the_last(v2):
     """Rows are kept; a new state, a tag more and a tag less are seen all the same."""
@@ -155,21 +144,6 @@ def test_a_list_shows_what_has_changed_since_the_last(v2):
     v2.wait(name, "STOPPED")
     assert (row()["state"], row()["executionType"]) == ("STOPPED", "STOP")
     assert row()["completedTime"] >= row()["launchedTime"]
-
-
-def test_a_list_can_say_how_many_there_are(listed, v2):
-    """On all pages."""
-    reply = v2.send("GET", "/jobs", keyword=listed, limit="1", withTotalCount="true").json()
-    assert (reply["totalCount"], len(reply["data"])) == (4, 1)
-
-
-def test_a_row_counts_tasks_and_gpus(v2):
-    """Of all roles."""
-    gpus = {"cpu": 1, "memoryMB": 100, "gpu": 2}
-    roles = {"a": task_role("true", instances=2, resourcePerInstance=gpus), "b": task_role("true")}
-    name = v2.submit(protocol(roles=roles))
-    row = v2.send("GET", "/jobs", keyword=name.split("~")[1]).json()[0]
-    assert (row["totalGpuNumber"], row["totalTaskNumber"], row["totalTaskRoleNumber"]) == (4, 3, 2)
 
 
 # tokens
@@ -314,24 +288,6 @@ def test_others_are_answered_while_a_large_document_is_read(v2):
     assert reply.result().status_code == 400
     assert "at most 1000 tasks" in reply.result().json()["message"]
     assert answered > 2
-
-
-def test_1_8_has_no_jobs_of_v1(v2, local_pai_v2):
-    """That is how a client learns which dialect to speak."""
-    headers = {"Authorization": f"Bearer {v2.token}"}
-    for method in ("GET", "POST"):
-        url = f"{local_pai_v2.url}/api/v1/jobs"
-        reply = requests.request(method, url, headers=headers, json={"jobName": "x"}, timeout=20)
-        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
-    assert requests.get(f"{local_pai_v2.url}/api/v1", timeout=20).json()["version"] == "v1.8.0"
-    assert requests.get(f"{local_pai_v2.url}/rest-server/api/v2/info", timeout=20).status_code == 200
-
-
-def test_0_7_1_has_no_v2(local_pai_v1):
-    """As on 0.7.1: its own answer for a route it does not know."""
-    for path in ("/api/v2", "/api/v2/jobs", "/api/v1/authn/basic/login"):
-        reply = requests.get(local_pai_v1.url + path, timeout=20)
-        assert (reply.status_code, reply.json()["code"]) == (404, "NoApiError")
 
 
 def test_a_path_prefix_and_letters_case_do_not_matter(v2, local_pai_v2):

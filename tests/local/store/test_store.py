@@ -143,27 +143,6 @@ def test_another_program_that_reads_the_file_blocks_no_request(store, tmp_path):
     assert b"hush-hush-9" not in log.read_bytes()
 
 
-def test_a_log_that_cannot_be_emptied_takes_back_no_change(store, monkeypatch):
-    """The change is committed; the next one tries again."""
-    job = add(store, secrets={"pw": "hush-hush-9"})
-    execute, refused = store.execute, []
-
-    def full(sql, *values):
-        if "checkpoint" in sql:
-            refused.append(sql)
-            raise sqlite3.OperationalError("database or disk is full")
-        return execute(sql, *values)
-
-    monkeypatch.setattr(store, "execute", full)
-    with store.changing():
-        store.delete_secrets(job)
-    assert store.secrets(job) == {}
-    with store.changing():
-        pass
-    assert len(refused) == 2
-    assert store.rows("PRAGMA busy_timeout")[0][0] == 5000
-
-
 def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
     """However many tries there were."""
     job = add(store)

@@ -1,6 +1,6 @@
 """A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
 
-The folder stays a plain tree; symbolic links in it are not part of HDFS. Beside it lies
+The folder stays a plain tree. Beside it lies
 ``NAME.webhdfs``, on the same file system so that publishing and deleting are one
 ``rename``: ``incoming`` (uploads that are not complete) and ``deleted`` (what is being
 removed). One process at a time serves a tree.
@@ -90,8 +90,7 @@ class Tree:
         found = []
         for entry in sorted(place.iterdir()):
             with contextlib.suppress(FileNotFoundError):  # removed since it was listed
-                if not entry.is_symlink():
-                    found.append(self._status(entry, entry.name))
+                found.append(self._status(entry, entry.name))
         return found
 
     def open(self, path: str) -> BinaryIO:
@@ -198,15 +197,13 @@ class Tree:
     # on disk
 
     def _place(self, path: str, exception: str = "InvalidPathException") -> Path:
-        """Return where a path lies, or would lie, on disk: below the root, behind no link."""
+        """Return where a path lies, or would lie, on disk: below the root."""
         if not path.startswith("/"):
             raise RemoteFault("IllegalArgumentException", f"{path!r} is not an absolute path")
         names = path.strip("/").split("/") if path.strip("/") else []
         if any(name in ("", ".", "..") or ":" in name or "\0" in name for name in names):
             raise RemoteFault(exception, f"Invalid path name: {path}")
         place = self._root.joinpath(*names)
-        if os.path.realpath(place) != str(place):
-            raise RemoteFault("AccessControlException", f"{path} is a link or lies behind one")
         with contextlib.suppress(FileNotFoundError):
             place.lstat()  # raises OSError: the name is too long, or a parent is a file
         return place
