@@ -39,6 +39,8 @@ _LINE_BREAKS = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
 _NUMBERS = frozenset({"integer", "number", "null"})
 _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
+_LARGEST_EXACT = 2**53 - 1
+
 LARGEST_BODY = 100 * 1024
 """Bytes that a rest-server's body parser accepts."""
 LONGEST_SHOWN = 80
@@ -140,7 +142,8 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
         "tightened": partial(_tightened, release),
         "near": _near,
     }
-    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+    is_integer = _is_integer_to_joi if name == "job.v1" else _is_integer
+    types = Draft202012Validator.TYPE_CHECKER.redefine("integer", is_integer)
     made = validators.extend(Draft202012Validator, keywords, type_checker=types)  # type: ignore[no-untyped-call]
     return cast("Validator", made(schema(name)))
 
@@ -150,6 +153,11 @@ def _is_integer(_: Any, value: Any) -> bool:
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_integer_to_joi(checker: Any, value: Any) -> bool:
+    """Return whether a value is an integer to Joi 13, the validator of v1 servers: one that is exact."""
+    return _is_integer(checker, value) and abs(value) <= _LARGEST_EXACT
 
 
 def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
-_LARGEST_INTEGER = 2**53 - 1
 _DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
 _LAST_PORT = 65535
-_NO_TILDE = (0, 8)  # the first release that refuses it in a job's name
 _KILL_ALL = "killAllOnCompletedTaskNumber"
 _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
@@ -90,17 +88,10 @@ def validate_job(
     document = with_numbers(document, schema("job.v1"))
     findings = [
         *schema_findings(document, "job.v1", _shown, number),
-        *_too_large(document, schema("job.v1"), ()),
         *_relations(document),
         *_without_effect(document, number),
         *_texts(document),
     ]
-    extras = document.get("extras")
-    if isinstance(extras, dict) and "" in extras:
-        findings.append(Finding(("extras", ""), "is an empty key, which servers refuse; give it a name"))
-    name = document.get("jobName")
-    if number is not None and number >= _NO_TILDE and isinstance(name, str) and "~" in name:
-        findings.append(Finding(("jobName",), "has '~', which servers from release 0.8 on refuse"))
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
@@ -127,22 +118,6 @@ def _number(text: str) -> Any:
         return 0  # JavaScript's parseFloat stops after the first 0
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
     return text if math.isinf(number) else javascript_number(number)
-
-
-def _too_large(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    """Yield the integers that Joi refuses because JavaScript has no exact ones of that size."""
-    kind = schema.get("type")
-    if "integer" in (kind if isinstance(kind, list) else [kind]):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_small = is_number and value < 0 and "minimum" in schema  # which says so already
-        if is_number and not is_small and abs(value) > _LARGEST_INTEGER:
-            yield Finding(path, f"is beyond {_LARGEST_INTEGER:,}, the largest integer that servers accept")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _too_large(item, schema.get("properties", {}).get(key, {}), (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _too_large(item, schema.get("items", {}), (*path, index))
 
 
 def _shown(value: Any, path: Path) -> str:
@@ -187,31 +162,25 @@ def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None
     """Yield the problem of a field of releases before 0.7."""
     if document.get(_KILL_ALL) is None:
         return
-    instead = "set minSucceededTaskCount of the role whose tasks decide"
-    if release is not None and release < _IGNORES_KILL_ALL:
-        yield Finding((_KILL_ALL,), f"is obsolete, and servers before release 0.8 refuse it; {instead}")
-    else:
-        text = f"has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; {instead}"
-        yield Finding((_KILL_ALL,), text, Level.WARNING)
+    is_refused = release is not None and release < _IGNORES_KILL_ALL
+    yield Finding(
+        (_KILL_ALL,),
+        "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; set "
+        "minSucceededTaskCount of the role whose tasks decide",
+        Level.REFUSED if is_refused else Level.WARNING,
+    )
 
 
 def _same_name(path: Path, name: str, seen: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:
     if folded(name) not in seen:
         return
     index, other = seen[folded(name)]
-    if other == name:
-        yield Finding(
-            path,
-            f"{name!r} is the name of taskRoles[{index}] too; servers would drop one of them silently",
-            Level.STRICTER,
-        )
-    else:
-        yield Finding(
-            path,
-            f"{name!r} and {other!r} (taskRoles[{index}]) are the same role to servers that fold names to "
-            f"{folded(name)!r}; give one of them another name",
-            Level.STRICTER,
-        )
+    what = "" if other == name else f", {other!r}, to servers that fold names to {folded(name)!r}"
+    yield Finding(
+        path,
+        f"{name!r} is the name of taskRoles[{index}] too{what}; servers would drop one of them silently",
+        Level.STRICTER,
+    )
 
 
 def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
