@@ -61,6 +61,10 @@ class Finding:
     message: str
     level: Level = Level.REFUSED
 
+    def as_problem(self, line: int | None = None) -> Problem:
+        """Return the problem, in one line: it may quote line breaks."""
+        return Problem(path_text(self.path), in_one_line(self.message), self.level, line)
+
 
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
@@ -88,33 +92,31 @@ def schema_findings(
         yield from _findings(error, shown, release)
 
 
-def without_echoes(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield each finding once, and no milder ones about a field that is refused."""
-    found = list(dict.fromkeys(findings))
-    hard = {finding.path for finding in found if finding.level is Level.REFUSED}
-    for finding in found:
-        if finding.level is Level.REFUSED or finding.path not in hard:
-            yield finding
-
-
 def in_one_line(message: str) -> str:
     """Return a message with its line breaks as blanks: it may quote some."""
     return _LINE_BREAKS.sub(" ", message)
 
 
-def problems_in_order(problems: Iterable[Problem], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return the problems in the document's order, each with the line of its field or of what holds it."""
-    places = {path_text(path): (place, path) for place, path in enumerate(_paths(document, ()))}
+def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
+    """Return the problems in the document's order, each with the line of its field or of what holds it.
 
-    def placed(problem: Problem) -> tuple[int, Problem]:
-        text = problem.path
-        while text not in places:
-            text = text[: max(text.rfind("."), text.rfind("["), 0)]
-        place, path = places[text]
-        line = line_of(path, lines) if problem.path else None
-        return place, Problem(problem.path, in_one_line(problem.message), problem.level, line)
+    Each is there once, and no milder one about a field that is refused.
+    """
+    found = list(dict.fromkeys(findings))
+    refused = {finding.path for finding in found if finding.level is Level.REFUSED}
+    kept = [each for each in found if each.level is Level.REFUSED or each.path not in refused]
+    places = {path: place for place, path in enumerate(_paths(document, ()))}
 
-    return [problem for _, problem in sorted(map(placed, problems), key=lambda pair: pair[0])]
+    def place(finding: Finding) -> int:
+        path = finding.path
+        while path not in places:
+            path = path[:-1]
+        return places[path]
+
+    return [
+        finding.as_problem(line_of(finding.path, lines) if finding.path else None)
+        for finding in sorted(kept, key=place)
+    ]
 
 
 def _paths(value: Any, path: Path) -> Iterator[Path]:

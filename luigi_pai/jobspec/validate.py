@@ -18,7 +18,7 @@ from luigi_pai.jobspec.dialects.mustache import SPACES
 from luigi_pai.jobspec.hints import METHOD, is_method
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import Path, list_of, mapping_of, path_text
+from luigi_pai.jobspec.paths import Path, list_of, mapping_of
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
 from luigi_pai.jobspec.schema_problems import (
@@ -28,7 +28,6 @@ from luigi_pai.jobspec.schema_problems import (
     problems_in_order,
     schema,
     schema_findings,
-    without_echoes,
 )
 
 if TYPE_CHECKING:
@@ -95,8 +94,7 @@ def validate_job(
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes as JSON; servers accept at most {LARGEST_BODY:,}"))
-    found = [Problem(path_text(each.path), each.message, each.level) for each in without_echoes(findings)]
-    return problems_in_order(found, document, lines or {})
+    return problems_in_order(findings, document, lines or {})
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.paths import Path, path_text
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
 from luigi_pai.jobspec.rules.protocol import rule_findings
@@ -23,15 +22,15 @@ from luigi_pai.jobspec.schema_problems import (
     Finding,
     problems_in_order,
     schema_findings,
-    without_echoes,
 )
-from luigi_pai.jobspec.templates.prerequisites import prerequisite_problems
+from luigi_pai.jobspec.templates.prerequisites import prerequisite_findings
 from luigi_pai.jobspec.templates.references import reference_findings
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from luigi_pai.jobspec.paths import Path
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
@@ -92,21 +91,17 @@ def validate_protocol(
     """
     number = release_number(release) if release is not None else None
     findings = list(schema_findings(document, "protocol.v2", _shown, number))
-    problems: list[Problem] = []
     if isinstance(document, dict):
         findings += rule_findings(document)
         findings += reference_findings(document)
         findings += plugin_text_findings(document)
-        problems += prerequisite_problems(document)
+        findings += prerequisite_findings(document)
         findings += [] if text is None else _bare_secrets(document, text)
     if text is not None:
         size = len(text.encode("utf-8", "surrogatepass"))
     if size is not None and size > LARGEST_BODY:
-        problems.append(Problem("", f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
-    problems += [
-        Problem(path_text(found.path), found.message, found.level) for found in without_echoes(findings)
-    ]
-    return problems_in_order(dict.fromkeys(problems), document, lines or {})
+        findings.append(Finding((), f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
+    return problems_in_order(findings, document, lines or {})
 
 
 def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:

@@ -11,10 +11,14 @@ from job_files import NOT_READ, parameters
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.templates.prerequisites import prerequisite_problems, resolve
+from luigi_pai.jobspec.templates.prerequisites import prerequisite_findings, resolve
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
+
+
+def prerequisite_problems(document):
+    return [finding.as_problem() for finding in prerequisite_findings(document)]
 
 
 def protocol(roles, **requires):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.mustache import SPACES, TemplateError, parse
-from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.templates.references import Reference, reference_findings, references
 from luigi_pai.jobspec.templates.secrets import fill_secrets, mask, masked
@@ -61,8 +60,7 @@ def rendered(*commands: str, **more: object) -> str:
 
 
 def reference_problems(document: dict) -> list[Problem]:
-    found = reference_findings(document)
-    return [Problem(path_text(finding.path), finding.message, finding.level) for finding in found]
+    return [finding.as_problem() for finding in reference_findings(document)]
 
 
 def problems(*commands: str, **more: object) -> list[str]:

@@ -10,10 +10,11 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level, Problem
+from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import path_text, texts
+from luigi_pai.jobspec.paths import texts
+from luigi_pai.jobspec.schema_problems import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Problem]:
+def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
     """Yield a problem for each reference to a key that the prerequisite does not have.
 
     Args:
@@ -48,8 +49,8 @@ def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> I
             for match in _REFERENCE.finditer(text):
                 message = _wrong(match["name"], prerequisite)
                 if message:
-                    yield Problem(
-                        path_text(at),
+                    yield Finding(
+                        at,
                         f"<% this.{match['name']} %>: {message}; the server would leave it as text",
                         Level.STRICTER,
                     )

@@ -20,9 +20,10 @@ import graphlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, path_text
+from luigi_pai.jobspec.paths import item_of, list_of
+from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
 from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
 
@@ -54,7 +55,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
     problems = list(_unresolvable(known))
     if problems:
         name = document.get("name")
-        raise SpecError(name if isinstance(name, str) else "", problems)
+        raise SpecError(name if isinstance(name, str) else "", [each.as_problem() for each in problems])
     resolved = dict(document)
     if known.listed:
         resolved["prerequisites"] = [_sent(each) for each in known.listed]
@@ -63,7 +64,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-def prerequisite_problems(document: Mapping[str, Any]) -> list[Problem]:
+def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the problems of ``require`` and of callbacks.
 
     The server checks neither. Parts that its schema refuses are ignored.
@@ -176,7 +177,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 # ---------------------------------------------------------------- problems
 
 
-def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
+def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
     """Yield the problems that ``resolve`` raises; of several circles the first only."""
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
@@ -185,33 +186,33 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Problem]:
                 yield from _requirement(other, (*path, "require", at), known)
             yield from reference_to_self_problems(each, path)
     if circle := known.circle():
-        yield Problem(
-            path_text(("prerequisites", known.named[circle[0]][-1], "require")),
+        yield Finding(
+            ("prerequisites", known.named[circle[0]][-1], "require"),
             f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
             "'require', and would run them as they are listed; remove one of these requirements",
             Level.STRICTER,
         )
 
 
-def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Problem]:
+def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Finding]:
     if name not in known.named:
         others = (other for other in known.named if known.by_name(other).get("type") != _DOCKER_IMAGE)
-        yield Problem(
-            path_text(path),
+        yield Finding(
+            path,
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
             "would go on without it",
             Level.STRICTER,
         )
     elif known.by_name(name).get("type") == _DOCKER_IMAGE:
-        yield Problem(
-            path_text(path),
+        yield Finding(
+            path,
             f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
             "its dockerImage); the server ignores 'require'",
             Level.STRICTER,
         )
 
 
-def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
+def _namesakes(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a problem for each name, used without a type, that several prerequisites have."""
     uses: list[tuple[Path, str]] = []
     for index, each in enumerate(known.listed):
@@ -231,42 +232,42 @@ def _namesakes(known: _Prerequisites) -> Iterator[Problem]:
             kinds = ", ".join(
                 f"prerequisites[{index}] ({known.listed[index].get('type')})" for index in indexes
             )
-            yield Problem(
-                path_text(path),
+            yield Finding(
+                path,
                 f"{name!r} names {kinds}; the server accepts that, and runs only the last; "
                 "give them different names",
                 Level.STRICTER,
             )
 
 
-def _run_after_success_only(known: _Prerequisites) -> Iterator[Problem]:
+def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each callback of the proposal's event for the end of a container."""
     for index, each in enumerate(known.listed):
         for at, callback in enumerate(list_of(each, "callbacks")):
             if item_of(callback, "event") == "containerExit":
-                yield Problem(
-                    path_text(("prerequisites", index, "callbacks", at, "event")),
+                yield Finding(
+                    ("prerequisites", index, "callbacks", at, "event"),
                     "containerExit is sent as taskSucceeds: these commands run after a success only. No "
                     "release runs commands after a failure; catch it in the role's own commands",
                     Level.WARNING,
                 )
 
 
-def _not_run(known: _Prerequisites) -> Iterator[Problem]:
+def _not_run(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each prerequisite whose callbacks never run."""
     run = {name for role in known.roles.values() for name in known.ordered(_listed_by(role))}
     for index, each in enumerate(known.listed):
         if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
         if isinstance(each.get("name"), str) and each["name"] not in run:
-            yield Problem(
-                path_text(("prerequisites", index, "callbacks")),
+            yield Finding(
+                ("prerequisites", index, "callbacks"),
                 f"these commands never run: no role has {each['name']!r} among its prerequisites",
                 Level.WARNING,
             )
 
 
-def _lost_variables(known: _Prerequisites) -> Iterator[Problem]:
+def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each variable of a callback that the commands of a role use: they do not see it."""
     for role, of in known.roles.items():
         commands = [text for _, text in _names(of.get("commands"))] if isinstance(of, dict) else []
@@ -274,8 +275,8 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Problem]:
         used -= {name for text in commands for name in _SET.findall(text)}
         for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
             if name in used:
-                yield Problem(
-                    path_text(path),
+                yield Finding(
+                    path,
                     f"{name} is set for these commands only: they run in a shell of their own, and the "
                     f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
                     Level.WARNING,
