@@ -72,7 +72,6 @@ def validate_protocol(
     document: Any,
     *,
     lines: Mapping[Path, int] | None = None,
-    size: int | None = None,
     text: str | None = None,
     release: str | None = None,
 ) -> list[Problem]:
@@ -81,8 +80,7 @@ def validate_protocol(
     Args:
         document: the protocol, in the types of JSON.
         lines: path -> line, from ``read_yaml``; None where there is no text.
-        size: how many bytes will be sent; None if that is not known, or ``text`` is given.
-        text: the YAML that will be sent, of which ``document`` is the meaning.
+        text: the YAML that will be sent, of which ``document`` is the meaning; None if it is not known.
         release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``; its own verdict. None: any release
             may accept the document.
 
@@ -97,9 +95,8 @@ def validate_protocol(
         findings += plugin_text_findings(document)
         findings += prerequisite_findings(document)
         findings += [] if text is None else _bare_secrets(document, text)
-    if text is not None:
-        size = len(text.encode("utf-8", "surrogatepass"))
-    if size is not None and size > LARGEST_BODY:
+    size = len((text or "").encode("utf-8", "surrogatepass"))
+    if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
     return problems_in_order(findings, document, lines or {})
 

@@ -40,7 +40,7 @@ def test_v1_jobs_become_protocols_that_1_8_takes(file):
     conversion = convert(json.loads(file.text), fs_uri="hdfs://nn:9000")
     text = submission_text(conversion.protocol)
     document = read_yaml(text)
-    assert validate_protocol(document.value, lines=document.lines, size=len(text)) == []
+    assert validate_protocol(document.value, lines=document.lines, text=text) == []
 
 
 @pytest.mark.parametrize(

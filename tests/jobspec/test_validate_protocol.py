@@ -863,12 +863,6 @@ def test_a_release_is_a_number(release):
         validate_protocol(GOOD, release=release)
 
 
-def test_a_text_that_is_too_large_is_refused():
-    """100 kB are taken, a byte more is not."""
-    assert found(GOOD, size=102_400) == []
-    assert found(GOOD, size=102_401) == [(REFUSED, "has 102,401 bytes; servers accept at most 102,400")]
-
-
 BARE = (
     "servers accept them, but would show them to everybody who may read the job, or redact more than them; "
     "write secrets: without quotes at the start of a line, its keys indented below it, and the next field "
