@@ -13,16 +13,11 @@ from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from typing import TypeVar
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
-
-    T = TypeVar("T")
-    Reading = Generator["LogLine | float", None, T]
-    """Yields lines, and the seconds to wait before the next request; returns a result."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +26,8 @@ STREAMS = ("stdout", "stderr")
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end in which the last lines are searched before the whole log
 _LONGEST_LINE = 1024 * 1024
-_PER_REQUEST = 0.5  # seconds: two requests a second while a log is followed
+_PER_LOG = 0.5  # seconds: two logs a second are read while they are followed
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
-_LAST_TRIES = 5  # rounds in which the logs of an ended job are tried again after a transient error
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
 _GONE = (403, 404, 410)  # an expired URL, or a container that does not exist (yet, any longer)
@@ -83,7 +77,6 @@ class _Stream:
     name: str
     status: JobStatus  # of that start
     last_lines: int | None  # how many lines to begin with; None for all
-    file: LogFile | None = None
     offset: int = 0
     rest: bytes = b""  # of an incomplete line
     closed: bool = False
@@ -91,10 +84,10 @@ class _Stream:
     cut_short: bool = False  # by a transient error
 
     @property
-    def start(self) -> tuple[int, int, str | None]:
-        """The numbers of the job's and the task's start; on 0.x, which has none, the page of the log."""
+    def attempt(self) -> Hashable:
+        """Task, and number of the job's and of its start; on 0.x, which has none, the page of the log."""
         page = self.task.log_url if self.task.attempt is None else None
-        return self.status.attempt or 0, self.task.attempt or 0, page
+        return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
 
 class LogReader:
@@ -132,10 +125,9 @@ class LogReader:
         self._attempt = attempt
         self._lines = lines
         self._streams: dict[tuple[str, int, str], _Stream] = {}
-        self._files: dict[tuple[str, int, tuple[int, int, str | None]], tuple[LogFile, ...]] = {}
+        self._files: dict[Hashable, dict[str, LogFile]] = {}  # by name
         self._first = True
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
-        self._next_request = 0.0
         self._following = False
         self._is_watched = self._has_ended = False  # while it is followed
         self._in_vain = 0.0  # seconds
@@ -145,7 +137,7 @@ class LogReader:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the logs of the ended job were given up, because no request succeeded for too long."""
+        """Whether the logs of the ended job were given up, because they could not be read for too long."""
         return self._in_vain >= _LONGEST_IN_VAIN
 
     def tasks(self) -> list[TaskStatus]:
@@ -165,14 +157,14 @@ class LogReader:
         self._following = False
         self._look_up()
         for stream in self._refresh():
-            yield from (step for step in self._new_lines(stream) if isinstance(step, LogLine))
+            yield from self._new_lines(stream)
             yield from self._last_line(stream)
         self._collect_unreadable()
 
     def follow(self) -> Iterator[LogLine]:
         """Yield the lines of the logs, and new lines until the job has ended; sleeps meanwhile.
 
-        Transient errors are retried for ``polling.patience`` seconds; two requests a second are made
+        Transient errors are retried for ``polling.patience`` seconds; two logs are read a second
         at most. A task that the cluster starts again begins a new log, which is read from its start.
         """
         for step in self.follow_steps():
@@ -190,30 +182,31 @@ class LogReader:
             status: returns the job's last known status; where not given, the server is asked.
         """
         self._following = True
-        pause, tries = _SHORTEST, 0
+        pause = _SHORTEST
         while True:
             if status is None:
-                yield from self._pace()
                 yield from self._retry.call(self._look_up)
             else:
                 self.status = status()
             found_some, ended = False, self.status is not None and self.status.finished
             self._has_ended, self._is_watched = ended, ended or status is not None
             for stream in self._refresh():
-                for step in self._new_lines(stream):
-                    found_some |= isinstance(step, LogLine)
-                    yield step
+                for line in self._new_lines(stream):
+                    found_some = True
+                    yield line
                 if stream.closed or (ended and not stream.cut_short):
                     yield from self._last_line(stream)
+                if not self._is_resting(stream):
+                    yield _PER_LOG
             self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
             is_whole = not any(each.cut_short for each in self._streams.values())
-            if ended and (is_whole or tries >= _LAST_TRIES or self.gave_up):
+            if ended and (is_whole or self.gave_up):
                 for stream in self._streams.values():
                     yield from self._last_line(stream)
                 self._collect_unreadable()
                 return
-            tries += ended
             pause = _SHORTEST if found_some else min(2 * pause, _LONGEST)
+            self._in_vain += pause if ended else 0.0
             yield pause
 
     def _look_up(self) -> None:
@@ -234,7 +227,7 @@ class LogReader:
                 key = (task.role, task.index, name)
                 known = self._streams.get(key)
                 now = _Stream(task, name, status, self._lines if self._first else None)
-                if known is None or known.start != now.start:
+                if known is None or known.attempt != now.attempt:
                     if known is not None and (task.attempt is not None or known.task.log_url is not None):
                         known.closed = True
                         found.append(known)
@@ -244,38 +237,36 @@ class LogReader:
         self._first = self._first and not found
         return found
 
-    def _new_lines(self, stream: _Stream) -> Reading[None]:
+    def _new_lines(self, stream: _Stream) -> Iterator[LogLine]:
         """Yield the complete lines that a stream has got since it was last read."""
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
             yield from self._last_lines(stream, count)
         while True:
-            part, whole = yield from self._part(stream, stream.offset, _PART)
+            part, whole = self._part(stream, stream.offset, _PART)
             if whole < stream.offset:  # rotated: it begins anew
                 stream.offset, stream.rest = 0, b""
                 continue
             stream.offset += len(part)
             yield from self._split(stream, part)
-            if len(part) < _PART and stream.offset >= whole:
-                return
-            if not part:
+            if not part or (len(part) < _PART and stream.offset >= whole):
                 return
 
-    def _last_lines(self, stream: _Stream, count: int) -> Reading[None]:
+    def _last_lines(self, stream: _Stream, count: int) -> Iterator[LogLine]:
         """Yield the last lines of a stream, and go on from there."""
-        file = yield from self._file_of(stream)
+        file = self._file_of(stream)
         if file is None:
             return
         kept: collections.deque[LogLine] = collections.deque(maxlen=count)
         is_enough = False
         if not file.paged:
-            part, whole = yield from self._part(stream, -_TAIL, _TAIL)
+            part, whole = self._part(stream, -_TAIL, _TAIL)
             is_enough = part.count(b"\n") > count
             if is_enough:
                 stream.offset = whole
                 kept.extend(self._split(stream, part.partition(b"\n")[2]))
         while not is_enough:
-            part, _ = yield from self._part(stream, stream.offset, _PART)
+            part, _ = self._part(stream, stream.offset, _PART)
             stream.offset += len(part)
             kept.extend(self._split(stream, part))
             is_enough = len(part) < _PART
@@ -301,7 +292,7 @@ class LogReader:
         task = stream.task
         return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
 
-    def _part(self, stream: _Stream, start: int, size: int) -> Reading[tuple[bytes, int]]:
+    def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a stream and its length; empty if it cannot be read."""
         if self.gave_up:
             stream.reason = stream.reason or "the logs of other tasks were waited for in vain"
@@ -309,42 +300,36 @@ class LogReader:
             return b"", stream.offset
         stream.cut_short = False
         for is_last in (False, True):
-            file = yield from self._file_of(stream)
+            file = self._file_of(stream)
             if file is None:
-                return b"", stream.offset
+                break
             try:
-                if not self._api.log_files.is_resting(file):
-                    yield from self._pace()
                 with self._request():
                     answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
-                    self._forget_file(stream)  # its address may have expired
+                    del self._files[stream.attempt]  # its address may have expired
                     continue
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
                 is_away = isinstance(error, ClusterUnreachable) and self._is_watched
                 if stream.cut_short and (not self._following or (is_away and not self._has_ended)):
                     raise
-                return b"", stream.offset
+                break
             stream.reason = None
             return answer
         return b"", stream.offset
 
-    def _file_of(self, stream: _Stream) -> Reading[LogFile | None]:
-        if stream.file is not None:
-            return stream.file
+    def _file_of(self, stream: _Stream) -> LogFile | None:
+        """Return the file of a stream; None if there is none, which may have a reason."""
         task = stream.task
-        key = (task.role, task.index, stream.start)
         if self._no_logs is not None:
             stream.reason = self._no_logs
             return None
-        if key not in self._files:
+        if stream.attempt not in self._files:
             try:
-                yield from self._pace()
-                dialect = self._api.dialect
                 with self._request():
-                    self._files[key] = dialect.task_logs(stream.status, task.role, task.index, tail=False)
+                    files = self._api.dialect.task_logs(stream.status, task.role, task.index, tail=False)
             except ClusterUnreachable:
                 raise
             except (JobNotFound, PaiHttpError) as error:
@@ -353,9 +338,12 @@ class LogReader:
                 if error.code == "NoApiError":  # before 1.4
                     self._no_logs = stream.reason
                 return None
-        named = {file.name: file for file in self._files.get(key, ())}
-        stream.file = named.get(stream.name)
-        return stream.file
+            self._files[stream.attempt] = {file.name: file for file in files}
+        return self._files[stream.attempt].get(stream.name)
+
+    def _is_resting(self, stream: _Stream) -> bool:
+        file = self._files.get(stream.attempt, {}).get(stream.name)
+        return file is not None and self._api.log_files.is_resting(file)
 
     @contextlib.contextmanager
     def _request(self) -> Iterator[None]:
@@ -368,20 +356,6 @@ class LogReader:
             except ClusterUnreachable:
                 self._in_vain += clock.monotonic() - began if self._has_ended else 0.0
                 raise
-
-    def _forget_file(self, stream: _Stream) -> None:
-        stream.file = None
-        self._files.pop((stream.task.role, stream.task.index, stream.start), None)
-
-    def _pace(self) -> Reading[None]:
-        """Keep to two requests a second while logs are followed."""
-        if not self._following:
-            return
-        clock = self._api.clock
-        now = clock.monotonic()
-        if now < self._next_request:
-            yield self._next_request - now
-        self._next_request = max(now, self._next_request) + _PER_REQUEST
 
     def _collect_unreadable(self) -> None:
         if self._no_logs is not None:
