@@ -182,8 +182,8 @@ class Job:
         if roles and role not in roles:
             text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
             raise JobNotFound(text, status=404)
-        files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index, tail=tail)
-        return {file.name: self._api.log_files.text(file) for file in files}
+        files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index)
+        return {file.name: self._api.log_files.text(file, tail=tail) for file in files}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED, else None.

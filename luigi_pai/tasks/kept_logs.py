@@ -98,7 +98,7 @@ class KeptLogs:
     def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
         dialect = self._api.dialect
         with at_most(_SHORT):
-            return self._request(lambda: dialect.task_logs(status, task.role, task.index, tail=False))
+            return self._request(lambda: dialect.task_logs(status, task.role, task.index))
 
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""

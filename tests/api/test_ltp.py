@@ -78,9 +78,7 @@ CALLS = [
     pytest.param(lambda v2: v2.attempt("train", 0), "/attempts/0", id="attempt"),
     pytest.param(lambda v2: v2.config("train"), "/config", id="config"),
     pytest.param(lambda v2: v2.events("train"), "/events", id="events"),
-    pytest.param(
-        lambda v2: v2.task_logs(JobStatus("train", JobState.RUNNING), "main", 0, tail=False), TASK, id="logs"
-    ),
+    pytest.param(lambda v2: v2.task_logs(JobStatus("train", JobState.RUNNING), "main", 0), TASK, id="logs"),
 ]
 
 

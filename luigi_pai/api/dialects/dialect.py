@@ -38,13 +38,11 @@ class LogFile:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: its URL, relative to the web portal. It may contain a token and is never shown.
         paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
-        start: of a page, the byte that its text begins with; from the end, if negative.
     """
 
     name: str
     uri: str = field(repr=False)
     paged: bool = False
-    start: int = field(default=0, repr=False)
 
     @property
     def node(self) -> str:

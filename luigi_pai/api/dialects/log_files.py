@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
 
 _FIRST_REST, _LONGEST_REST = 10.0, 300.0  # seconds
+_TAIL = 16 * 1024  # bytes
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
@@ -38,10 +39,13 @@ class LogFiles:
         self._site = f"{site}/"
         self._resting: dict[str, tuple[float, float, str]] = {}  # node -> until when, seconds, error
 
-    def text(self, file: LogFile) -> str:
-        """Return the text of a log; that of a page begins at ``file.start``."""
-        response = self._page(file, f"?start={file.start}") if file.paged else self._get(file)
-        return (_shown_by_page(response) if file.paged else response.content).decode("utf-8", "replace")
+    def text(self, file: LogFile, *, tail: bool = False) -> str:
+        """Return the text of a log, or its last 16 KB."""
+        if file.paged:
+            content = _shown_by_page(self._page(file, f"?start={-_TAIL if tail else 0}"))
+        else:
+            content = self.part(file, -_TAIL, _TAIL)[0] if tail else self._get(file).content
+        return content.decode("utf-8", "replace")
 
     def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a log, and its length now.

@@ -153,17 +153,13 @@ class V1Dialect:
     def add_tag(self, name: str, tag: str) -> None:
         """Send nothing: these servers have no tags."""
 
-    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+    def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
         """Return the pages of a task's logs on its YARN node, which a worker may or may not reach."""
         pages = [task.log_url for task in status.tasks if (task.role, task.index) == (role, index)]
         page = next(iter(pages), None)
         if page is None:
             return ()
-        start = -16384 if tail else 0
-        return tuple(
-            LogFile(name, f"{page.rstrip('/')}/{name}", paged=True, start=start)
-            for name in ("stdout", "stderr")
-        )
+        return tuple(LogFile(name, f"{page.rstrip('/')}/{name}", paged=True) for name in ("stdout", "stderr"))
 
     def ssh(self, name: str) -> SshAccess:
         """Return the containers with an ssh server, and the key that the launcher made for the job.

@@ -187,7 +187,7 @@ class V2Dialect:
 
     # logs, attempts, events, tags
 
-    def task_logs(self, status: JobStatus, role: str, index: int, *, tail: bool) -> tuple[LogFile, ...]:
+    def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
         """Return the logs of the last attempt of a task.
 
         Raises:
@@ -195,7 +195,7 @@ class V2Dialect:
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
-        path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs{'?tail-mode=true' if tail else ''}"
+        path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs"
         try:
             locations = self._object_of_job(status.name, path).get("locations")
         except PaiHttpError as error:

@@ -56,8 +56,8 @@ def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> st
     Raises:
         PaiApiError: it cannot be read.
     """
-    files = api.dialect.task_logs(status, task.role, task.index, tail=True)
+    files = api.dialect.task_logs(status, task.role, task.index)
     named = {file.name: file for file in files}
-    logs = (api.log_files.text(named[name]) for name in _STREAMS if name in named)
+    logs = (api.log_files.text(named[name], tail=True) for name in _STREAMS if name in named)
     text = next((log for log in logs if log.strip()), "")
     return "\n".join(printable(text.rstrip(), of_log=True).split("\n")[-count:])

@@ -329,7 +329,7 @@ class LogReader:
         if stream.attempt not in self._files:
             try:
                 with self._request():
-                    files = self._api.dialect.task_logs(stream.status, task.role, task.index, tail=False)
+                    files = self._api.dialect.task_logs(stream.status, task.role, task.index)
             except ClusterUnreachable:
                 raise
             except (JobNotFound, PaiHttpError) as error:

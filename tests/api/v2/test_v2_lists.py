@@ -103,17 +103,17 @@ def test_logs_are_named_without_their_addresses(v2, rest):
     path = f"{JOBS}/admin~j/attempts/1/taskRoles/worker/taskIndex/2/attempts/3/logs"
     rest.get(path, json={"locations": [{"name": "all", "uri": "/log-manager/1.2.3.4:9103/x?token=abc"}]})
     status = JobStatus("j", JobState.FAILED, attempt=1, tasks=(TaskStatus("worker", 2, attempt=3),))
-    files = v2.task_logs(status, "worker", 2, tail=True)
+    files = v2.task_logs(status, "worker", 2)
     assert files == (LogFile("all", "/log-manager/1.2.3.4:9103/x?token=abc"),)
     assert repr(files) == "(LogFile(name='all', paged=False),)"
-    assert rest.calls[0].request.url == f"{path}?tail-mode=true"
+    assert rest.calls[0].request.url == path
 
 
 def test_logs_that_are_not_to_be_had(v2, say):
     """As recorded without a log server."""
     say("logs")
     with pytest.raises(ServerFault, match="Failed to get log list"):
-        v2.task_logs(JobStatus("p6afffdb1a", JobState.RUNNING), "worker", 0, tail=False)
+        v2.task_logs(JobStatus("p6afffdb1a", JobState.RUNNING), "worker", 0)
 
 
 def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
@@ -127,14 +127,14 @@ def test_the_logs_of_a_task_are_those_of_its_last_start(v2, rest):
     path = f"{JOBS}/admin~j/attempts/2/taskRoles/worker/taskIndex/{{}}/attempts/{{}}/logs"
     for index, attempt in ((1, 3), (7, 0)):
         rest.get(path.format(index, attempt), json={"locations": [{"name": "all", "uri": "/x"}]})
-        assert v2.task_logs(status, "worker", index, tail=False) == (LogFile("all", "/x"),)
+        assert v2.task_logs(status, "worker", index) == (LogFile("all", "/x"),)
 
 
 @pytest.mark.parametrize("reply", [{}, {"locations": None}, {"locations": [7, {"name": "all"}, {"uri": 7}]}])
 def test_odd_locations_are_left_out(v2, rest, reply):
     """A log without an address is none."""
     rest.get(f"{JOBS}/admin~j/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs", json=reply)
-    assert v2.task_logs(JobStatus("j", JobState.RUNNING), "w", 0, tail=False) == ()
+    assert v2.task_logs(JobStatus("j", JobState.RUNNING), "w", 0) == ()
 
 
 @pytest.mark.parametrize(
