@@ -114,39 +114,27 @@ class PaiProtocolTask(JobTask):
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
-        """The protocol, read once for each run and each ``complete()``; parsed again if it has changed."""
+        """The protocol, read once for each run and each ``complete()``."""
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given
-        source: object = given
         if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
-            parse = functools.partial(JobProtocol.from_yaml, given, f"protocol of {type(self).__name__}")
-        elif isinstance(given, (str, os.PathLike)):
-            file = base_folder(self, "protocol") / Path(given).expanduser()
-            try:
-                about = file.stat()
-            except FileNotFoundError as error:
-                text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
-                raise FileNotFoundError(error.errno, text, str(file)) from None
-            source = file, about.st_mtime_ns, about.st_size, about.st_ino
-            parse = functools.partial(JobProtocol.from_file, file)
-        else:
+            return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
+        if not isinstance(given, (str, os.PathLike)):
             raise TypeError(
                 f"protocol of {type(self).__name__} is {type(given).__name__}; "
                 "give a JobProtocol, YAML text or a path"
             )
-        parsed: tuple[object, JobProtocol] | None = vars(self).get("_parsed_protocol")
-        if parsed is None or parsed[0] != source:
-            parsed = vars(self)["_parsed_protocol"] = source, parse()
-        return parsed[1]
-
-    def _read_anew(self) -> None:
-        """Let the protocol be read again: Luigi keeps a task as long as the process lives."""
-        vars(self).pop("_read_protocol", None)
+        file = base_folder(self, "protocol") / Path(given).expanduser()
+        try:
+            return JobProtocol.from_file(file)
+        except FileNotFoundError as error:
+            text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
+            raise FileNotFoundError(error.errno, text, str(file)) from None
 
     def _definition(self) -> Definition:
         check_class(self)
-        self._read_anew()
+        vars(self).pop("_read_protocol", None)  # Luigi keeps a task as long as the process lives
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
             raise ConfigError(
