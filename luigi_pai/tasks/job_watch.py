@@ -11,7 +11,7 @@ from luigi_pai.api.updates import Outcome
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError, PaiError
-from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
+from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import answered_within
@@ -62,21 +62,10 @@ class JobWatch:
         self._on_kill = on_kill
         self._with_start = evidence.with_start
         self._reasons = WaitingReasons(book, lambda: job.job)
-        self._watched = ""  # the job that the message "stop" stops
         self._page = LuigiPage(definition.task, book.api.clock)
         self._logged = ""
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
-
-    def announce(self, status: JobStatus, event: str) -> None:
-        """Add the tags of a job that was submitted or taken over, and trigger its event.
-
-        Args:
-            status: of the job.
-            event: ``PaiEvent.SUBMITTED`` or ``PaiEvent.TAKEN_OVER``.
-        """
-        add_tags(self._api, status, self._options.tags)
-        trigger(self._definition.task, event, status)
 
     def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
         """Watch a job, and return its last update.
@@ -93,7 +82,6 @@ class JobWatch:
         self._event = None
         self._page.link(self._api.page(name))
         watcher = Watcher(self._book)
-        self._watched = name
         logs = None
         if self._options["logs"] == "stream":
             logs = LogStream(self._book, name, self._definition.secrets())
@@ -122,8 +110,6 @@ class JobWatch:
                     reports.show(name, self._logged)
         except PaiApiError as error:
             raise error.extended(continues(self._api, name)) from None
-        finally:
-            self._watched = ""
         self._on_kill.over()
         if logs is not None and last.outcome is Outcome.ENDED:
             yield from logs.end(status)
@@ -164,10 +150,10 @@ class JobWatch:
         """Do what a message says, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
-        if not self._watched:
+        if not (name := self._on_kill.watched):
             return "the job is not submitted yet; send the message again later"
         try:
-            self._api.stop_surely(self._watched)
+            self._api.stop_surely(name)
         except PaiError as error:
-            return f"{self._watched} could not be stopped: {error}"
-        return f"{self._watched} is being stopped"
+            return f"{name} could not be stopped: {error}"
+        return f"{name} is being stopped"

@@ -127,6 +127,11 @@ class OnKill:
         self._name = ""
         self._is_there = False
 
+    @property
+    def watched(self) -> str:
+        """The name of the job that is on the server and has not ended; empty for none."""
+        return self._name if self._is_there else ""
+
     def posting(self, name: str) -> None:
         """Record that a job is being submitted."""
         self._name, self._is_there = name, False

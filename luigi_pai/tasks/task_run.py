@@ -24,7 +24,7 @@ from luigi_pai.errors import (
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import check_name
 from luigi_pai.tasks.definition import Forecast, TaskJob
-from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.tasks.events import PaiEvent, add_tags, trigger
 from luigi_pai.tasks.evidence import Evidence
 from luigi_pai.tasks.options import Options
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
@@ -300,9 +300,8 @@ class TaskRun:
             return
         event = PaiEvent.SUBMITTED if entry.posted else PaiEvent.TAKEN_OVER
         if with_tags:
-            self._watch.announce(status, event)
-        else:
-            trigger(self._task, event, status)
+            add_tags(self.book.api, status, self.options.tags)
+        trigger(self._task, event, status)
 
     # the end
 
