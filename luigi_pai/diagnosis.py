@@ -250,7 +250,7 @@ def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
 
 
 def _storages(cluster: Cluster) -> Iterator[Check]:
-    if not cluster.book.api.dialect.can.logs:
+    if not cluster.book.api.dialect.gives_logs:
         return
     try:
         names = sorted(str(storage.get("name")) for storage in cluster.server.storages())

@@ -118,7 +118,7 @@ class Server:
         """
         dialect = self._detector.current
         try:
-            return dialect.version == "v1" or (dialect.can.logs and self._detector.is_since(*_LOGS_SINCE))
+            return dialect.version == "v1" or (dialect.gives_logs and self._detector.is_since(*_LOGS_SINCE))
         except PaiApiError:
             return True
 

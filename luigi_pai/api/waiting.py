@@ -111,7 +111,7 @@ class WaitingReasons:
     def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
         """Return the cluster's explanation for this job, or one with the same demand; empty without one."""
         dialect, text = self._book.api.dialect, status.diagnostics
-        if dialect.can.events:
+        if dialect.version == "v2":
             of = f"{status.virtual_cluster} {demand.at_once}"
             try:
                 text = self._book.explanations.of(

@@ -103,7 +103,7 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
     if attempt > last:
         count = f"starts 0 to {last}" if last else "start 0 only"
         give_up("logs", f"job {status.name} has no --attempt {attempt}; it had {count}", EXIT_USAGE)
-    if not cluster.book.api.dialect.can.logs:
+    if not cluster.book.api.dialect.gives_logs:
         text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
         give_up("logs", text, EXIT_USAGE)
 

@@ -283,7 +283,7 @@ class TaskRun:
             logger.log(logging.WARNING if self._single else logging.DEBUG, text, self._name, name)
         job = self._job.named(name)
         if isinstance(job, PaiJob):
-            if number > 1 or not api.dialect.can.output_folders:
+            if number > 1 or api.dialect.version == "v2":
                 job.outputDir = job.outputDir or definition.folder
             job = definition.prepare(job, api.dialect.version, self._hdfs)
         if definition.folder is not None and not self.evidence.has_flag:

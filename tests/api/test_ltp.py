@@ -52,17 +52,6 @@ def asked(pai):
 # ---------------------------------------------------------------- one question
 
 
-def test_an_attempt_that_is_not_there_is_not_found(ltp, v2):
-    """The job is there, and the database is up: the same 500 again is about the attempt."""
-    ltp.add("train", runs_for=60)
-    with pytest.raises(JobNotFound, match=r"/attempts/9: job train has no such attempt$"):
-        v2.attempt("train", 9)
-    assert asked(ltp) == [JOB + "/attempts/9", QUESTION, JOB + "/attempts/9"]
-    ltp.database_down = True
-    with pytest.raises(ServerFault):
-        v2.attempt("train", 9)
-
-
 def test_a_task_role_that_is_not_there_is_not_found(ltp, new_cluster):
     """Nothing is asked for its logs: the status has the tasks."""
     ltp.add("train", runs_for=60, task_codes={}).config = {"taskRoles": {"main": {"instances": 1}}}

@@ -409,8 +409,7 @@ def test_what_v1_servers_do_not_have_is_empty(v1, rest):
     """No events, no logs; nothing is asked."""
     status = JobStatus("j", JobState.FAILED)
     assert (v1.events("j"), v1.task_logs(status, "main", 0)) == ([], ())
-    assert not any((v1.can.logs, v1.can.events, v1.can.tags))
-    assert v1.can.shared_names
+    assert not v1.gives_logs
     assert len(rest.calls) == 0
 
 

@@ -184,7 +184,7 @@ class Jobs:
             return False
         if not is_corrected:
             since = max(self._posted_by_others(), self.api.clock.monotonic() - _NEWEST_FOR)
-            if listing.at <= since or not self.api.dialect.can.whole_lists:
+            if listing.at <= since or not self.api.dialect.whole_lists:
                 return False
         unknown, held = self._arrays_of(listing)
         return full not in held and not any(may_hold(array, full) for array in unknown)

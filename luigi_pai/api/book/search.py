@@ -113,7 +113,7 @@ class Search:
             if entry is not None and entry.number >= record.number:
                 return entry
             return (yield from self._from_record(entry, record))
-        if self._api.dialect.can.shared_names and not evidence.may_have_run():
+        if self._has_shared_names and not evidence.may_have_run():
             return entry
         return (yield from self._from_list(entry))
 
@@ -128,12 +128,12 @@ class Search:
         """Look for a later submission in the list, and for one in an array."""
         if entry is None:
             number = yield from self._retried("", partial(self._jobs.latest_number, self._name))
-            if number == 0 and not self._api.dialect.can.whole_lists:
+            if number == 0 and not self._api.dialect.whole_lists:
                 number = 2
             if number > 1:
                 entry = yield from self.at(number, single=True)
                 entry = entry if entry is None else (yield from self.later_than(entry))
-        if self._api.dialect.can.shared_names or (entry is not None and not entry.failed):
+        if self._has_shared_names or (entry is not None and not entry.failed):
             return entry
         listed = yield from self._retried("", self._jobs.arrays)
         names = [name for name in listed if may_hold(name, self._api.job_name(self._name))]
@@ -164,6 +164,11 @@ class Search:
             return (yield from self._retried(array, partial(self._jobs.members, array)))
         except JobNotFound:
             return None
+
+    @property
+    def _has_shared_names(self) -> bool:
+        """Whether job names are unique among all users, not per user."""
+        return self._api.dialect.version == "v1"
 
     def _own_name(self, number: int) -> str:
         """Return the name of a submission on the server."""

@@ -129,7 +129,7 @@ class DialectDetector:
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job: 12 hours up to 0.17, 30 days later."""
         is_short = self.current.version == "v1" or re.match(r"v?0\.|$", self._version())
-        return self._dialects["v1" if is_short else "v2"].can.retention
+        return self._dialects["v1" if is_short else "v2"].retention
 
     def is_since(self, *release: int) -> bool:
         """Return whether the server is of a v2 release or later, such as 1, 5; True if it does not say."""

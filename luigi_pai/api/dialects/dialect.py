@@ -1,33 +1,9 @@
-"""Types of both dialects of the REST API: the capabilities of servers, and the logs of tasks."""
+"""LogFile: a log of a task, in both dialects of the REST API."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """Capabilities of the servers of a dialect beyond submit, status, list, stop and config.
-
-    Attributes:
-        logs: logs of tasks (1.4 and later).
-        events: events of a job (1.3 and later).
-        tags: tags of a job (1.3 and later).
-        whole_lists: a list has every job of a user. LTP omits jobs in virtual clusters that the user may
-            no longer use; it is recognised on 1.5.
-        shared_names: job names are unique among all users, not per user.
-        output_folders: the server chooses an output folder on HDFS for a job without one.
-        retention: seconds for which an ended job is kept, by default.
-    """
-
-    logs: bool
-    events: bool
-    tags: bool
-    whole_lists: bool
-    shared_names: bool
-    output_folders: bool
-    retention: float
 
 
 @dataclass(frozen=True)

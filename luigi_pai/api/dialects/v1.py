@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.dialect import LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.dialects.ssh import SshAccess, container_access
 from luigi_pai.api.request_limits import Kind
@@ -42,19 +42,16 @@ class V1Dialect:
 
     Attributes:
         version: as in ``api_version``.
-        can: the capabilities of its servers.
+        gives_logs: whether servers give out the logs of tasks (1.4 and later).
+        whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
+            may no longer use; it is recognised on 1.5.
+        retention: seconds for which an ended job is kept, by default.
     """
 
     version = "v1"
-    can = Capabilities(
-        logs=False,
-        events=False,
-        tags=False,
-        whole_lists=True,
-        shared_names=True,
-        output_folders=True,
-        retention=12 * 3600.0,
-    )
+    gives_logs = False
+    whole_lists = True
+    retention = 12 * 3600.0
 
     def __init__(self, session: Session) -> None:
         self._session = session

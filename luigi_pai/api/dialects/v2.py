@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.dialect import Capabilities, LogFile
+from luigi_pai.api.dialects.dialect import LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
@@ -40,7 +39,6 @@ _JOBS = f"{_API}/jobs"
 _PAGE = 5000  # the servers' default; they take up to 50,000
 _LATER_PAGES = 20_000  # fewer requests, where a user has more jobs
 _MOST_PAGES = 50
-_LATER_ATTEMPT = re.compile(r"/attempts/[1-9]\d*")  # each job has the attempt 0
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
 
@@ -53,18 +51,15 @@ class V2Dialect:
     Args:
         session: the connection to the rest-server.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
+
+    Attributes:
+        version, gives_logs, whole_lists, retention: see ``V1Dialect``.
     """
 
     version = "v2"
-    can: Capabilities = Capabilities(
-        logs=True,
-        events=True,
-        tags=True,
-        whole_lists=True,
-        shared_names=False,
-        output_folders=False,
-        retention=30 * 86400.0,
-    )
+    gives_logs = True
+    whole_lists = True
+    retention = 30 * 86400.0
 
     def __init__(self, session: Session, fs_uri: str | None = None) -> None:
         self._session = session
@@ -126,7 +121,8 @@ class V2Dialect:
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return the status of an attempt of a job, counted from 0 (1.1 and later).
 
-        LTP 1.5 sends the error of a server that has failed for a missing attempt, too.
+        Raises:
+            ServerFault: of LTP 1.5 for a missing attempt, too.
         """
         return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
@@ -201,7 +197,7 @@ class V2Dialect:
         except PaiHttpError as error:
             if error.code != "NoApiError":
                 raise
-            self.can = replace(self.can, logs=False)
+            self.gives_logs = False
             raise error.reworded("OpenPAI before 1.4 gives no logs out") from None
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
@@ -255,16 +251,8 @@ class V2Dialect:
             if (error.status, error.code, error.server_message) != (500, "UnknownError", wrong):
                 raise
             fault = error
-        self.can = replace(self.can, whole_lists=False)
-        missing = self._missing(name, path)
-        if missing is None and _LATER_ATTEMPT.fullmatch(rest):  # the job is there, and the database is up
-            try:
-                return self._session.request("GET", path)
-            except ServerFault as error:
-                if error.server_message == fault.server_message:
-                    text = f"GET {self._session.url(path)}: job {name} has no such attempt"
-                    missing = JobNotFound(text, status=404, code="NoJobError")
-        raise missing or fault
+        self.whole_lists = False
+        raise self._missing(name, path) or fault
 
     def _missing(self, name: str, path: str) -> JobNotFound | None:
         """Return the error for a job that does not exist; None if it exists.

@@ -211,7 +211,7 @@ class LogReader:
 
     def _look_up(self) -> None:
         dialect = self._api.dialect
-        if self._attempt is not None and dialect.can.logs:
+        if self._attempt is not None and dialect.gives_logs:
             self.status = self._api.attempt(self._name, self._attempt)
         else:
             self.status = self._book.of(self._name)
