@@ -51,16 +51,15 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 """The capacity of a virtual cluster where nothing else is configured, the same on every machine."""
 
 
-def virtual_clusters(texts: Iterable[str], otherwise: Resources = _DEFAULT) -> dict[str, Resources]:
+def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    There is always a ``default``, and it is first; of duplicates the last counts. ``otherwise`` has the
-    counts that are left out.
+    There is always a ``default``, and it is first; of duplicates the last counts.
 
     Raises:
         ConfigError: a text is of another form.
     """
-    clusters = {"default": otherwise}
+    clusters = {"default": _DEFAULT}
     for text in texts:
         form = _FORM.fullmatch(text)
         if form is None:
@@ -76,7 +75,7 @@ def virtual_clusters(texts: Iterable[str], otherwise: Resources = _DEFAULT) -> d
                     "in which each count is a whole number and any may be left out"
                 )
             counts[count[1]] = int(count[2])
-        clusters[form[1]] = replace(otherwise, **counts)
+        clusters[form[1]] = replace(_DEFAULT, **counts)
     return clusters
 
 

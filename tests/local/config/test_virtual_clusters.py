@@ -10,7 +10,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Resources, virtual_clusters
 
-BASE = Resources(cpu=4, memory=8000, gpu=2)
+BASE = Resources(cpu=64, memory=262144, gpu=8)
 
 
 @pytest.mark.parametrize(
@@ -19,15 +19,15 @@ BASE = Resources(cpu=4, memory=8000, gpu=2)
         ([], {"default": BASE}),
         (["vc1"], {"default": BASE, "vc1": BASE}),
         (["default"], {"default": BASE}),
-        (["gpu-cluster:gpu=4"], {"default": BASE, "gpu-cluster": Resources(4, 8000, 4)}),
-        (["default:cpu=1"], {"default": Resources(1, 8000, 2)}),
+        (["gpu-cluster:gpu=4"], {"default": BASE, "gpu-cluster": Resources(64, 262144, 4)}),
+        (["default:cpu=1"], {"default": Resources(1, 262144, 8)}),
         (["a:gpu=3,memory=5", "a"], {"default": BASE, "a": BASE}),
         (["a:cpu=0,memory=0,gpu=0"], {"default": BASE, "a": Resources()}),
     ],
 )
-def test_what_is_not_said_is_as_otherwise(texts, expected):
+def test_what_is_not_said_is_as_everywhere(texts, expected):
     """There is always a default, and it comes first."""
-    found = virtual_clusters(texts, BASE)
+    found = virtual_clusters(texts)
     assert found == expected
     assert next(iter(found)) == "default"
 
@@ -48,7 +48,7 @@ def test_what_is_not_said_is_as_otherwise(texts, expected):
 def test_anything_else_is_refused(text, complaint):
     """With what is right."""
     with pytest.raises(ConfigError) as error:
-        virtual_clusters([text], BASE)
+        virtual_clusters([text])
     assert complaint in str(error.value)
 
 
