@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import requests
 
 from luigi_pai.hdfs.errors import malformed
-from luigi_pai.hdfs.session import CONTENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
 _LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates
 _IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # the last are no characters: they cannot be written in UTF-8
@@ -48,7 +48,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
         return Answer(reply, location)
     if location is not None and reply.is_redirect:
         return Answer(reply, leads_to=location)
-    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in CONTENT):
+    if status >= requests.codes.multiple_choices or (operation == "OPEN" and status not in _CONTENT):
         raise malformed(operation, path, reply)
     if operation == "OPEN":
         return Answer(reply)

@@ -19,12 +19,12 @@ from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, MissingParentDir
 from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
 from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
-from luigi_pai.hdfs.session import Account
-from luigi_pai.hdfs.transfer.downloading import fetch_new
+from luigi_pai.hdfs.transfer.downloading import download
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
 from luigi_pai.hdfs.transfer.staging import send_new
+from luigi_pai.hdfs.transport import Account
 from luigi_pai.hdfs.writer import HdfsWriter
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ class WebHdfs(HdfsFileSystem):
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, or its next part. A whole answer, except
             the content of a file, may take four times as long.
-        patience: seconds to wait before the retries of one request, together.
         section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
     """
 
@@ -72,16 +71,13 @@ class WebHdfs(HdfsFileSystem):
         verify: bool | str = True,
         connect_timeout: float = Account.connect_timeout,
         read_timeout: float = Account.read_timeout,
-        patience: float = Account.patience,
         section: str = Account.section,
     ) -> None:
         urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
         self.url = ";".join(urls) or None
         self.user = user
         self.fs_uri = fs_uri
-        self.account = Account(
-            (), user, auth, redirect, verify, connect_timeout, read_timeout, patience, section
-        )
+        self.account = Account((), user, auth, redirect, verify, connect_timeout, read_timeout, section)
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
@@ -107,7 +103,6 @@ class WebHdfs(HdfsFileSystem):
             verify=settings.tls_verify(),
             connect_timeout=settings.connect_timeout,
             read_timeout=settings.read_timeout,
-            patience=settings.poll_patience,
             section=settings.section,
         )
 
@@ -235,7 +230,12 @@ class WebHdfs(HdfsFileSystem):
             FileAlreadyExists: the path exists.
             TransferError: a file cannot be written.
         """
-        fetch_new(*self.at(path), local_destination)
+        server, place = self.at(path)
+        goal = Path(local_destination)
+        goal = goal / posixpath.basename(place) if goal.is_dir() else goal
+        if os.path.lexists(goal):
+            raise server.failed("OPEN", place, f"{goal} exists", kind=FileAlreadyExists)
+        download(self, path, goal)
 
     def copy(self, path: str, destination: str) -> None:
         """Copy on HDFS through this machine, to a new path, or into an existing folder.

@@ -9,7 +9,6 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.errors import HdfsError, NotADirectory
-from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.transport import Transport
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     import requests
 
-    from luigi_pai.hdfs.session import Account
+    from luigi_pai.hdfs.transport import Account
 
 _CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
@@ -82,7 +81,7 @@ class Connection(Transport):
         A subfolder that is removed meanwhile, as those of temporary files are, is skipped.
         """
         for status in self.list_status(path):
-            below = child_of(path, status["pathSuffix"])
+            below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
             yield below, status
             if recursive and status["type"] == "DIRECTORY":
                 with missing_ok():

@@ -13,7 +13,6 @@ The tree::
 from __future__ import annotations
 
 import json
-import re
 import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -80,11 +79,9 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         reason: why, without operation and next step, or empty.
         unsent: the request has surely not reached the server.
         transient: the same request may succeed soon.
-        retry_after: seconds that the server asks to wait before that, or None.
     """
 
     unsent = False
-    retry_after: float | None = None
 
     def __init__(
         self,
@@ -190,18 +187,13 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
     """Return the error of a reply that is not from a WebHDFS; reads its body."""
-    status, after = response.status_code, response.headers.get("Retry-After", "")
-    is_passing = status in _PASSING
-    retry_after = float(after) if is_passing and re.fullmatch(r"[0-9]{1,9}", after) else None
-    step = _CHECK_URL
-    if is_passing:
-        step = "try again" if retry_after is None else f"try again in {retry_after:g} s"
-    reason = reason or f"HTTP {status} {response.reason}, not in the way of a WebHDFS"
+    is_passing = response.status_code in _PASSING
+    step = "try again" if is_passing else _CHECK_URL
+    reason = reason or f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
     text = redact(" ".join(_body(response)[: 10 * _SHOWN].decode("utf-8", "replace").split()))
     step = f"{step}; the answer begins with {text[:_SHOWN]!r}"
     error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)
     error.transient = is_passing or (response.ok and response.request.method == "GET")
-    error.retry_after = retry_after
     return error
 
 

@@ -138,8 +138,7 @@ class HdfsReader(io.RawIOBase):
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:
             self._tried = 0
-        patience = self._connection.account.patience
-        while self._tried < len(WAITS) and sum(WAITS[: self._tried + 1]) <= patience:
+        while self._tried < len(WAITS):
             time.sleep(WAITS[self._tried])
             self._tried += 1
             self._tried_at = self._at
@@ -147,7 +146,7 @@ class HdfsReader(io.RawIOBase):
             try:
                 is_same = self._is_same() and self._open()
             except HdfsError as again:
-                if again.exception not in (None, *_PASSING) or again.retry_after:
+                if again.exception not in (None, *_PASSING):
                     raise
                 error = again
                 continue

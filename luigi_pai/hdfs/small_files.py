@@ -43,25 +43,19 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
         HdfsError: HDFS failed, or the file is larger.
     """
     server, place = fs.at(path)
-    data = None
     with missing_ok():
-        data = _read(server, place, most + 1, offset)
-        if data is None:
+        try:
+            with server.open_file(place, offset) as reply:
+                is_larger = (reply.raw.length_remaining or 0) > most
+                data = b"" if is_larger else start_of(reply, most + 1)
+        except (HdfsUnreachable, OSError, urllib3.exceptions.HTTPError):
+            is_larger = False
             with fs.open_reader(path) as file:
                 data = file.read(offset + most + 1)[offset:]
-    if data is not None and len(data) > most:
-        raise server.failed("OPEN", place, f"it has more than {most:,} bytes", next_step="remove the file")
-    return data
-
-
-def _read(server: Connection, place: str, most: int, offset: int) -> bytes | None:
-    """Return at most some bytes of a file; None if a connection failed."""
-    try:
-        with server.open_file(place, offset) as reply:
-            return start_of(reply, most)
-    except (HdfsError, OSError, urllib3.exceptions.HTTPError) as error:
-        if isinstance(error, HdfsError) and error.exception is not None:
-            raise
+        if is_larger or len(data) > most:
+            reason = f"it has more than {most:,} bytes"
+            raise server.failed("OPEN", place, reason, next_step="remove the file")
+        return data
     return None
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
+import requests
 from hdfs import Client
 from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.wire.environment import Environment
+from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of
 from luigi_pai.hdfs.errors import (
@@ -22,19 +24,15 @@ from luigi_pai.hdfs.errors import (
     refused,
     unanswered,
 )
-from luigi_pai.hdfs.session import new_session, without_login
 from luigi_pai.redaction import redact, redact_urllib3_logs
-from luigi_pai.timed_http import progress
+from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import requests
-
-    from luigi_pai.hdfs.session import Account
-
 logger = logging.getLogger("luigi-interface")
 
+_CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE: the NameNode only answers with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
@@ -44,6 +42,25 @@ _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
 
 redact_urllib3_logs()
+
+
+@dataclass(frozen=True)
+class Account:
+    """NameNodes, user, timeouts and further arguments of ``WebHdfs``.
+
+    Attributes:
+        bases: WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
+        section: of luigi.cfg, for errors.
+    """
+
+    bases: tuple[str, ...]
+    user: str
+    auth: str = "simple"
+    redirect: str | None = None
+    verify: bool | str = True
+    connect_timeout: float = 10.0
+    read_timeout: float = 30.0
+    section: str = "OpenPai"
 
 
 class _Library(Client):  # type: ignore[misc]  # the library has no types
@@ -72,7 +89,7 @@ class Transport:
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self._session = new_session(account)
+        self._session = _new_session(account)
         self._environment = Environment(verify=account.verify)
         self._active = account.bases[0]
         self._alone = len(account.bases) == 1
@@ -167,14 +184,12 @@ class Transport:
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
         """Send a request; retry it after transient errors if it may be repeated.
 
-        There are at most two retries; with Retry-After, as many as the ``patience`` in seconds allows. A
-        request that has certainly not reached the server is retried once. Of several NameNodes, only reads
-        are retried.
+        There are at most two retries; one if the request has certainly not reached the server. Of several
+        NameNodes, only reads are retried.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
-        patience, pauses = self.account.patience, list(_PAUSES)
         unsent, maybe_done = 0, False
-        while True:
+        for pause in (*_PAUSES, None):
             try:
                 answer = answer_of(operation, path, self.send_once(method, url, path, operation, **about))
             except HdfsError as error:
@@ -184,15 +199,12 @@ class Transport:
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
             may_retry = unsent == 1 if failure.unsent else is_safe
-            if not failure.transient or not may_retry or not (failure.retry_after or pauses):
-                raise failure
+            if pause is None or not failure.transient or not may_retry:
+                break
             maybe_done |= not failure.unsent
-            pause = failure.retry_after or pauses.pop(0)
-            patience -= pause
-            if patience < 0:
-                raise failure
             logger.info("%s; retried in %g s: %s %s", failure, pause, method, redact(url))
             time.sleep(pause)
+        raise failure
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
         """Send a request once; HdfsError if it is refused or gets no answer."""
@@ -203,7 +215,7 @@ class Transport:
         progress.sent = False
         account = self.account
         namenodes = [urlsplit(base).netloc for base in account.bases]
-        login = self._session.auth if urlsplit(url).netloc in namenodes else without_login
+        login = self._session.auth if urlsplit(url).netloc in namenodes else _without_login
         failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
@@ -232,3 +244,30 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     if error.exception:
         return error.exception in _ELSEWHERE
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
+
+
+def _new_session(account: Account) -> requests.Session:
+    """Return a session for an account, which sends each request once."""
+    session = requests.Session()
+    session.trust_env = False  # a NameNode could redirect to a host whose password is in .netrc
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, TimedAdapter(pool_maxsize=_CONNECTIONS))
+    if account.auth == "kerberos":
+        _log_in_with_kerberos(session)
+    return session
+
+
+def _log_in_with_kerberos(session: requests.Session) -> None:
+    """Let a session authenticate with Kerberos (Negotiate), by the ticket of ``kinit``."""
+    try:
+        from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise ConfigError(
+            "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
+        ) from error
+    KerberosClient("namenode:", session=session)  # its only effect here is session.auth
+
+
+def _without_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Return a request unchanged: the ``auth`` of requests to hosts that no setting names."""
+    return request

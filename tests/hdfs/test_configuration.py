@@ -55,7 +55,6 @@ def test_all_settings_reach_the_client(settings: Callable[..., None]) -> None:
         verify="false",
         connect_timeout=3,
         read_timeout=4,
-        poll_patience=5,
     )
     fs = WebHdfs.from_config()
     assert (fs.url, fs.user, fs.fs_uri) == ("https://a:1/webhdfs/api/v1", "anna", "hdfs://a:9000")
@@ -65,7 +64,7 @@ def test_all_settings_reach_the_client(settings: Callable[..., None]) -> None:
         "http://proxy/{host}:{port}",
         False,
     )
-    assert (account.connect_timeout, account.read_timeout, account.patience) == (3.0, 4.0, 5.0)
+    assert (account.connect_timeout, account.read_timeout) == (3.0, 4.0)
 
 
 @pytest.mark.parametrize(

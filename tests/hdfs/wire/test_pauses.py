@@ -12,7 +12,7 @@ import pytest
 
 from luigi_pai.hdfs import HdfsError
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.session import Account
+from luigi_pai.hdfs.transport import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

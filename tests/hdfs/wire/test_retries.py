@@ -208,32 +208,3 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
         with pytest.raises(HdfsError, match=r"^HDFS MKDIRS /p on .*: the answer has no boolean: not in the"):
             fs.mkdir("/p")
     assert script.asked[3:] == ["MKDIRS"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [503, 429])
-def test_retry_after_is_obeyed_up_to_poll_patience(
-    number: int, pauses: list[float], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Each wait is logged; one that patience is too short for is an error that says it."""
-    caplog.set_level("INFO", logger="luigi-interface")
-    script = Faulty(*[status(number, Retry_After=after) for after in ("20", "30", "86400")])
-    with (
-        scripted_fs(script, patience=60) as fs,
-        pytest.raises(HdfsError, match="; try again in 86400 s; the ans"),
-    ):
-        fs.exists("/p")
-    assert pauses == [20.0, 30.0]
-    assert "; retried in 30 s: GET http" in caplog.messages[-1]
-    pauses.clear()
-    with scripted_fs(Faulty(*[status(number, Retry_After="20")] * 5), patience=100) as fs:
-        assert fs.exists("/p")
-    assert pauses == [20.0] * 5
-
-
-@pytest.mark.parametrize("after", ["Fri, 31 Dec 2999 23:59:59 GMT", "-1", "1e9", "9" * 5000, "0"])
-def test_a_retry_after_that_is_no_number_of_seconds(after: str, pauses: list[float]) -> None:
-    """Any other Retry-After changes nothing."""
-    with scripted_fs(Faulty(status(503, Retry_After=after))) as fs:
-        assert fs.exists("/p")
-    assert pauses == [0.05]
