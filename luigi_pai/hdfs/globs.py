@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.temporary import is_temporary
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _matching(
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield the entries of folders whose names match; plain names are not looked up yet (None)."""
     if not _PATTERN.search(part):
-        yield from ((child_of(folder, part), None) for folder in folders)
+        yield from ((posixpath.join(folder, part), None) for folder in folders)
         return
     part = part.replace("[^", "[!")
     for folder, known in folders.items():
@@ -49,7 +49,7 @@ def _matching(
             for status in server.list_folder(folder):
                 name = status["pathSuffix"]
                 if fnmatchcase(name, part) and not is_temporary(name):
-                    yield child_of(folder, name), status
+                    yield posixpath.join(folder, name), status
 
 
 def _expanded(pattern: str) -> Iterator[str]:

@@ -7,14 +7,12 @@ import re
 
 from luigi_pai.hdfs.errors import HdfsError
 
-__all__ = ["child_of", "hdfs_path", "is_foreign", "same_path", "split_uri"]
+__all__ = ["hdfs_path", "is_foreign", "same_path", "split_uri"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
 _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
 _VARIABLE = re.compile(r"\$\{[^}/]*\}|(?:^|(?<=/))\$\w+")
 _SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
-_LONGEST_PATH = 8000  # characters, and
-_DEEPEST_PATH = 1000  # names, which NameNodes accept at most (HdfsConstants)
 _NAMENODE_PORT = 8020  # the default
 
 
@@ -78,18 +76,6 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         why = f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}"
         raise _wrong(path, f"{why}; begin it with $PAI_DEFAULT_FS_URI/, or correct fs_uri")
     return _normal(plain)
-
-
-def child_of(folder: str, name: str) -> str:
-    """Return the path of an entry of a folder; of a file, whose entry has no name, the path itself.
-
-    HdfsError if the path is too long for HDFS: a server may list folders in folders without end.
-    """
-    path = f"{folder.rstrip('/')}/{name}" if name else folder
-    if len(path) > _LONGEST_PATH or path.count("/") > _DEEPEST_PATH:
-        why = f"what it lists is below more folders than a path on HDFS can have ({path[:100]}...)"
-        raise HdfsError(f"HDFS LISTSTATUS: {why}", operation="LISTSTATUS", path=folder, reason=why)
-    return path
 
 
 def _normal(path: str) -> str:

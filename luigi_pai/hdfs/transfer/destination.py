@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
-from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.reader import HdfsReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.hdfs.connection import Connection
     from luigi_pai.hdfs.transfer.local_tree import LocalTree
@@ -129,45 +128,44 @@ def file_destination(server: Connection, path: str) -> Destination:
 
 
 def folder_destination(
-    server: Connection, path: str, folders: Iterable[str], pool: WorkerPool, *, also_known: bool
+    server: Connection, path: str, folders: Iterable[str], pool: WorkerPool
 ) -> Destination:
     """Return a folder with its entries, and those of some folders in it; NotADirectory if it is a file.
 
     Args:
         server: the HDFS.
         path: of the folder.
-        folders: names of the folders that are listed if they exist, at any depth.
+        folders: names of the folders that are listed if they exist, at any depth, as those of the manifest.
         pool: of threads for the listings.
-        also_known: also list the folders in the manifest.
     """
+    manifest = _read_manifest(server, posixpath.join(path, MANIFEST))
+    wanted = {*folders, *manifest.folders}
     try:
-        entries = server.list_folder(path)
+        statuses = list_tree(server, path, pool, wanted.__contains__)
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return Destination(path, exists=False)
         raise
-    statuses: dict[str, Mapping[str, Any]] = {entry["pathSuffix"]: entry for entry in entries}
-    manifest = Manifest({})
-    if MANIFEST in statuses:
-        manifest = _read_manifest(server, posixpath.join(path, MANIFEST))
-    wanted = {*folders} | (manifest.folders if also_known else frozenset())
-    level = [name for name in statuses if name in wanted]
-    while level := [name for name in level if is_folder(statuses[name])]:
-        below = dict(list_folders(server, path, level, pool))
-        statuses |= below
-        level = [name for name in below if name in wanted]
     return Destination(path, exists=True, statuses=statuses, manifest=manifest)
 
 
-def list_folders(
-    server: Connection, path: str, names: list[str], pool: WorkerPool
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and FileStatus of each entry of some folders in a folder."""
-    listings = pool.map(lambda name: server.list_folder(child_of(path, name)), names)
-    pairs = zip(names, listings, strict=True)
-    return [
-        (posixpath.join(name, entry["pathSuffix"]), entry) for name, listing in pairs for entry in listing
-    ]
+def list_tree(
+    server: Connection, path: str, pool: WorkerPool, descend: Callable[[str], bool]
+) -> dict[str, dict[str, Any]]:
+    """Return the FileStatus of each entry of a folder by its name, and in the folders that ``descend`` takes.
+
+    Names of entries in folders have a ``/``; folders are before their entries.
+    """
+    found = level = {entry["pathSuffix"]: entry for entry in server.list_folder(path)}
+    while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
+        listings = pool.map(lambda name: server.list_folder(posixpath.join(path, name)), folders)
+        level = {
+            posixpath.join(folder, entry["pathSuffix"]): entry
+            for folder, listing in zip(folders, listings, strict=True)
+            for entry in listing
+        }
+        found = found | level
+    return found
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:

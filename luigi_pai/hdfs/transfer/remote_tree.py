@@ -6,10 +6,9 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.paths import child_of
 from luigi_pai.hdfs.reader import HdfsReader
 from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.destination import MANIFEST, is_folder, list_folders
+from luigi_pai.hdfs.transfer.destination import MANIFEST, is_folder, list_tree
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
 
 if TYPE_CHECKING:
@@ -36,11 +35,6 @@ class RemoteFile:
     name: str
     size: int
     time: int
-
-    @classmethod
-    def of(cls, server: Connection, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:
-        """Return the file of a FileStatus."""
-        return cls(server, path, name, status["length"], status["modificationTime"])
 
     def parts(self) -> Generator[bytes, None, None]:
         """Yield the content in parts; HdfsError if it cannot be read to its end."""
@@ -69,18 +63,22 @@ class RemoteTree:
         status = server.file_status(path)
         if not is_folder(status):
             name = posixpath.basename(path)
-            return cls({name: RemoteFile.of(server, path, name, status)}, [], is_file=True)
-        files: dict[str, RemoteFile] = {}
-        folders: list[str] = []
-        level = [""]
-        while level:
-            above, level = level, []
-            for name, entry in list_folders(server, path, above, pool):
-                if entry["pathSuffix"] == MANIFEST or is_temporary(entry["pathSuffix"]):
-                    continue
-                if is_folder(entry):
-                    level.append(name)
-                else:
-                    files[name] = RemoteFile.of(server, child_of(path, name), name, entry)
-            folders += level
-        return cls(files, folders)
+            return cls({name: _file(server, path, name, status)}, [], is_file=True)
+        found = list_tree(server, path, pool, _is_content)
+        entries = {name: entry for name, entry in found.items() if _is_content(name)}
+        files = {
+            name: _file(server, posixpath.join(path, name), name, entry)
+            for name, entry in entries.items()
+            if not is_folder(entry)
+        }
+        return cls(files, [name for name in entries if name not in files])
+
+
+def _file(server: Connection, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:
+    return RemoteFile(server, path, name, status["length"], status["modificationTime"])
+
+
+def _is_content(name: str) -> bool:
+    """Return whether something in a folder is neither a manifest nor temporary."""
+    own = posixpath.basename(name)
+    return own != MANIFEST and not is_temporary(own)

@@ -126,9 +126,7 @@ class Upload:
 
     def _look_up(self) -> Destination:
         if not self._tree.is_file:
-            return folder_destination(
-                self._server, self._path, self._tree.folders, self._pool, also_known=self._delete
-            )
+            return folder_destination(self._server, self._path, self._tree.folders, self._pool)
         if self._server.is_folder(self._path):
             self._path = posixpath.join(self._path, self._local.name)
             self._tree = self._read_tree()
