@@ -14,15 +14,15 @@ from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell, write
-from luigi_pai.cli.task_argument import task_named
+from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import SpecError
-from luigi_pai.jobspec import validate_protocol
 from luigi_pai.jobspec.convert import convert as to_protocol
 from luigi_pai.jobspec.dialects.yaml_text import write_yaml
-from luigi_pai.jobspec.job_file import read_job_file
+from luigi_pai.jobspec.job_file import JobFile, read_job_file
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.schema_problems import in_one_line
 from luigi_pai.jobspec.submission import rendered
+from luigi_pai.jobspec.validate_protocol import refused
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -101,12 +101,10 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
     Fields that are lost or changed are listed on standard error.
     """
+    job = job_of_file("convert", file)
+    if job.api_version == "v2":
+        give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
     try:
-        job = read_job_file(file)
-        if job.api_version == "v2":
-            give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
-        if not_meant := refused(job.warnings, lenient=False):
-            refuse(file, not_meant)
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
         refuse(file, error.problems)
@@ -142,9 +140,7 @@ def config(job: str, *, output: Path | None) -> None:
             tell(f"job {name} has secrets, which servers do not give out: fill them in", err=True)
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command(cls=TaskCommand)
 @click.argument("source", metavar="MODULE|FILE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--filled", is_flag=True, help="Show the commands as the server renders them.")
@@ -159,16 +155,29 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
 
 
 def _problems(path: Path, release: str | None) -> Iterator[Problem]:
-
     try:
         yield from read_job_file(path).problems(release)
     except SpecError as error:
         yield from error.problems
 
 
-def refused(problems: Sequence[Problem], *, lenient: bool) -> list[Problem]:
-    """Return the problems for which a job is refused."""
-    return validate_protocol.refused(problems, lenient=lenient)
+def job_of_file(command: str, path: Path, content: bytes | None = None) -> JobFile:
+    """Return a job that a server accepts and reads as it is meant; else print its problems and exit.
+
+    Args:
+        command: the name of the command, for errors.
+        path: of the file.
+        content: of the file, if it has been read.
+    """
+    try:
+        job = read_job_file(path, content)
+    except SpecError as error:
+        refuse(path, error.problems)
+    except OSError as error:
+        give_up(command, f"{path} cannot be read: {error.strerror}", EXIT_USAGE)
+    if problems := refused(job.warnings) or refused(job.problems(), lenient=True):
+        refuse(path, problems)
+    return job
 
 
 def _in_one_line(problem: Problem) -> str:
@@ -186,18 +195,12 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     """Return the job of a file; a v1 one as its document."""
     if not path.is_file():
         give_up("render", f"{path} is not a file; give a file, or MODULE TASK", EXIT_USAGE)
-    try:
-        job = read_job_file(path)
-    except SpecError as error:
-        refuse(path, error.problems)
-    problems = refused(job.problems(), lenient=True)
-    if problems:
-        refuse(path, problems)
+    job = job_of_file("render", path)
     if job.api_version == "v1":
         document: dict[str, Any] = job.document
         return document
     try:
-        return JobProtocol.from_file(path)
+        return JobProtocol.from_yaml(job.text, str(path))
     except SpecError as error:  # for problems that only a lenient reading accepts
         refuse(path, error.problems)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import shutil
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +13,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured, cut, is_terminal
+from luigi_pai.cli.tables import coloured
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import PaiError
 from luigi_pai.jobspec.demand import Demand
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-_NARROWEST = 20  # characters of a task
-_FRAMES = 10_000
+_FRAMES = 10_000  # for chains of some 3,000 tasks, such as each day's after the one before
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -64,10 +61,7 @@ class _Planned:
     shown_above: bool = False
 
 
-@click.command(
-    cls=TaskCommand,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command(cls=TaskCommand)
 @click.argument("module")
 @click.argument(
     "arguments", nargs=-1, required=True, type=click.UNPROCESSED, metavar="TASK [--param VALUE]..."
@@ -80,15 +74,15 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     Nothing is submitted. --cluster stands before MODULE: after it, it is a parameter of TASK.
     Exit code 0: there is nothing to do; 1: there is.
     """
-    with _deep_recursion():
-        with plain_failures("plan", "stopped"):
-            root = _root(module, arguments)
-        if as_json:
-            click.echo(json.dumps(_facts(root), indent=2))
-        else:
-            for line in _lines(root, "", ""):
-                click.echo(line)
-            click.echo(_totals(list(_each(root))))
+    sys.setrecursionlimit(_FRAMES)
+    with plain_failures("plan", "stopped"):
+        root = _root(module, arguments)
+    if as_json:
+        click.echo(json.dumps(_facts(root), indent=2))
+    else:
+        for line in _lines(root, "", ""):
+            click.echo(line)
+        click.echo(_totals(list(_each(root))))
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
 
 
@@ -100,17 +94,6 @@ def _root(module: str, arguments: Sequence[str]) -> _Planned:
         if isinstance(error, PaiError):
             raise
         give_up("plan", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
-
-
-@contextlib.contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Allow for chains of some 3,000 tasks, such as each day's after the one before; Luigi has no limit."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _FRAMES))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
@@ -177,11 +160,7 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     if planned.gpus and planned.state != "done":
         text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
     above = "  (as above)" if planned.shown_above else ""
-    task = planned.task
-    if is_terminal():
-        width = shutil.get_terminal_size().columns - len(click.unstyle(f"{first}  {text}{above}"))
-        task = cut(task, max(_NARROWEST, width))
-    yield f"{first}{task}  {text}{above}"
+    yield f"{first}{planned.task}  {text}{above}"
     for number, before in enumerate(planned.requires, start=1):
         is_last = number == len(planned.requires)
         yield from _lines(

@@ -37,10 +37,7 @@ _LOCKED = (
 )
 
 
-@click.command(
-    cls=TaskCommand,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command(cls=TaskCommand)
 @click.argument("module")
 @click.argument("task")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--param VALUE]...")

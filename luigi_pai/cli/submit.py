@@ -15,7 +15,7 @@ import click
 from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
-from luigi_pai.cli.jobs import refuse, refused
+from luigi_pai.cli.jobs import job_of_file
 from luigi_pai.cli.logs import print_lines, report_unreadable
 from luigi_pai.cli.tables import tell
 from luigi_pai.errors import (
@@ -24,12 +24,10 @@ from luigi_pai.errors import (
     JobNotFound,
     NameConflict,
     PaiApiError,
-    SpecError,
 )
 from luigi_pai.jobspec.demand import oversize_warning
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.job import PaiJob
-from luigi_pai.jobspec.job_file import read_job_file
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.protocol import JobProtocol
@@ -122,16 +120,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), exists, but is no file
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
         give_up("submit", f"{file}: {what}", EXIT_USAGE)
-    try:
-        job = read_job_file(path, content)
-    except SpecError as error:
-        refuse(path, error.problems)
-    except OSError as error:
-        give_up("submit", f"{file} cannot be read: {error.strerror}", EXIT_USAGE)
-    if problems := refused(job.problems(), lenient=True) or refused(job.warnings, lenient=False):
-        refuse(path, problems)
-    document: dict[str, Any] = job.document
-    return document, str(path)
+    return job_of_file("submit", path, content).document, str(path)
 
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
@@ -236,7 +225,6 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
 
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
-
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
     except (ClusterUnreachable, InvalidReply):  # a wrong pai_url; a submission is tried for half an hour
@@ -263,7 +251,6 @@ def _wait(handle: Job) -> None:
 
 
 def _follow(handle: Job) -> None:
-
     _until_shown(handle)
     reader = LogReader(handle.book, handle.name)
     print_lines(reader, reader.follow())

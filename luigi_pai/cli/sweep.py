@@ -35,10 +35,7 @@ _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
 _MOST_ROWS, _MOST_RESULTS, _MOST_NAMES = 100, 5, 10
 
 
-@click.command(
-    cls=TaskCommand,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
+@click.command(cls=TaskCommand)
 @click.argument("module", metavar="MODULE|NAME")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[TASK [--param VALUE]...]")
 @click.option("--failed", is_flag=True, help="Only points that failed, with their jobs and the reasons.")

@@ -35,6 +35,9 @@ _HIDDEN = "\0"  # in no argument of a process
 class TaskCommand(click.Command):
     """A command with MODULE TASK: what follows MODULE as ``--cluster`` is a parameter of the task."""
 
+    ignore_unknown_options = True
+    allow_extra_args = True
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line."""
         words = iter(args)
