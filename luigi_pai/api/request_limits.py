@@ -140,6 +140,28 @@ class Limits:
         even = _POLLING_SHARE * window["of"] / max(window["span"], 1.0)  # requests a second
         return max(0.0, float(rest - window["left"] / even))
 
+    def wait(self, kind: Kind, share: float, since: float) -> float:
+        """Return the seconds to wait before the next request, to use only a share of the limit.
+
+        It is 0.0 if no limit is known. The rest of the share is spread over the rest of the window.
+
+        Args:
+            kind: of the request.
+            share: 0 to 1; the rest is left to others.
+            since: the last such request, in seconds of the monotonic clock.
+        """
+        state, now = self._state.read(), self._clock.monotonic()
+        size = state.get(_KEY, {}).get(kind.value, {}).get("of")
+        if not size:
+            return 0.0
+        spacing, window = _WINDOWS[kind] / (share * size), self._window(state, kind)
+        if window is not None:
+            rest, usable = window["ends"] - now, window["left"] - (1 - share) * size
+            if usable < 1:
+                return float(rest)
+            spacing = max(spacing, rest / usable)
+        return float(max(0.0, since + spacing - now))
+
     def _window(self, state: Mapping[str, Any], kind: Kind) -> dict[str, Any] | None:
         """Return the current window; None if none is known."""
         window: dict[str, Any] | None = state.get(_KEY, {}).get(kind.value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.deadlines import Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.status import listed_status
+from luigi_pai.api.status import JobState, listed_status
 from luigi_pai.api.updates import Outcome, Update
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
@@ -59,7 +59,8 @@ class Watcher:
     again, one list of the user's jobs updates all of them, as often as ``Lists`` allows. Jobs wait for it, up
     to 5 s or as long as their own wait is; those for which it comes later are looked up alone, four a second.
     So is one that the list lacks, for 30 s, then twice as long each time, up to 10 minutes, and one that has
-    failed or was stopped at once, for its exit code, diagnostics and tasks.
+    failed or was stopped at once, for its exit code, diagnostics and tasks. If more than two forked processes
+    wait for jobs in the queue, a list that they share shows them that these still wait.
 
     A lookup that fails is retried for its own job. When there was no reply, or a list and two lookups have
     failed in sequence, the server is the cause: one lookup is retried for all.
@@ -142,7 +143,7 @@ class Watcher:
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
                 break
-            if len(self._jobs) > _FEW and self._list(updates):
+            if self._list(updates) if len(self._jobs) > _FEW else self._still_waits():
                 continue
             _, _, name = heapq.heappop(self._due)
             job = self._jobs[name]
@@ -221,6 +222,28 @@ class Watcher:
             return False
         self._succeeded()
         self._take(listed, now, updates)
+        return True
+
+    def _still_waits(self) -> bool:
+        """Return whether the due job still waits, by the list of all forks, if more than two of them wait.
+
+        Each fork of Luigi watches one job: without the list, 50 queued jobs take 300 lookups a minute.
+        """
+        name, now = self._due[0][2], self._clock.monotonic()
+        job = self._jobs[name]
+        if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
+            return False
+        if self._book.explanations.note_waiting() <= _FEW:
+            return False
+        row = self._book.shared_status(name, self._next_wait(job))
+        if row is None:
+            job.note_absent(now)
+            return False
+        job.absent = 0
+        if row.state is not JobState.WAITING:
+            return False
+        self._succeeded(job)
+        self._schedule(name, job)
         return True
 
     def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:

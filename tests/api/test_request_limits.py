@@ -279,3 +279,27 @@ def test_what_one_process_runs_into_the_others_know(limits, clock, in_forks):
     """A 429 in a child stops its parent too."""
     in_forks(lambda _: limits.record(Kind.CALL, said(clock, left=0, reset_in=30), refused=True))
     assert not is_free(limits)
+
+
+# ---------------------------------------------------------------- a share of a limit
+
+
+def test_half_of_a_limit_is_one_list_every_two_seconds(limits, clock):
+    """Of 60 a minute; the wait is that since the last one."""
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic()) == 0
+    limits.record(Kind.LIST, said(clock, left=59, reset_in=60, of=60))
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic()) == pytest.approx(2, abs=0.1)
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic() - 1.5) == pytest.approx(0.5, abs=0.1)
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic() - 3) == 0
+    assert limits.wait(Kind.CALL, 0.5, clock.monotonic()) == 0
+
+
+def test_what_others_have_used_is_spread_over_the_window(limits, clock):
+    """10 of our half are left for 40 s; then none is, until the window ends."""
+    limits.record(Kind.LIST, said(clock, left=40, reset_in=40, of=60))
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic()) == pytest.approx(4, abs=0.1)
+    limits.record(Kind.LIST, said(clock, left=30, reset_in=40, of=60))
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic() - 30) == pytest.approx(40, abs=1)
+    clock.advance(41)
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic() - 30) == 0
+    assert limits.wait(Kind.LIST, 0.5, clock.monotonic()) == pytest.approx(2, abs=0.1)

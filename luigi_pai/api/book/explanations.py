@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiHttpError
@@ -12,13 +13,14 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.shared import SharedDocument
 
-_KEY, _ASKED, _NO_EVENTS = "explanations", "asked", "no events"
+_KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50
+_WAITS_FOR = 30.0  # seconds for which a process that has looked up a queued job counts
 
 
 class Explanations:
-    """The cluster's reasons why jobs wait.
+    """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
 
     Args:
         shared: document shared with forks; small, as it is written often.
@@ -30,6 +32,16 @@ class Explanations:
         self._shared = shared
         self._clusters = virtual_clusters
         self._clock = clock
+
+    def note_waiting(self) -> int:
+        """Note that this process waits for a job in the queue; return how many processes do."""
+        now = self._clock.monotonic()
+        with self._shared.update() as state:
+            known = state.get(_WAITING, {})
+            waiting = {process: at for process, at in known.items() if now - at < _WAITS_FOR}
+            waiting[str(os.getpid())] = now
+            state[_WAITING] = waiting
+        return len(waiting)
 
     def may_ask(self) -> bool:
         """Count a request, and return whether it may be made: four a minute by all processes."""

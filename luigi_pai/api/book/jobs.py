@@ -233,6 +233,23 @@ class Jobs:
         ask = self.api.dialect.virtual_clusters if is_known else self.api.virtual_clusters
         return self.explanations.virtual_clusters(max_age, may_ask, ask)
 
+    def shared_status(self, name: str, max_age: float) -> JobStatus | None:
+        """Return a job's status from the list that forks share; None if the job is to be looked up alone.
+
+        Args:
+            name: of the job.
+            max_age: seconds for which a list may be reused; at most 10.
+        """
+        listing, now = self._lists.current(self.api), self.api.clock.monotonic()
+        if listing is None or now - listing.at >= max_age:
+            if self.list_wait() != 0:
+                return None
+            try:
+                listing = self._lists.make(self.api, now - max_age)
+            except PaiApiError:
+                return None
+        return self._lists.rows(listing).get(self.api.job_name(name))
+
     def _note(self, name: str, status: JobStatus | None) -> None:
         """Record the reply to the lookup of a single job."""
         key, now = self._key(name), self.api.clock.monotonic()

@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 _KEPT = 10.0  # seconds
 _SINGLE = 2  # lookups of single jobs within half a minute, after which a list is worth it
 _FORGOTTEN = 30.0  # seconds
-_LIMIT_SHARE = 0.5
 _TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # the process may have been suspended during a list
+_LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
 _MOST_ROWS = 20_000
@@ -106,11 +106,8 @@ class Lists:
         if last is None:
             return limits.polling_wait()
         pace = last.at + last.took + min(last.took / _TIME_SHARE, _LONGEST_PACE) - now
-        window, limit = limits.window(Kind.LIST), 0.0
-        if window is not None and window.size is not None:
-            limit = last.at + window.length / (_LIMIT_SHARE * window.size) - now
-        polling = max(limits.polling_wait(Kind.LIST), limits.polling_wait())
-        return max(0.0, pace, limit, polling, self._not_before - now)
+        limit = limits.wait(Kind.LIST, _LIMIT_SHARE, last.at)
+        return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
 
     def space(self, api: RestApi, waits: list[float]) -> None:
         """Space lists for watched jobs, by the seconds until each of them is to be looked up again."""
