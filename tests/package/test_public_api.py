@@ -68,7 +68,15 @@ def test_only_modules_of_users_have_all():
     re_exporting = {"luigi_pai.hdfs.transfer"}
     extras = {
         f"luigi_pai.{name}"
-        for name in ("config", "jobspec.protocol", "local.local_pai", "notebook", "optuna", "runtime")
+        for name in (
+            "api.logs.reader",
+            "config",
+            "jobspec.protocol",
+            "local.local_pai",
+            "notebook",
+            "optuna",
+            "runtime",
+        )
     }
     assert with_all == {*defining, *entries, *re_exporting, *extras}
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
 
+__all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
+
 logger = logging.getLogger(__name__)
 
 STREAMS = ("stdout", "stderr")
