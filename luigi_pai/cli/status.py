@@ -18,7 +18,7 @@ from luigi_pai.cli.tables import coloured, fields, tell
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.jobspec.names import attempt_name, base_name
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import MASK, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,8 +182,17 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
         yield f"  logs: luigi-pai logs{there} {'' if job.finished else '-f '}{name}"
     if not job.finished:
         yield f"  stop: luigi-pai stop{there} {job.name}"
+    elif _has_secrets(cluster, job.name):
+        yield "  again: run its Luigi task again, or submit its file: servers do not give its secrets out"
     else:
         yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {name}"
+
+
+def _has_secrets(cluster: Cluster, name: str) -> bool:
+    try:
+        return MASK in json.dumps(cluster.config(name).get("secrets", ""))
+    except PaiApiError:
+        return False
 
 
 def _usual_cause(exit_code: int | None) -> str | None:

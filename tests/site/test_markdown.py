@@ -119,7 +119,7 @@ def luigi_pai(line):
         r"(?:^|[ (])luigi-pai ([a-z]\w*)((?: (?!-- )[^;|&()]*?)?)(?= -- |[;|&)]|$)", line
     ):
         command = cli_commands()[name]
-        if command.context_settings.get("ignore_unknown_options"):
+        if command.ignore_unknown_options:
             continue  # parameters of a task
         options = {option for parameter in command.params for option in parameter.opts} | {"-h", "--help"}
         shown = {

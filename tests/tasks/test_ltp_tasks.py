@@ -317,13 +317,13 @@ def test_another_users_job_is_not_shown(ltp, clock):
 
 
 def test_a_refusal_by_its_schema_is_readable(ltp, session):
-    """The pointers of Ajv 8 as paths."""
+    """The pointers of Ajv 8, without the first slash."""
     text = "protocolVersion: 2\nname: train\ntaskRoles: {my_role: {instances: two}}\n"
     with pytest.raises(PaiHttpError) as caught:
         V2Dialect(session).submit(JobProtocol.from_yaml(text))
     assert str(caught.value) == (
         f"POST {ltp.url}/api/v2/jobs: 400 InvalidProtocolError: must have required property 'type'; "
-        "taskRoles['my_role'].instances: must be integer"
+        "taskRoles/my_role/instances: must be integer"
     )
 
 

@@ -137,7 +137,7 @@ class Worker:
         self._back.release()
 
 
-class _InlineWorkers(Workers[Any]):
+class _InlineWorkers(Workers):
     """The steps of a sweep in the thread of its worker."""
 
     def advance(self) -> bool:
