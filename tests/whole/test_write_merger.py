@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from inspect import signature
 
@@ -83,9 +84,9 @@ def test_a_command_that_gives_up_says_how_often_it_tried_and_what_may_be_there(o
     result = run_command("submit", str(tmp_path / "train.yaml"))
     assert result.exit_code == 3
     text = " ".join(result.stderr.split())
-    tries = outage.count_answers(500, "POST")
-    assert "500 ECONNRESET: read ECONNRESET; tried" in text
-    assert f"; tried {tries} times in 4" in text
+    tried = re.search(r"500 ECONNRESET: read ECONNRESET; tried (\d+) times in 4\d s", text)
+    assert tried
+    assert int(tried[1]) >= outage.count_answers(500, "POST") > 1  # a connection may have broken, too
     assert text.endswith("job train may have been submitted: look it up before you submit it again")
     assert outage.posts() == []
 
