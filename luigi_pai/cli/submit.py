@@ -127,6 +127,10 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     """Return the document of an earlier job, under a name that is not taken."""
     name = asked_for(cluster, text).job
     document = cluster.config(name)
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError as error:  # a number that no field can have
+        give_up("submit", f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 
 import pytest
 import requests
@@ -68,6 +69,13 @@ def test_a_job_with_secrets_is_not_to_be_submitted_like(server, pai_command):
     text = pai_command("status", "train").stdout
     assert "--like" not in text
     assert "again: run its Luigi task again, or submit its file" in text
+
+
+def test_a_job_with_a_number_out_of_range_is_not_submitted_again(server, pai_command, monkeypatch):
+    add(server, "1.8.0", ends_as="FAILED", exit_code=1)
+    monkeypatch.setattr("luigi_pai.api.cluster.Cluster.config", lambda *_: {"jobName": math.inf})
+    text = pai_command("submit", "--like", "train", expect=1).stderr
+    assert text.startswith("luigi-pai submit: job train as the server sends it is not a job: ")
 
 
 @pytest.mark.parametrize("release", RELEASES)
