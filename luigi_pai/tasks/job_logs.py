@@ -28,7 +28,7 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 class LogStream:
     """Logs every line that the tasks of a job write, with the task in front where there are several.
 
-    It makes at most two requests a second, and never sleeps: ``step`` is called when ``idle`` says.
+    It reads at most two logs a second, and never sleeps: ``step`` is called when ``idle`` says.
 
     Args:
         book: of the cluster.
