@@ -23,7 +23,7 @@ from ending_server import EndingServer
 from process_state import install_clock
 from terminal import on_terminal
 
-from luigi_pai import OpenPai, PermissionRefused
+from luigi_pai import OpenPai, PermissionRefused, reset_clusters
 from luigi_pai.cli import main
 from luigi_pai.console import Console
 from luigi_pai.sweep.results import Row, Summary, SweepResults
@@ -225,6 +225,7 @@ def test_a_document_on_a_terminal(name, cluster, hostile, dialect, tmp_path):
 def test_the_log_of_a_run(hostile, name):
     """Errors say what a server says, also where Luigi shows them, and in the quiet console."""
     hostile.change, hostile.status = with_evil, 403
+    reset_clusters()  # which has looked the job up when it was submitted: an ended one is not looked up again
     with pytest.raises(PermissionRefused) as caught:
         OpenPai().cluster().job(name).status()
     assert "message" in str(caught.value)
