@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import TRANSIENT, Retry
@@ -15,19 +14,19 @@ from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point
-from luigi_pai.sweep.starting import Pack, Started, begin, record_starts, submit
+from luigi_pai.sweep.starting import Pack, Started, begin, record, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
 from luigi_pai.sweep.table import failure
 from luigi_pai.sweep.workers import Start, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.jobs import SweepJob
+    from luigi_pai.sweep.jobs import Ending, SweepJob
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sources import Source
@@ -41,8 +40,6 @@ _STOPPED_WITHIN = 30.0  # seconds
 _OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
-SHOWN_FAILURES = 10
-"""Number of failed points in the log and in an error."""
 
 
 class Engine:
@@ -58,10 +55,10 @@ class Engine:
         clock: for the times of lookups and retries.
         journal: of the sweep.
         table: records every event.
+        patience: seconds for which HDFS or the server may not answer.
         keep: see ``Pruning``.
 
     Attributes:
-        failed: the points that have failed, with their reasons, in the order of their ends.
         stopping: no more jobs are started.
         book: of the last point that was started; None before the first.
     """
@@ -73,9 +70,9 @@ class Engine:
         clock: Clock,
         journal: Journal,
         table: Table,
+        patience: float,
         keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
     ) -> None:
-        self.failed: list[Ended] = []
         self.stopping = False
         self.book: Book | None = None
         self._source = source
@@ -86,11 +83,13 @@ class Engine:
         self._workers = Workers(clock)
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
-        self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
+        self._jobs: dict[tuple[Hashable, str], SweepJob] = {}  # without members: its end is being recorded
         self._seen: list[tuple[Member, JobStatus]] = []  # first found running; to be recorded
+        self._endings: list[Ending] = []  # to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has ended without a transient error
-        self._outage: Retry | None = None
+        self._patience = patience
+        self._outage = Retry(patience, clock, table.sweep)
         self._paused_until = -math.inf
 
     # for the run
@@ -106,7 +105,7 @@ class Engine:
     def is_hopeless(self) -> bool:
         """Whether more points have failed than the tolerance will allow."""
         total = self._limits.max_points if self._source.total is None else self._source.total
-        return len(self.failed) > self._limits.failures(total)
+        return len(self._table.failed) > self._limits.failures(total)
 
     @property
     def window(self) -> Window | None:
@@ -115,7 +114,7 @@ class Engine:
 
     def watched(self) -> list[SweepJob]:
         """Return the jobs that wait or run."""
-        return list(self._jobs.values())
+        return [job for job in self._jobs.values() if job.members]
 
     def starting(self) -> int:
         """Return the number of points that are being started."""
@@ -154,6 +153,7 @@ class Engine:
         for key, watcher in self._watchers.items():
             for update in watcher.step():
                 self._update(key, update)
+        self._record()
         self._pruning.step()
 
     # starting
@@ -162,7 +162,12 @@ class Engine:
         """Return whether there is a free place, and perhaps a point for it."""
         at_once = _AT_ONCE if self._is_proven else 1
         busy = self._busy
-        if self.stopping or busy >= at_once or len(self._jobs) + busy >= self._limits.places:
+        if (
+            self.stopping
+            or self.is_hopeless
+            or busy >= at_once
+            or len(self._jobs) + busy >= self._limits.places
+        ):
             return False
         return self._due_pack() is not None or not (self._source.exhausted or self._source.waits)
 
@@ -191,9 +196,6 @@ class Engine:
         while True:
             for start in self._workers.taken():
                 self._taken(start)
-            if self._seen and all(start.members for start in self._workers.starts):
-                self._workers.add(record_starts(self._seen), [])
-                self._seen = []
             while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
                 self._start_next()
             if not self._workers.advance() or self._clock.monotonic() >= end:
@@ -247,21 +249,21 @@ class Engine:
                 return
             if isinstance(error, OF_ALL):
                 raise
-            self._fail_all(members, error)  # of the job, or of the user's own code
+            for point in points:  # of the job, or of the user's own code
+                self._fail(point, error)
         else:
             if start.result is not None:
                 self._workers.starts.remove(start)
                 if members:
                     self._started(start.result, start.began)
+                for ending in start.result.recorded:
+                    self._recorded(ending)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Draw points again later after a transient error; return False for any other error."""
         assert self.book is not None
-        api = self.book.api
-        if self._outage is None:
-            self._outage = Retry(api.polling.patience, self._clock, self._table.sweep)
-        is_away = error.transient if isinstance(error, HdfsError) else api.answered
-        if not is_away or self._clock.monotonic() - began >= api.polling.patience:
+        is_away = error.transient if isinstance(error, HdfsError) else self.book.api.answered
+        if not is_away or self._clock.monotonic() - began >= self._patience:
             return False
         if self._is_proven or began >= self._paused_until:  # else this start began before the last failure
             try:
@@ -272,10 +274,6 @@ class Engine:
         for point in points:
             self._source.put_back(point)
         return True
-
-    def _fail_all(self, members: Iterable[Member], error: Exception) -> None:
-        for member in members:
-            self._fail(member.point, error)
 
     def _fail(self, point: Point, error: Exception) -> None:
         logger.debug("A point cannot be begun", exc_info=error)
@@ -291,8 +289,7 @@ class Engine:
                 self._fail(member.point, error)
         if not is_away:
             self._is_proven = True
-            if self._outage is not None:
-                self._outage.succeeded()
+            self._outage.succeeded()
         for job in started.jobs:
             self._add(job)
         for ended in started.ended:
@@ -322,10 +319,11 @@ class Engine:
         if not job.status.finished or job.posted:
             job.announce()
         if job.status.finished:
+            self._jobs.setdefault((job.key, job.name), job)
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
         known = self._jobs.get((job.key, job.name))
-        if known is not None:  # other points of this job were found before
+        if known is not None and known.members:  # other points of this job were found before
             known.members += job.members
         else:
             self._jobs[job.key, job.name] = job
@@ -350,14 +348,15 @@ class Engine:
             job.status = update.status
             self._changed(job, update.status)
             return
-        del self._jobs[key, update.name]
         self._pruning.forget(job)
         if update.error is None:
             self._end_all(job, update)
         elif isinstance(update.error, OF_ALL):
             raise update.error
         else:  # its lookup is refused; the end of the job is not known
-            self._fail_all(job.members, update.error)
+            del self._jobs[key, update.name]
+            for member in job.members:
+                self._fail(member.point, update.error)
 
     def _changed(self, job: SweepJob, status: JobStatus) -> None:
         for member, own in job.statuses(status):
@@ -369,11 +368,20 @@ class Engine:
 
     def _end_all(self, job: SweepJob, update: Update) -> None:
         kept = [member for member in job.members if not self._is_final(member.point, member.number)]
-        for ended in list(job.ended(update, kept)):
-            if ended.state == "STOPPED" and ended.point.record.pruned:
-                self._end(replace(ended, state="PRUNED", error=""))
-            else:
-                self._end(ended)
+        self._endings += job.endings(update, kept)
+
+    def _record(self) -> None:
+        """Record starts and ends on HDFS, in one thread; ends then in the journal, as no run repeats that."""
+        if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
+            retry = Retry(self._patience, self._clock, self._table.sweep)
+            self._workers.add(record(self._seen, self._endings, retry), [])
+            self._seen, self._endings = [], []
+
+    def _recorded(self, ending: Ending) -> None:
+        key = ending.job.key, ending.job.name
+        if not ending.job.members and self._jobs.get(key) is ending.job:
+            del self._jobs[key]
+        self._end(ending.ended())
 
     def _is_final(self, point: Point, number: int) -> bool:
         return point.record.is_final(number, self._limits.attempts(point))
@@ -387,10 +395,4 @@ class Engine:
             self._table.left(point)
             self._source.put_back(point)
             return
-        if not ended.is_good:
-            self.failed.append(ended)
-            if len(self.failed) <= SHOWN_FAILURES:
-                logger.warning("%s: %s", self._table.sweep, failure(ended))
-            elif len(self.failed) == SHOWN_FAILURES + 1:
-                logger.warning("%s: further failures are in its table only", self._table.sweep)
         self._source.tell(point, self._table.ended(ended))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
+    from luigi_pai.api.retries import Retry, Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.tasks.claims import Claim
@@ -227,8 +228,8 @@ class SweepJob:
         for member in list(self.members):
             yield member, status if member.index is None else of(member.index)
 
-    def ended(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ended]:
-        """Record and yield the points that have ended; all if the job has ended.
+    def endings(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ending]:
+        """Yield the ends of the points that have ended; of all if the job has ended.
 
         Args:
             update: of the job; ``status`` is still what was known before it.
@@ -243,7 +244,7 @@ class SweepJob:
             outcome = update.outcome if not self.shared else Outcome.LOST
             outcome = Outcome.ENDED if status.finished else outcome
             known = self._entry(member, self.status if member.index is None else before(member.index))
-            yield _end(member, known, replace(update, status=status, outcome=outcome))
+            yield Ending(self, member, known, replace(update, status=status, outcome=outcome))
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the reports of the point's containers in this submission, oldest first."""
@@ -253,32 +254,61 @@ class SweepJob:
         return Entry(member.number, self.name, status, member.index, self.posted)
 
 
-def _end(member: Member, entry: Entry, update: Update) -> Ended:
-    """Record the end of a submission of a point, and return how the point has ended."""
-    status, run = update.status, member.run
-    api = run.book.api
-    began = status.launched_ms or member.started_ms
-    seconds = None
-    if began is not None and status.completed_ms is not None:
-        seconds = max(0.0, (status.completed_ms - began) / 1000)
-    ended = Ended(
-        member.point,
-        status.state.value,
-        status.name,
-        api.page(status.name),
-        seconds,
-        cluster=api.url,
-        number=entry.number,
-    )
-    try:
-        run.finish(entry, update)
-    except PaiJobFailed as error:
-        may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
-        may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
-        return replace(ended, error=_reason(error, update), may_retry=may_retry)
-    except PaiError as error:
-        return replace(ended, state="FAILED", error=first_line(error))
-    return ended
+@dataclass(slots=True, eq=False)
+class Ending:
+    """The end of a submission of a point.
+
+    Attributes:
+        job: that ran it.
+        member: the point.
+        entry: the submission, as it was known before.
+        update: its last one.
+        error: why it is not recorded on HDFS; None if it is, or if HDFS failed for too long.
+    """
+
+    job: SweepJob
+    member: Member
+    entry: Entry
+    update: Update
+    error: Exception | None = None
+
+    def record(self, retry: Retry) -> Steps[None]:
+        """Record the end on HDFS, in any thread."""
+        try:
+            yield from self.member.run.record(self.entry, self.update, retry)
+        except Exception as error:  # noqa: BLE001  raised again by ended()
+            self.error = error
+
+    def ended(self) -> Ended:
+        """Trigger the event of the end, and return how the point has ended."""
+        status, run = self.update.status, self.member.run
+        api = run.book.api
+        began = status.launched_ms or self.member.started_ms
+        seconds = None
+        if began is not None and status.completed_ms is not None:
+            seconds = max(0.0, (status.completed_ms - began) / 1000)
+        ended = Ended(
+            self.member.point,
+            status.state.value,
+            status.name,
+            api.page(status.name),
+            seconds,
+            cluster=api.url,
+            number=self.entry.number,
+        )
+        try:
+            if self.error is not None:
+                raise self.error
+            run.finish(self.entry, self.update)
+        except PaiJobFailed as error:
+            if status.state is JobState.STOPPED and ended.point.record.pruned:
+                return replace(ended, state="PRUNED")
+            may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
+            may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
+            return replace(ended, error=_reason(error, self.update), may_retry=may_retry)
+        except PaiError as error:
+            return replace(ended, state="FAILED", error=first_line(error))
+        return ended
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.sweep.jobs import Member
+    from luigi_pai.sweep.jobs import Ending, Member
     from luigi_pai.sweep.limits import SweepLimits
 
     T = TypeVar("T")
@@ -57,6 +57,7 @@ class Started:
         claimed: points that are claimed for an array that the server does not know, by the array's name.
         again: points to look up again after a moment.
         failed: points that cannot be started, each with its error.
+        recorded: the ends that are recorded.
     """
 
     jobs: list[SweepJob] = field(default_factory=list)
@@ -65,6 +66,7 @@ class Started:
     claimed: dict[str, list[Member]] = field(default_factory=dict)
     again: list[Member] = field(default_factory=list)
     failed: list[tuple[Member, Exception]] = field(default_factory=list)
+    recorded: list[Ending] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -206,12 +208,15 @@ def _add_tags(job: SweepJob) -> None:
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].run.options.tags)
 
 
-def record_starts(seen: Sequence[tuple[Member, JobStatus]]) -> Steps[Started]:
-    """Record the start times of points whose server does not send them."""
+def record(seen: Sequence[tuple[Member, JobStatus]], endings: list[Ending], retry: Retry) -> Steps[Started]:
+    """Record on HDFS the start times of points whose server does not send them, and the ends of points."""
     for member, status in seen:
         yield 0.0
         member.run.evidence.with_start(status)
-    return Started()
+    for ending in endings:
+        yield 0.0
+        yield from ending.record(retry)
+    return Started(recorded=endings)
 
 
 def submit(pack: Pack) -> Steps[Started]:

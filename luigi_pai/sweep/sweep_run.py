@@ -16,13 +16,13 @@ from luigi_pai.console import note_progress
 from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.engine import SHOWN_FAILURES, Engine
+from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.sources import SearchedPoints, Source
 from luigi_pai.sweep.stopping import stop_jobs
-from luigi_pai.sweep.table import Table, failure
+from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage
 from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
@@ -72,7 +72,9 @@ class SweepRun:
         self._source = self._source_of(points)
         self._table.points = self._source.points
         keep = sweep.keep if sweep.prunes else None
-        self._engine = Engine(self._source, self._limits, self._clock, self._journal, self._table, keep)
+        self._engine = Engine(
+            self._source, self._limits, self._clock, self._journal, self._table, self._patience, keep
+        )
         self._page = LuigiPage(sweep, self._clock)
         held = (sweep.resources or {}).get(_RESOURCE)
         self._limits.resource = None if held is None else int(held)
@@ -262,7 +264,7 @@ class SweepRun:
         self._table.collect_again()
         self._draw()
         self._remark()
-        failed, total = self._engine.failed, len(self._source.points)
+        failed, total = self._table.failed, len(self._source.points)
         engine, error = self._engine, self._source.error
         if (
             engine.done

@@ -35,6 +35,8 @@ _SHARE = 0.05  # of the time that is spent on writing at most
 _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
+SHOWN_FAILURES = 10
+"""Number of failed points in the log and in an error."""
 
 
 class _ToldRow(dict[str, Any]):
@@ -58,6 +60,7 @@ class Table:
         sweep: as given.
         progress: of the sweep.
         points: all known points; the list may grow.
+        failed: the points that have failed, with their reasons, in the order of their ends.
         without_metrics: number of points without ``metrics.json``, whose rows have the last reports.
         without_result: number of points that have succeeded without a result.
         result_error: the last error of the user's ``result()``.
@@ -69,6 +72,7 @@ class Table:
         self.sweep = sweep
         self.progress = Progress(clock, best)
         self.points: list[Point] = []
+        self.failed: list[Ended] = []
         self.without_metrics = self.without_result = 0
         self.result_error = ""
         self._target = target
@@ -113,7 +117,13 @@ class Table:
         self.progress.left(point.name)
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
-        """Record the end of a point, and return its row: column -> value."""
+        """Record the end of a point, log a failure, and return its row: column -> value."""
+        if not ended.is_good:
+            self.failed.append(ended)
+            if len(self.failed) <= SHOWN_FAILURES:
+                logger.warning("%s: %s", self.sweep, failure(ended))
+            elif len(self.failed) == SHOWN_FAILURES + 1:
+                logger.warning("%s: further failures are in its table only", self.sweep)
         self.left(ended.point)
         self.progress.ended(ended.state)
         self._record(ended)

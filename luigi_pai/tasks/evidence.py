@@ -15,6 +15,7 @@ from luigi_pai.tasks.refusals import ago, check_folder, forgotten
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.retries import Retry, Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.tasks.claims import Claim, Claims, ClaimStore
     from luigi_pai.tasks.definition import Definition, TaskJob
@@ -267,11 +268,15 @@ class Evidence:
         claim = self.last()
         return claim is not None and claim.number == entry.number and claim.state is None
 
-    def record_success(self, entry: Entry) -> None:
-        """Write the completion flag and the end of the submission, if the output folder is on HDFS.
+    def record(self, entry: Entry, retry: Retry | None = None) -> Steps[None]:
+        """Record the end of a submission, if the output folder is on HDFS: completion flag and final state.
 
-        An error of HDFS is logged and does not fail the task: the server knows the job for hours more,
-        and the next ``complete()`` writes the flag.
+        The last error of HDFS is logged and does not fail the task: the server knows the job for hours more,
+        and the next ``complete()`` records its end.
+
+        Args:
+            entry: the submission.
+            retry: of transient errors; None: they are not retried.
 
         Raises:
             PaiOutputElsewhere: the job wrote to another output folder.
@@ -279,48 +284,53 @@ class Evidence:
         status = entry.status
         if status is None or self._known.end == (entry.number, status.state.value):
             return
+        record = functools.partial(self._succeeded if entry.succeeded else self._failed, entry, status)
         try:
-            if self._flag is not None and (claim := self._ended(entry, status)) is not None:
-                if claim.state is None:
-                    self._flag.add(self._definition.name, submitted_here=True)
-                    self._end(entry, status)
-            elif self._flag is not None and not self._flag.holds(self._definition.name):
-                check_folder(status, self._definition.folder, self._book.api)
-                self._flag.add(self._definition.name, submitted_here=False)
+            if retry is None:
+                record()
+            else:
+                yield from retry.call(record)
         except PaiOutputElsewhere:
             raise
         except PaiError as error:
+            again = "; once the server no longer knows the job, the task would run again"
             logger.warning(
-                "Job %s has succeeded, but this could not be recorded on HDFS (%s); once the server no "
-                "longer knows the job, the task would run again",
-                self._definition.name,
+                "The end of job %s, %s, could not be recorded on HDFS (%s)%s",
+                status.name,
+                status.state.value,
                 error,
+                again if entry.succeeded else "",
             )
             return
-        self._warn_if_changed(entry, status)
+        if entry.succeeded:
+            self._warn_if_changed(entry, status)
         self._known.end = entry.number, status.state.value
 
-    def record_failure(self, entry: Entry) -> None:
-        """Remove the job from the completion flag, as its latest submission did not succeed; record its end.
+    def _succeeded(self, entry: Entry, status: JobStatus) -> None:
+        """Write the completion flag and the end."""
+        if self._flag is None:
+            return
+        if (claim := self._ended(entry, status)) is not None:
+            if claim.state is None:
+                self._flag.add(self._definition.name, submitted_here=True)
+                self._end(entry, status)
+        elif not self._flag.holds(self._definition.name):
+            check_folder(status, self._definition.folder, self._book.api)
+            self._flag.add(self._definition.name, submitted_here=False)
+
+    def _failed(self, entry: Entry, status: JobStatus) -> None:
+        """Remove the job from the completion flag, if the submission is its latest, and write the end.
 
         There may be a flag: the job's own command may have written it (Spark does) before it failed.
         """
-        status = entry.status
-        if status is None or self._flag is None or self._known.end == (entry.number, status.state.value):
+        if self._flag is None:
             return
-        try:
-            self._known.read_at = -math.inf  # another process may have gone on since
-            last, claim = self.last(), self._ended(entry, status)
-            is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
-            if is_latest and (claim is None or claim.state is None):
-                self._flag.discard(self._definition.name)
-                self._end(entry, status)
-        except PaiError as error:
-            logger.warning(
-                "The end of failed job %s could not be recorded on HDFS: %s", self._definition.name, error
-            )
-        else:
-            self._known.end = entry.number, status.state.value
+        self._known.read_at = -math.inf  # another process may have gone on since
+        last, claim = self.last(), self._ended(entry, status)
+        is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
+        if is_latest and (claim is None or claim.state is None):
+            self._flag.discard(self._definition.name)
+            self._end(entry, status)
 
     def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
         """Return the claim of a submission; with a state only if that is its end."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
-from luigi_pai.api.retries import run_steps
+from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
 from luigi_pai.api.updates import Outcome, Update
@@ -114,7 +114,7 @@ class TaskRun:
         if entry is None or entry.status is None:
             return self.evidence.is_complete()
         if entry.status.finished:
-            self._record(entry, watched=False)
+            run_steps(self._record(entry, watched=False), self.book.api.clock.sleep)
         return entry.succeeded
 
     def forecast(self) -> Forecast:
@@ -170,6 +170,8 @@ class TaskRun:
                 update = yield from self._watch.steps(entry.status, submitted=entry.posted)
             elif entry.posted:  # it has ended before it was watched
                 self._watch.show(entry.status)
+            retry = Retry(self.book.api.polling.patience, self.book.api.clock, f"job {entry.job}")
+            yield from self.record(entry, update, retry)
             try:
                 self.finish(entry, update, next_step=self._next_step(update))
             except PaiJobFailed as error:
@@ -305,8 +307,35 @@ class TaskRun:
 
     # the end
 
+    def record(self, entry: Entry, update: Update, retry: Retry) -> Steps[None]:
+        """Record the end of a submission on HDFS, after its logs; after a kill the next run does.
+
+        Args:
+            entry: the submission, as ``begin`` returned it.
+            update: its last one.
+            retry: of transient errors.
+
+        Raises:
+            PaiOutputElsewhere: the job wrote to another output folder.
+        """
+        if update.outcome is Outcome.LOST:
+            return
+        ended = replace(entry, status=update.status, posted=False)
+        if _is_news(entry):
+            self.book.take(self._name, ended)
+        yield from self._record(ended, watched=_is_news(entry), retry=retry)
+
+    def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> Steps[None]:
+        """Record an end: ``watched`` by this process, else logs are kept if it is not recorded yet."""
+        if entry.status is not None and self.options["keep_logs"]:
+            from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
+
+            if watched or self.evidence.lacks_end(entry):
+                KeptLogs(self.book, self.outputs.hdfs, self._definition.folder).keep(entry.status)
+        yield from self.evidence.record(entry, retry)
+
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
-        """Record the end of a submission, and keep its logs; the end triggers an event.
+        """Trigger the event of a submission's end, which is recorded.
 
         Args:
             entry: the submission, as ``begin`` returned it.
@@ -318,46 +347,23 @@ class TaskRun:
             PaiJobLost: the server no longer knows it.
         """
         status = update.status
-        is_news = entry.posted or entry.status is None or not entry.status.finished
         error: PaiJobError
         if update.outcome is Outcome.LOST:
             error = lost_job(self.book.api, update.name)
-            trigger(self._task, PaiEvent.FAILED, status, error)
-            raise error
-        ended = replace(entry, status=status, posted=False)
-        if is_news:
-            self.book.take(self._name, ended)
-        self._record(ended, watched=is_news)
-        if status.succeeded:
-            if is_news:
+        elif status.succeeded:
+            if _is_news(entry):
                 trigger(self._task, PaiEvent.SUCCEEDED, status)
             return
-        error = job_failure(
-            self.book.api,
-            status,
-            missed=update.missed,
-            secrets=self._definition.secrets(),
-            next_step=next_step,
-        )
+        else:
+            error = job_failure(
+                self.book.api,
+                status,
+                missed=update.missed,
+                secrets=self._definition.secrets(),
+                next_step=next_step,
+            )
         trigger(self._task, PaiEvent.FAILED, status, error)
         raise error
-
-    def _record(self, entry: Entry, *, watched: bool) -> None:
-        """Record the end of a submission, after its logs; if the process is killed, the next run does it.
-
-        Args:
-            entry: the submission.
-            watched: this process has watched its end; else logs are kept if the end is not recorded yet.
-        """
-        if entry.status is not None and self.options["keep_logs"]:
-            from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
-
-            if watched or self.evidence.lacks_end(entry):
-                KeptLogs(self.book, self.outputs.hdfs, self._definition.folder).keep(entry.status)
-        if entry.succeeded:
-            self.evidence.record_success(entry)
-        else:
-            self.evidence.record_failure(entry)
 
     # further attempts of this run
 
@@ -386,3 +392,8 @@ class TaskRun:
 
     def _log(self, text: str, *arguments: object) -> None:
         logger.log(logging.INFO if self._single else logging.DEBUG, text, *arguments)
+
+
+def _is_news(entry: Entry) -> bool:
+    """Return whether this process has seen the end of a submission that was not over before."""
+    return entry.posted or entry.status is None or not entry.status.finished

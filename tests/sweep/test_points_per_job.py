@@ -676,7 +676,7 @@ def test_a_claim_of_a_refused_job_is_given_back_while_no_other_process_uses_it(m
 
     monkeypatch.setattr(V2Dialect, "submit", refused)
     with pytest.raises(PaiSweepFailed):
-        Packed().run()
+        Packed(tolerance=5).run()
     journal = Journal("results", Clock())
     journal.read()
     held = [journal.of(point.name).claim is not None for point in Packed().points()]

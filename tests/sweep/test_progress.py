@@ -183,6 +183,7 @@ class Member:
             book=cluster,
             options={"queue_timeout": None, "run_timeout": None, "on_kill": "leave"},
             announce=lambda *_, **__: None,
+            record=lambda *_: iter(()),
             finish=lambda *_: None,
             evidence=SimpleNamespace(with_start=lambda status: status),
         )
@@ -200,7 +201,7 @@ class Counts:
     sweep = "simulated"
 
     def __init__(self):
-        self.rows = []
+        self.rows, self.failed = [], []
 
     def changed(self, point, status):
         pass
@@ -228,7 +229,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     source = Source(points, lambda _: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
-    engine = Engine(source, limits, clock, journal, counts)
+    engine = Engine(source, limits, clock, journal, counts, patience=60.0)
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))

@@ -14,6 +14,7 @@ import luigi
 import luigi.rpc
 import luigi.scheduler
 import pytest
+from hdfs_outage import away_for_now
 from pipelines import build, new_process
 from sweep_tasks import Study, Train, end_of, run_with_messages
 
@@ -30,8 +31,12 @@ from luigi_pai import (
     zipped,
 )
 from luigi_pai.api.retries import run_steps
+from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
+from luigi_pai.sweep.table import Table
 from luigi_pai.tasks.claims import Claims
+from luigi_pai.tasks.evidence import Evidence
+from luigi_pai.tasks.flag import CompletionFlag
 
 
 @pytest.fixture(autouse=True)
@@ -616,6 +621,51 @@ def test_the_starts_of_jobs_are_recorded_beside_all_else(pai, hdfs, monkeypatch)
     assert len(threads) == 6
     assert threading.main_thread() not in threads
     assert len(list(hdfs.rglob("*.RUNNING-*"))) == 6
+
+
+def test_ends_are_on_hdfs_before_the_journal_has_them(pai, hdfs, monkeypatch, caplog):
+    """Also after an outage of HDFS: no later run looks up a point that has ended in the journal."""
+    add, end, outage, late = CompletionFlag.add, Journal.end, iter(range(4)), []
+
+    def added(flag, *arguments, **named):
+        if next(outage, None) is not None:
+            raise away_for_now(flag.path)
+        assert threading.current_thread() is not threading.main_thread()
+        add(flag, *arguments, **named)
+
+    def ended(journal, name, *arguments):
+        late.extend([] if (hdfs / name / "output" / "_SUCCESS").exists() else [name])
+        end(journal, name, *arguments)
+
+    monkeypatch.setattr(CompletionFlag, "add", added)
+    monkeypatch.setattr(Journal, "end", ended)
+    sweep = Study()
+    sweep.run()
+    assert not late
+    assert len(list(hdfs.rglob("*.SUCCEEDED"))) == 6
+    assert caplog.text.count("nobody answers") == 1
+    assert pai.submissions == 6
+
+
+def test_a_point_keeps_its_place_until_its_end_is_known(pai, hdfs, monkeypatch):
+    """So that a search has the results of all that has ended before it draws a point."""
+    record, end, most, told = Evidence.record, Table.ended, 0, []
+
+    def recorded(evidence, entry, retry=None):
+        nonlocal most
+        yield 0.3
+        most = max(most, pai.submissions - len(told))
+        yield from record(evidence, entry, retry)
+
+    def ended(table, point):
+        told.append(point)
+        return end(table, point)
+
+    monkeypatch.setattr(Evidence, "record", recorded)
+    monkeypatch.setattr(Table, "ended", ended)
+    type("TwoAtOnce", (Study,), {"parallel_jobs": 2})().run()
+    assert most == 2
+    assert len(list(hdfs.rglob("_SUCCESS"))) == 6
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,10 +14,12 @@ import textwrap
 import luigi
 import pytest
 from clocks import MovableClock
+from hdfs_outage import away_for_now
 from process_state import forget, install_clock
 
 from luigi_pai import (
     HdfsError,
+    OpenPai,
     PaiHttpError,
     PaiJobFailed,
     PaiJobForgotten,
@@ -27,6 +30,7 @@ from luigi_pai import (
     TaskRole,
 )
 from luigi_pai.hdfs.small_files import create_once
+from luigi_pai.tasks.flag import CompletionFlag
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -118,6 +122,40 @@ def test_a_failure_and_the_next_submission_are_recorded(pai, hdfs):
     pai.plan = {}
     Train().run()
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json", "train.2.SUCCEEDED", "train.2.json"]
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED"])
+@pytest.mark.parametrize("outage", [5, 1000])
+def test_an_end_is_recorded_when_hdfs_answers_again(pai, hdfs, clock, monkeypatch, caplog, state, outage):
+    """Within poll_patience; after that the run ends with a warning, and complete() records it."""
+    pai.plan = {"ends_as": state}
+    tries = fail_first(monkeypatch, "add" if state == "SUCCEEDED" else "discard", outage)
+    task, began = Train(), clock.monotonic()
+    with contextlib.nullcontext() if state == "SUCCEEDED" else pytest.raises(PaiJobFailed):
+        task.run()
+    is_recorded = ["train.1.json", f"train.1.{state}"] if outage == 5 else ["train.1.json"]
+    assert claims(hdfs) == sorted(is_recorded)
+    assert (f"The end of job train, {state}, could not be recorded on HDFS (" in caplog.text) is (outage > 5)
+    if outage > 5:
+        assert clock.monotonic() - began >= OpenPai.current().poll_patience
+        tries.clear()
+        assert task.complete() is (state == "SUCCEEDED")
+        assert claims(hdfs) == sorted(["train.1.json", f"train.1.{state}"])
+    assert (hdfs / "train" / "output" / "_SUCCESS").exists() is (state == "SUCCEEDED")
+
+
+def fail_first(monkeypatch, method, times) -> list[int]:
+    """Let a method of completion flags fail some times, as if HDFS were away; return those that are left."""
+    left, works = [*range(times)], getattr(CompletionFlag, method)
+
+    def away(flag, *arguments, **named):
+        if left:
+            left.pop()
+            raise away_for_now(flag.path)
+        return works(flag, *arguments, **named)
+
+    monkeypatch.setattr(CompletionFlag, method, away)
+    return left
 
 
 @pytest.mark.parametrize("is_claimed", [False, True])
