@@ -24,10 +24,9 @@ _jobs = click.option(
 @click.command()
 @click.argument("local", type=click.Path(exists=True))
 @click.argument("remote")
-@click.option("--delete", is_flag=True, help="Remove what an earlier put has sent and is gone here.")
 @_jobs
 @on_cluster
-def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
+def put(local: str, remote: str, *, jobs: int) -> None:
     """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
 
     Only what is new or changed is sent. What .paiignore in the folder names is
@@ -36,7 +35,7 @@ def put(local: str, remote: str, *, delete: bool, jobs: int) -> None:
     with plain_failures("put", "stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 
-        tell(str(upload(WebHdfs.from_config(), local, remote, delete=delete, jobs=jobs)))
+        tell(str(upload(WebHdfs.from_config(), local, remote, jobs=jobs)))
 
 
 @click.command()

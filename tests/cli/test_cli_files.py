@@ -109,13 +109,6 @@ def test_a_progress_bar_on_a_terminal(home, source, tmp_path, monkeypatch):
     assert re.search(rb"src.*100%", shown)
 
 
-def test_delete(run, home, source):
-    """--delete removes what is gone here."""
-    run("put", "src", home)
-    (source / "train.py").unlink()
-    assert run("put", "src", home, "--delete").stdout == f"uploaded 0 of 1 file, 0 B, to {home}; removed 1\n"
-
-
 @pytest.mark.usefixtures("source")
 def test_a_table(run, home, fs):
     """ls shows mode, owner, size, time and name; with -R what is in folders, too."""

@@ -22,7 +22,7 @@ MOST = 200 * 1024  # KiB of memory
 CLIENT = """
 import pathlib, re, sys
 from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.hdfs.transfer.destination import Manifest
+from luigi_pai.hdfs.transfer import destination
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.tasks.claims import Claims

@@ -52,37 +52,6 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """The files and folders that uploads have put into a folder.
-
-    Attributes:
-        files: by their names in the folder.
-        folders: names of the folders that uploads have made.
-    """
-
-    files: Mapping[str, Entry]
-    folders: frozenset[str] = frozenset()
-
-    @classmethod
-    def from_json(cls, text: bytes) -> Manifest:
-        """Read a manifest; an invalid one is taken for an empty one, so that all files are sent."""
-        try:
-            document = json.loads(text)
-            if document["version"] != _VERSION:
-                return cls({})
-            files = {str(name): Entry(**entry) for name, entry in document["files"].items()}
-            return cls(files, frozenset(map(str, document["folders"])))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return cls({})
-
-    def to_json(self) -> bytes:
-        """Return the content of the file on HDFS."""
-        files = {name: asdict(entry) for name, entry in sorted(self.files.items())}
-        document = {"version": _VERSION, "files": files, "folders": sorted(self.folders)}
-        return json.dumps(document, ensure_ascii=False, indent=0).encode()
-
-
-@dataclass(frozen=True)
 class Destination:
     """A folder on HDFS as it was looked up.
 
@@ -90,13 +59,13 @@ class Destination:
         path: of the folder, absolute.
         exists: whether the folder exists.
         statuses: the FileStatus of its entries by name, as far as they were looked up.
-        manifest: of earlier uploads.
+        manifest: of earlier uploads: the files that they sent, by their names in the folder.
     """
 
     path: str
     exists: bool
     statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    manifest: Manifest = field(default_factory=lambda: Manifest({}))
+    manifest: Mapping[str, Entry] = field(default_factory=dict)
 
     def has_folder(self, name: str) -> bool:
         """Return whether it has a folder of this name."""
@@ -123,8 +92,7 @@ def file_destination(server: Connection, path: str) -> Destination:
     folder, name = posixpath.split(path)
     status = server.status(path)
     statuses = {} if status is None else {name: status}
-    manifest = _read_manifest(server, posixpath.join(folder, MANIFEST))
-    return Destination(folder, exists=True, statuses=statuses, manifest=manifest)
+    return Destination(folder, exists=True, statuses=statuses, manifest=_read_manifest(server, folder))
 
 
 def folder_destination(
@@ -135,17 +103,16 @@ def folder_destination(
     Args:
         server: the HDFS.
         path: of the folder.
-        folders: names of the folders that are listed if they exist, at any depth, as those of the manifest.
+        folders: names of the folders that are listed if they exist, at any depth.
         pool: of threads for the listings.
     """
-    manifest = _read_manifest(server, posixpath.join(path, MANIFEST))
-    wanted = {*folders, *manifest.folders}
     try:
-        statuses = list_tree(server, path, pool, wanted.__contains__)
+        statuses = list_tree(server, path, pool, {*folders}.__contains__)
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return Destination(path, exists=False)
         raise
+    manifest = _read_manifest(server, path) if MANIFEST in statuses else {}
     return Destination(path, exists=True, statuses=statuses, manifest=manifest)
 
 
@@ -173,10 +140,16 @@ def is_folder(status: Mapping[str, Any]) -> bool:
     return bool(status["type"] == "DIRECTORY")
 
 
-def _read_manifest(server: Connection, path: str) -> Manifest:
-    """Return the manifest at a path; an empty one if there is none, or if it cannot be read."""
+def manifest_json(entries: Mapping[str, Entry]) -> bytes:
+    """Return the content of a manifest."""
+    files = {name: asdict(entry) for name, entry in sorted(entries.items())}
+    return json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
+
+
+def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
+    """Return the entries of a folder's manifest; none if there is none, or if it cannot be read."""
     try:
-        with HdfsReader(server, path) as file:
+        with HdfsReader(server, posixpath.join(folder, MANIFEST)) as file:
             text = file.readall() if file.size <= _LONGEST else b""
     except HdfsUnreachable:
         raise
@@ -185,5 +158,11 @@ def _read_manifest(server: Connection, path: str) -> Manifest:
             logger.warning(
                 "The manifest of earlier uploads cannot be read; all files are sent again: %s", error
             )
-        return Manifest({})
-    return Manifest.from_json(text)
+        return {}
+    try:
+        document = json.loads(text)
+        if document["version"] != _VERSION:
+            return {}
+        return {str(name): Entry(**entry) for name, entry in document["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

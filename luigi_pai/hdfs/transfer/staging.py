@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, not_kept
 from luigi_pai.hdfs.renames import rename_exactly, replace
 from luigi_pai.hdfs.temporary import temporary_path, tidy
-from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, Manifest
+from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, manifest_json
 from luigi_pai.hdfs.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from typing_extensions import Self
 
@@ -97,23 +97,18 @@ class Stage:
         begun = [self._places[name] for name in self._places.keys() - self._sent.keys()]
         self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
-        missing = there.lacks(folders)
-        self._make_folders(missing)
+        self._make_folders(there.lacks(folders))
         if there.exists:
             rename = replace if is_upload else rename_exactly
             self._pool.map(lambda name: rename(self._server, self._places[name], there.of(name)), self._sent)
         if is_upload:
-            made = there.manifest.folders | (missing - {""})
-            self.note(Manifest({**there.manifest.files, **entries}, made))
+            self._write_manifest({**there.manifest, **entries})
         if not there.exists:
             rename_exactly(self._server, self._path, there.path)
 
-    def note(self, manifest: Manifest) -> None:
-        """Write a manifest into the destination, unless it has not changed."""
-        if manifest == self._there.manifest:
-            return
+    def _write_manifest(self, entries: Mapping[str, Entry]) -> None:
         place = posixpath.join(self._path, MANIFEST)
-        self._server.create_file(place, manifest.to_json())
+        self._server.create_file(place, manifest_json(entries))
         if self._there.exists:
             try:
                 replace(self._server, place, self._there.of(MANIFEST))

@@ -20,7 +20,6 @@ class Transfer:
         moved: number of new and changed files, which were sent or fetched.
         files: number of all files.
         size: bytes that were sent or fetched.
-        removed: number of files that were removed because they no longer exist here.
     """
 
     done: str
@@ -28,14 +27,12 @@ class Transfer:
     moved: int
     files: int
     size: int
-    removed: int = 0
 
     def __str__(self) -> str:
-        removed = f"; removed {self.removed:,}" if self.removed else ""
         files = "file" if self.files == 1 else "files"
         return (
             f"{self.done} {self.moved:,} of {self.files:,} {files}, {readable(self.size)}, "
-            f"to {self.destination}{removed}"
+            f"to {self.destination}"
         )
 
 

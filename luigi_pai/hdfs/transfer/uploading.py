@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
 from luigi_pai.hdfs.temporary import is_temporary, tidy
-from luigi_pai.hdfs.transfer.destination import Manifest, file_destination, folder_destination
+from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
 from luigi_pai.hdfs.transfer.local_tree import LocalTree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
@@ -35,14 +35,12 @@ logger = logging.getLogger("luigi-interface")
 _TRIES = 3  # while uploads from other machines create the destination
 
 
-def upload(
-    fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, delete: bool = False, jobs: int = JOBS
-) -> Transfer:
+def upload(fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
     """Send a local file, or the content of a folder, to HDFS; only new and changed files are sent.
 
     The arguments and errors are those of ``Upload`` and its ``send()``.
     """
-    return Upload(fs, local, destination, delete=delete, jobs=jobs).send()
+    return Upload(fs, local, destination, jobs=jobs).send()
 
 
 class Upload:
@@ -53,7 +51,6 @@ class Upload:
         local: the file or folder.
         destination: in any form that ``hdfs_path`` accepts. For a folder, the folder that gets its content;
             for a file, its path, or the folder for it (an existing one, or one that ends with ``/``).
-        delete: remove files that an earlier upload has sent and that no longer exist here.
         jobs: files sent at once.
 
     Raises:
@@ -66,7 +63,6 @@ class Upload:
         local: str | os.PathLike[str],
         destination: str,
         *,
-        delete: bool = False,
         jobs: int = JOBS,
     ) -> None:
         self._local = Path(local)
@@ -76,7 +72,6 @@ class Upload:
         if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  which raises nothing
             self._path = posixpath.join(self._path, self._local.name)
         self._tree = self._read_tree()
-        self._delete = delete and not self._tree.is_file
 
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the sizes in bytes of the files that are sent to an absolute path on HDFS or below it."""
@@ -115,13 +110,10 @@ class Upload:
         if changed or there.lacks(self._tree.folders):
             with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
                 self._send_files(changed, there)
-            if self._delete:
-                there = self._look_up()  # for the manifest as it is now
-        removed = self._remove_gone(there) if self._delete else 0
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
-        done = Transfer("uploaded", self._destination, len(changed), len(files), size, removed)
-        logger.log(logging.INFO if changed or removed else logging.DEBUG, "%s", done)
+        done = Transfer("uploaded", self._destination, len(changed), len(files), size)
+        logger.log(logging.INFO if changed else logging.DEBUG, "%s", done)
         return done
 
     def _look_up(self) -> Destination:
@@ -147,27 +139,6 @@ class Upload:
                 raise
             stage.publish(self._tree.folders)
 
-    def _remove_gone(self, there: Destination) -> int:
-        """Remove files that earlier uploads sent and that no longer exist here; return their number."""
-        known = there.manifest
-        gone = known.files.keys() - self._tree.files.keys()
-        ours = sorted(name for name in gone if known.files[name].is_of(there.statuses.get(name)))
-        others = sorted(gone & there.statuses.keys() - set(ours))
-        if others:
-            text = "%s: not removed, because another program has changed them: %s"
-            logger.warning(text, self._destination, ", ".join(others))
-        self._pool.map(lambda name: self._server.remove(there.of(name), recursive=False), ours)
-        folders = known.folders - self._tree.folders
-        for name in sorted(folders, reverse=True):  # subfolders first
-            if there.has_folder(name):
-                with contextlib.suppress(HdfsError):  # it contains files of other programs
-                    self._server.remove(there.of(name), recursive=False)
-        if gone or folders:
-            rest = {name: entry for name, entry in known.files.items() if name not in gone}
-            with Stage(self._server, there, self._pool) as stage:
-                stage.note(Manifest(rest, known.folders - folders))
-        return len(ours)
-
 
 @contextlib.contextmanager
 def one_at_a_time(place: str) -> Iterator[None]:
@@ -188,7 +159,7 @@ def one_at_a_time(place: str) -> Iterator[None]:
 
 def _is_same(file: LocalFile, there: Destination) -> bool:
     """Return whether HDFS has the same version of a file."""
-    entry = there.manifest.files.get(file.name)
+    entry = there.manifest.get(file.name)
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False
     return file.sha256() == entry.sha256

@@ -141,7 +141,7 @@ def test_nothing_to_do_changes_nothing(fs, home, source):
     """An upload that finds nothing changed only looks."""
     upload(fs, source, f"{home}/code")
     before = list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True))
-    upload(fs, source, f"{home}/code", delete=True)
+    upload(fs, source, f"{home}/code")
     assert list(fs.listdir(f"{home}/code", include_time=True, include_size=True, recursive=True)) == before
 
 
@@ -156,7 +156,7 @@ def test_without_changes_nothing_is_written(fs, home, source, monkeypatch):
         return send(self, method, url, path, operation, **about)
 
     monkeypatch.setattr(Connection, "send_once", spy)
-    upload(fs, source, f"{home}/code", delete=True)
+    upload(fs, source, f"{home}/code")
     assert {method for method, _operation, _path in requests} == {"GET"}
     assert {path for _method, operation, path in requests if operation == "OPEN"} == {f"/{MANIFEST}"}
     assert len(requests) <= 7
@@ -199,58 +199,11 @@ def test_an_invalid_manifest(fs, home, source, text):
 
 
 def test_what_is_gone_here_stays_there(fs, home, source):
-    """Unless it is asked for, an upload removes nothing."""
+    """An upload removes nothing."""
     upload(fs, source, f"{home}/code")
     shutil.rmtree(source / "lib")
-    done = upload(fs, source, f"{home}/code")
-    assert done.removed == 0
+    upload(fs, source, f"{home}/code")
     assert fs.exists(f"{home}/code/lib/a.py")
-
-
-def test_delete(fs, home, source):
-    """With it, what an earlier upload has put there and is gone here goes, with folders that get empty."""
-    upload(fs, source, f"{home}/code")
-    shutil.rmtree(source / "lib")
-    (source / "none").rmdir()
-    done = upload(fs, source, f"{home}/code", delete=True)
-    assert str(done) == f"uploaded 0 of 1 file, 0 B, to {home}/code; removed 2"
-    assert names(fs, f"{home}/code") == [MANIFEST, "train.py"]
-    assert upload(fs, source, f"{home}/code", delete=True).removed == 0
-
-
-def test_delete_spares_what_others_put_there(fs, home, source, caplog):
-    """What no upload has put there, or somebody has changed since, is left; the latter is said."""
-    upload(fs, source, f"{home}/code")
-    time.sleep(0.01)
-    written(fs, f"{home}/code/lib/b.py", "theirs")
-    written(fs, f"{home}/code/lib/metrics.json")
-    shutil.rmtree(source / "lib")
-    assert upload(fs, source, f"{home}/code", delete=True).removed == 1
-    assert names(fs, f"{home}/code") == [MANIFEST, "lib", "lib/b.py", "lib/metrics.json", "none", "train.py"]
-    assert "not removed, because another program has changed them: lib/b.py" in caplog.text
-
-
-def test_delete_spares_folders_that_were_there(fs, home, source):
-    """A folder that somebody else has made stays, though it is empty and gone here."""
-    fs.mkdir(f"{home}/code/none")
-    upload(fs, source, f"{home}/code")
-    (source / "none").rmdir()
-    upload(fs, source, f"{home}/code", delete=True)
-    assert fs.isdir(f"{home}/code/none")
-
-
-@pytest.mark.slow
-def test_delete_after_several_uploads_to_one_folder(fs, home, source, tmp_path):
-    """Single files that were put into the folder count as gone, too; a single file deletes no neighbours."""
-    extra = tmp_path / "extra"
-    extra.write_text("extra")
-    upload(fs, source, f"{home}/code")
-    upload(fs, extra, f"{home}/code/", delete=True)
-    assert content(fs, f"{home}/code/extra") == "extra"
-    assert fs.exists(f"{home}/code/lib/a.py")
-    assert upload(fs, source, f"{home}/code").moved == 0
-    assert upload(fs, source, f"{home}/code", delete=True).removed == 1
-    assert not fs.exists(f"{home}/code/extra")
 
 
 @pytest.mark.parametrize("destination", ["{}/in/name.csv", "{}/in/", "{}/there", "{}/there/data.csv"])

@@ -261,7 +261,7 @@ OPERATIONS: dict[str, Callable[[WebHdfs, Path], object]] = {
     "put": lambda fs, here: fs.put(str(here.parent / "source"), "/new"),
     "copy": lambda fs, _here: fs.copy("/out", "/elsewhere/copy"),
     "download": lambda fs, here: download(fs, "/out", here / "downloaded"),
-    "upload": lambda fs, here: upload(fs, here.parent / "source", "/out", delete=True),
+    "upload": lambda fs, here: upload(fs, here.parent / "source", "/out"),
     "upload a file": lambda fs, here: upload(fs, here.parent / "source" / "f", "/out/"),
     "glob_exists": lambda fs, _here: HdfsTarget("/out/*", fs=fs).glob_exists(1),
     "is_writable": lambda fs, _here: HdfsTarget("/out/f", fs=fs).is_writable(),
