@@ -39,8 +39,8 @@ class WorkerPool:
         """
         self._cancelled.clear()
         with ThreadPoolExecutor(self._number) as pool:
-            futures = [pool.submit(work, thing) for thing in things]
             try:
+                futures = [pool.submit(work, thing) for thing in things]
                 for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
                 return [future.result() for future in futures]

@@ -27,6 +27,7 @@ from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebH
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.transfer import staging, uploading
 from luigi_pai.hdfs.transfer.local_tree import LocalFile
+from luigi_pai.hdfs.transfer.pool import WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
@@ -318,6 +319,28 @@ def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, err
     assert is_clean(fs, home)
     assert str(upload(fs, source, f"{home}/code")).startswith("uploaded 10 of 20 files")
     assert upload(fs, source, f"{home}/code").moved == 0
+
+
+def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
+    """The threads begin before all work is given out."""
+    pool, begun, ended = WorkerPool(2), threading.Event(), threading.Event()
+
+    def work(_thing):
+        begun.set()
+        try:
+            while True:
+                pool.advance(0)
+        finally:
+            ended.set()
+
+    def things():
+        yield 1
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.map(work, things())
+    assert ended.is_set()
 
 
 def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):
