@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError, SpecError
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import escape_what_is_not_encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,15 +113,6 @@ class _Short(logging.Formatter):
         if "\nTraceback (" in message:
             return f"{time}  {shortened(message)}"
         return f"{time}  {message}"
-
-
-def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Let a stream escape characters that its encoding lacks, as stderr does, instead of raising an error.
-
-    Containers print any language, and a terminal may have ISO 8859.
-    """
-    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-        stream.reconfigure(errors="backslashreplace")
 
 
 def _all_complete(message: str) -> int:

@@ -36,6 +36,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from requests.exceptions import ConnectionError as RequestsConnectionError
+from requests.exceptions import HTTPError
+
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
@@ -44,19 +47,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.http_errors import (
-        AuthenticationError,
-        ClusterUnreachable,
-        InvalidReply,
-        JobNotFound,
-        NameConflict,
-        PaiHttpError,
-        PaiJobLost,
-        PaiNameTaken,
-        PermissionRefused,
-        RateLimited,
-        ServerFault,
-    )
 
 __all__ = [
     "AuthenticationError",
@@ -83,17 +73,6 @@ __all__ = [
     "ServerFault",
     "SpecError",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load the subclasses of requests' errors on first use: importing requests takes 35 ms."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from luigi_pai import http_errors  # noqa: PLC0415
-
-    value = getattr(http_errors, name)
-    globals()[name] = value
-    return value
 
 
 class PaiError(Exception):
@@ -196,6 +175,84 @@ class PaiApiError(PaiError):
         return self.reworded(f"{self}; {hint}")
 
 
+class ClusterUnreachable(PaiApiError, RequestsConnectionError):
+    """There was no reply: connection refused, unknown host, timeout, TLS failure.
+
+    Attributes:
+        answer_lost: the request was or may have been sent, but no reply arrived: the
+            server may have executed it.
+        never_replied: no request to the server has ever had a reply: usually its URL is wrong, so none is
+            retried.
+    """
+
+    never_replied = False
+
+    def __init__(self, message: str, *, answer_lost: bool = False) -> None:
+        super().__init__(message)
+        self.answer_lost = answer_lost
+
+
+class InvalidReply(PaiApiError, HTTPError):
+    """There was a reply, but not from an OpenPAI rest-server."""
+
+
+class PaiHttpError(PaiApiError, HTTPError):
+    """An error reply of an OpenPAI.
+
+    ``response``, inherited from requests, is always None: it would expose the
+    token and the password of its request wherever the error is printed.
+
+    Attributes:
+        status: the HTTP status.
+        code: OpenPAI's error code (``NoJobError``); None without one.
+        server_message: OpenPAI's own text.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 0, code: str | None = None, server_message: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.server_message = server_message
+
+
+class AuthenticationError(PaiHttpError):
+    """The login or the token was refused."""
+
+
+class PermissionRefused(PaiHttpError):
+    """The user has no permission (403)."""
+
+
+class JobNotFound(PaiHttpError):
+    """The server has no job of this name."""
+
+
+class NameConflict(PaiHttpError):
+    """The name is in use (409); OpenPAI never frees a name."""
+
+
+class RateLimited(PaiHttpError):
+    """Too many requests (429).
+
+    Attributes:
+        reset_at: end of the limit in seconds since 1970 UTC; None if the server did not send it.
+        sent: False if the request was not sent because the limit was known to be reached.
+    """
+
+    def __init__(
+        self, message: str, *, reset_at: float | None = None, sent: bool = True, **about: Any
+    ) -> None:
+        super().__init__(message, **about)
+        self.reset_at = reset_at
+        self.sent = sent
+
+
+class ServerFault(PaiHttpError):
+    """The server failed (5xx). It may or may not have executed the request."""
+
+
 class PaiJobError(PaiError, RuntimeError):
     """A job did not succeed.
 
@@ -228,6 +285,14 @@ class PaiJobFailed(PaiJobError):
 
 class PaiJobTimeout(PaiJobFailed):
     """A job was stopped because it waited longer than queue_timeout, or ran longer than run_timeout."""
+
+
+class PaiNameTaken(PaiJobError, HTTPError):
+    """The job's name belongs to another user of the cluster."""
+
+
+class PaiJobLost(PaiJobError, HTTPError):
+    """The server no longer knows a job that this process was watching."""
 
 
 class PaiJobForgotten(PaiJobError):

@@ -8,9 +8,10 @@ a connection breaks.
 from __future__ import annotations
 
 import html
+import io
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,6 +47,15 @@ def printable(text: str, *, of_log: bool = False) -> str:
     if of_log:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     return "\n".join(_CONTROL.sub("", line.rstrip("\r").replace("\r", " ")) for line in lines)
+
+
+def escape_what_is_not_encodable(stream: TextIO) -> None:
+    """Let a stream escape characters that its encoding lacks, as stderr does, instead of raising an error.
+
+    Containers print any language, and a terminal may have ISO 8859.
+    """
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def redact(text: str) -> str:

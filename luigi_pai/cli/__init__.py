@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from luigi_pai import __version__
-from luigi_pai.console import escape_what_is_not_encodable
+from luigi_pai.redaction import escape_what_is_not_encodable
 
 _COMMANDS = {
     # name: (module, function, line of the list of commands)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
-import subprocess
-import sys
 
 import pytest
 from requests.exceptions import HTTPError
 
-from luigi_pai import errors, http_errors
+from luigi_pai import errors
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import PaiError, PaiHttpError, PaiJobFailed, Problem, SpecError
 from luigi_pai.hdfs import HdfsError
@@ -78,20 +76,10 @@ def test_all_is_complete_and_sorted():
     """``__all__`` has every public name of the module, in order."""
     public = [
         name
-        for module in (errors, http_errors)
-        for name, value in vars(module).items()
-        if getattr(value, "__module__", None) == module.__name__ and not name.startswith("_")
+        for name, value in vars(errors).items()
+        if getattr(value, "__module__", None) == errors.__name__ and not name.startswith("_")
     ]
     assert errors.__all__ == sorted(public)
-
-
-@pytest.mark.slow
-def test_naming_an_error_loads_no_requests_until_it_is_one_of_requests(tmp_path):
-    """The command line and the local server do without it."""
-    loaded = "'requests' in sys.modules"
-    code = f"import sys, luigi_pai.errors as e; print({loaded}, e.RateLimited.__name__, {loaded})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path, check=True)
-    assert done.stdout.split() == [b"False", b"RateLimited", b"True"]
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))

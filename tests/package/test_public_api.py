@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import luigi_pai
-from luigi_pai import errors, hdfs, http_errors, testing
+from luigi_pai import errors, hdfs, testing
 
 HEAVY = ("luigi", "hdfs", "jsonschema", "click", "tornado", "yaml")
 CONTRIB = ("OpenPai", "PaiJob", "PaiTask", "Port", "TaskRole", "slot_to_dict")
@@ -45,7 +45,7 @@ def test_every_name_can_be_imported(name):
 
 def test_all_is_complete():
     """No error is left out."""
-    assert {*errors.__all__, *http_errors.__all__} <= {*luigi_pai.__all__}
+    assert {*errors.__all__} <= {*luigi_pai.__all__}
 
 
 def test_only_modules_of_users_have_all():
