@@ -14,6 +14,7 @@ from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point
+from luigi_pai.sweep.results import Row
 from luigi_pai.sweep.starting import Pack, Started, begin, record, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
 from luigi_pai.sweep.table import failure
@@ -278,7 +279,7 @@ class Engine:
     def _fail(self, point: Point, error: Exception) -> None:
         logger.debug("A point cannot be begun", exc_info=error)
         text = first_line(error) if isinstance(error, PaiError) else user_error(error)
-        self._end(Ended(point, "FAILED", error=text))
+        self._end(Ended(point, Row("FAILED", error=text)))
 
     def _started(self, started: Started, began: float) -> None:
         now, is_away = self._clock.monotonic(), False

@@ -19,7 +19,8 @@ from luigi_pai.errors import (
     RateLimited,
 )
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.journal import GOOD, Record
+from luigi_pai.sweep.journal import Record
+from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.task_run import TaskRun
 
 if TYPE_CHECKING:
@@ -66,11 +67,7 @@ class Ended:
 
     Attributes:
         point: the point.
-        state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``, or ``PRUNED``.
-        job: the name of its submission; empty if the server no longer knows it.
-        page: URL of that job's page, or empty.
-        seconds: from the start of the job to its end; None if not known.
-        error: why it failed, in a line.
+        row: of the table; the result is added when the end is recorded.
         may_retry: another submission may succeed.
         cluster: URL of its rest-server.
         number: of the submission; 0 if not known.
@@ -78,20 +75,11 @@ class Ended:
     """
 
     point: Point
-    state: str
-    job: str = ""
-    page: str = ""
-    seconds: float | None = None
-    error: str = ""
+    row: Row
     may_retry: bool = False
     cluster: str = ""
     number: int = 0
     recorded: bool = False
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the point has succeeded or was pruned."""
-        return self.state in GOOD
 
 
 class JournalClaims:
@@ -287,27 +275,20 @@ class Ending:
         seconds = None
         if began is not None and status.completed_ms is not None:
             seconds = max(0.0, (status.completed_ms - began) / 1000)
-        ended = Ended(
-            self.member.point,
-            status.state.value,
-            status.name,
-            api.page(status.name),
-            seconds,
-            cluster=api.url,
-            number=self.entry.number,
-        )
+        row = Row(status.state.value, seconds=seconds, job=status.name, page=api.page(status.name))
+        ended = Ended(self.member.point, row, cluster=api.url, number=self.entry.number)
         try:
             if self.error is not None:
                 raise self.error
             run.finish(self.entry, self.update)
         except PaiJobFailed as error:
             if status.state is JobState.STOPPED and ended.point.record.pruned:
-                return replace(ended, state="PRUNED")
+                return replace(ended, row=replace(row, state="PRUNED"))
             may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
             may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
-            return replace(ended, error=_reason(error, self.update), may_retry=may_retry)
+            return replace(ended, row=replace(row, error=_reason(error, self.update)), may_retry=may_retry)
         except PaiError as error:
-            return replace(ended, state="FAILED", error=first_line(error))
+            return replace(ended, row=replace(row, state="FAILED", error=first_line(error)))
         return ended
 
 

@@ -35,6 +35,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal_files import journal_files
+from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.claims import Claim, claim_of
 
 if TYPE_CHECKING:
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
 
 T = TypeVar("T")
-
-GOOD = ("SUCCEEDED", "PRUNED")
-"""States of points that have succeeded or were pruned."""
 
 
 @dataclass(slots=True)
@@ -73,12 +71,12 @@ class Record:
     told: bool = False
 
     @property
-    def row(self) -> dict[str, Any] | None:
-        """The row of its end, see ``Row``; None before its end."""
+    def row(self) -> Row | None:
+        """The row of its end; None before its end."""
         if not self.last or self.last["id"] in self.void:
             return None
         is_last = self.claim is None or self.claim.number <= self.last["number"]
-        row: dict[str, Any] = self.last["row"]
+        row: Row = self.last["row"]
         return row if is_last else None
 
     @property
@@ -101,7 +99,7 @@ class Record:
     @property
     def is_good(self) -> bool:
         """Whether the point has succeeded, or was pruned."""
-        return self.row is not None and self.row["state"] in GOOD
+        return self.row is not None and self.row.is_good
 
 
 class Journal:
@@ -216,18 +214,18 @@ class Journal:
         fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
         self.note({"event": "begun", "point": claim.name, "claim": fields})
 
-    def end(self, name: str, number: int, row: Mapping[str, Any], cluster: str) -> None:
+    def end(self, name: str, number: int, row: Row, cluster: str) -> None:
         """Record the end of a point.
 
         Args:
             name: of the point.
             number: of its submission; 0 for that of its claim, if there is one.
-            row: see ``Row``.
+            row: of the point.
             cluster: URL of the rest-server.
         """
         claim = self.of(name).claim
         number = number or (0 if claim is None else claim.number)
-        ended = {"event": "ended", "point": name, "number": number, "row": row, "cluster": cluster}
+        ended = {"event": "ended", "point": name, "number": number, "row": asdict(row), "cluster": cluster}
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
@@ -307,7 +305,7 @@ class Journal:
     def counts(self, names: Iterable[str]) -> dict[str, int]:
         """Return the number of these points in each state of ends."""
         rows = (self.of(name).row for name in names)
-        return dict(Counter(row["state"] for row in rows if row is not None))
+        return dict(Counter(row.state for row in rows if row is not None))
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
@@ -350,8 +348,11 @@ class Journal:
         elif kind == "pruned":
             record.pruned = True
         elif kind == "ended" and max(0, record.last.get("number", 0)) <= event["number"]:
-            _check(**event["row"], number=event["number"])
-            record.last = {key: event[key] for key in ("number", "row", "cluster", "id")}
+            range(event["number"])  # a whole one
+            record.last = {
+                **{key: event[key] for key in ("number", "cluster", "id")},
+                "row": _valid_row(**event["row"]),
+            }
 
 
 def _run_of(event: Mapping[str, Any]) -> list[Any]:
@@ -360,22 +361,14 @@ def _run_of(event: Mapping[str, Any]) -> list[Any]:
     return [int(number), str(token)]
 
 
-def _check(
-    *,
-    number: int,
-    state: str,
-    result: Mapping[str, Any],
-    seconds: float | None,
-    job: str,
-    page: str,
-    error: str,
-) -> None:
-    """Raise ValueError or TypeError for an invalid end."""
-    texts = state, job, page, error
-    is_finite = seconds is None or math.isfinite(seconds)
-    if not (all(isinstance(text, str) for text in texts) and isinstance(result, dict) and is_finite):
-        raise ValueError(state)
-    range(number)  # a whole one
+def _valid_row(**fields: Any) -> Row:
+    """Return a row; raise ValueError or TypeError for invalid fields."""
+    row = Row(**fields)
+    texts = row.state, row.job, row.page, row.error
+    is_finite = row.seconds is None or math.isfinite(row.seconds)
+    if not (all(isinstance(text, str) for text in texts) and isinstance(row.result, dict) and is_finite):
+        raise ValueError(row.state)
+    return row
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:

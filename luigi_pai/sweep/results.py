@@ -63,12 +63,11 @@ _FACTS = {
 _MOST_SHOWN = 50  # points in a notebook
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A point of a sweep in the table.
+    """A point of a sweep in the table, without its parameters; its end is in the journal.
 
     Attributes:
-        parameters: significant ones of the task, name -> value.
         state: of its job (``SUCCEEDED``, ``RUNNING``, ...), or ``PENDING`` before it is submitted.
         result: name -> value; empty for none.
         seconds: from the start of its job to the end; None if not known.
@@ -77,13 +76,17 @@ class Row:
         error: the reason of its failure in a line; empty for none.
     """
 
-    parameters: Mapping[str, Any]
     state: str
     result: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
     job: str = ""
     page: str = ""
     error: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the point has succeeded or was pruned."""
+        return self.state in ("SUCCEEDED", "PRUNED")
 
 
 @dataclass(frozen=True)
@@ -189,15 +192,19 @@ class SweepResults(luigi.Target):
         """Return the summary of the sweep; errors as ``rows()``."""
         return self._summary(self._read())
 
-    def write(self, rows: Iterable[Row], summary: Summary) -> None:
+    def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
         """Replace the table.
+
+        Args:
+            rows: the significant parameters of each point, and its row.
+            summary: of the sweep.
 
         Raises:
             HdfsError: HDFS failed.
             OSError: the local folder cannot be written.
         """
         given = list(rows)
-        facts = asdict(summary) | {"counts": dict(Counter(row.state for row in given))}
+        facts = asdict(summary) | {"counts": dict(Counter(row.state for _, row in given))}
         columns, flat = flattened(given)
         self._replace("csv", csv_text(columns, flat))
         self._replace("html", results_page(facts, columns, flat))
@@ -286,22 +293,24 @@ def is_on_hdfs(folder: str) -> bool:
     return folder.startswith(_ON_HDFS)
 
 
-def flattened(rows: Sequence[Row]) -> tuple[list[str], list[dict[str, Any]]]:
+def flattened(
+    rows: Sequence[tuple[Mapping[str, Any], Row]],
+) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the columns of a table, and its rows as dicts of column -> JSON value."""
     parameters: list[dict[str, Any]] = []
-    for row in rows:
-        plain = _plain(row.parameters)
+    for given, _ in rows:
+        plain = _plain(given)
         parameters.append({f"parameter.{key}" if key in FIXED else key: plain[key] for key in plain})
     names = list(dict.fromkeys(key for own in parameters for key in own))
     taken = {*names, *FIXED}
     results = [
         {f"result.{key}" if key in taken else key: value for key, value in _plain(row.result).items()}
-        for row in rows
+        for _, row in rows
     ]
     values = list(dict.fromkeys(key for own in results for key in own))
     columns = [*names, "state", *values, "seconds", "job", "page", "error"]
     table = []
-    for row, own, result in zip(rows, parameters, results, strict=True):
+    for (_, row), own, result in zip(rows, parameters, results, strict=True):
         fixed = {
             "state": row.state,
             "seconds": row.seconds,

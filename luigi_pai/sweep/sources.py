@@ -21,6 +21,7 @@ from luigi_pai.sweep.points import (
     problem_texts,
     too_many_points,
 )
+from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
@@ -170,13 +171,13 @@ class SearchedPoints(Source):
             ended = self._known(point)
             if ended is None:
                 if (missing := missing_requirement(point.task, self._complete)) is not None:
-                    return Ended(point, "FAILED", error=missing)
+                    return Ended(point, Row("FAILED", error=missing))
                 check_job(point.task)
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
             self._again.append(point)
             raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
-            return Ended(point, "FAILED", error="; ".join(problem_texts(error)))
+            return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
         return ended or point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
 from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
 from luigi_pai.sweep.points import as_protocol, check_cluster
+from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.events import add_tags
 from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.task_run import RECENT
@@ -116,7 +117,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
         entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
-        started.ended.append(Ended(member.point, "SUCCEEDED", cluster=run.book.api.url))
+        started.ended.append(Ended(member.point, Row("SUCCEEDED"), cluster=run.book.api.url))
         return
     if (
         entry is not None
@@ -126,7 +127,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
         started.jobs.append(_taken_over(member, entry))
         return
     if record.pruned:
-        started.ended.append(Ended(member.point, "PRUNED", cluster=run.book.api.url))
+        started.ended.append(Ended(member.point, Row("PRUNED"), cluster=run.book.api.url))
         return
     if entry is not None and entry.void:
         member.claims.release_void(entry.number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config import OpenPai
@@ -90,9 +91,7 @@ class Table:
         row = point.record.row
         if row is None or point.record.cluster != self._url_of(point):
             return None
-        return Ended(
-            point, row["state"], row["job"], row["page"], row["seconds"], row["error"], recorded=True
-        )
+        return Ended(point, row, recorded=True)
 
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
@@ -118,14 +117,14 @@ class Table:
 
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Record the end of a point, log a failure, and return its row: column -> value."""
-        if not ended.is_good:
+        if not ended.row.is_good:
             self.failed.append(ended)
             if len(self.failed) <= SHOWN_FAILURES:
                 logger.warning("%s: %s", self.sweep, failure(ended))
             elif len(self.failed) == SHOWN_FAILURES + 1:
                 logger.warning("%s: further failures are in its table only", self.sweep)
         self.left(ended.point)
-        self.progress.ended(ended.state)
+        self.progress.ended(ended.row.state)
         self._record(ended)
         row = self.row_of(ended.point)
         if self.progress.best is not None:
@@ -137,26 +136,17 @@ class Table:
         self._running.pop(point.name, None)
         self._changed = True
         if not ended.recorded:
-            result: dict[str, Any] = {}
-            error = ended.error or self._remarks.get(point.name, "")
-            if ended.is_good:
+            row = replace(ended.row, error=ended.row.error or self._remarks.get(point.name, ""))
+            if row.is_good:
                 result, problem, may_succeed = self._result_of(point.task)
-                error = error or problem
+                row = replace(row, result=result, error=row.error or problem)
                 if may_succeed:
                     self._unread.append(ended)
-            row = {
-                "state": ended.state,
-                "result": result,
-                "seconds": ended.seconds,
-                "job": ended.job,
-                "page": ended.page,
-                "error": error,
-            }
             self._journal.end(point.name, ended.number, row, ended.cluster or self._url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value."""
-        return _ToldRow(flattened([self._row(point)])[1][0])
+        return _ToldRow(flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
         """Collect the results again that could not be read because HDFS did not answer."""
@@ -201,7 +191,7 @@ class Table:
             updated_ms=now_ms,
             digest=points_digest(point.name for point in self.points),
         )
-        self._target.write(map(self._row, self.points), summary)
+        self._target.write(map(self._cells, self.points), summary)
         now = self._clock.monotonic()
         self._next, self._changed = now + max(_EVERY, (now - began) / _SHARE), False
 
@@ -212,14 +202,14 @@ class Table:
             self._urls[cluster] = OpenPai.current(cluster).cluster().url
         return self._urls[cluster]
 
-    def _row(self, point: Point) -> Row:
+    def _cells(self, point: Point) -> tuple[dict[str, Any], Row]:
         parameters = parameters_of(point.task)
         if self.points and type(point.task) is not type(self.points[0].task):
             parameters["task"] = point.task.task_family
         if point.record.row is not None and point.name not in self._running:
-            return Row(parameters, **point.record.row)
+            return parameters, point.record.row
         state, job = self._running.get(point.name, ("PENDING", ""))
-        return Row(parameters, state, job=job)
+        return parameters, Row(state, job=job)
 
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
         """Return the values of a task's ``result()``.
@@ -251,5 +241,5 @@ class Table:
 def failure(ended: Ended) -> str:
     """Return a point that has failed, its job and the reason, for people."""
     what = describe(ended.point.task)
-    job = f" ({ended.job})" if ended.job and ended.job not in what else ""
-    return f"{what}{job}: {ended.error}"
+    job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in what else ""
+    return f"{what}{job}: {ended.row.error}"

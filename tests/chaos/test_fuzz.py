@@ -413,7 +413,7 @@ def test_each_beginning_of_a_journal(tmp_path):
 def test_tables(tmp_path, request):
     """A table is read, or the error says that the file is none."""
     folder = tmp_path / "results"
-    rows = [Row({"rate": "0.1"}, "SUCCEEDED", {"loss": 0.5}, 1.0, "a", "http://pai", "")]
+    rows = [({"rate": "0.1"}, Row("SUCCEEDED", {"loss": 0.5}, 1.0, "a", "http://pai", ""))]
     summary = Summary("Study", 1, complete=True, started_ms=1, updated_ms=2, digest="d")
     SweepResults(str(folder)).write(rows, summary)
     file = folder / "results.json"

@@ -242,7 +242,7 @@ def test_the_table_of_a_sweep(tmp_path, words):
     """It has what containers wrote: names and values of results, and errors."""
     folder = str(tmp_path / "study")
     rows = [
-        Row({"rate": f"{number}{EVIL}"}, state, {f"a{EVIL}": EVIL}, 1.0, "job", "", f"e{EVIL}")
+        ({"rate": f"{number}{EVIL}"}, Row(state, {f"a{EVIL}": EVIL}, 1.0, "job", "", f"e{EVIL}"))
         for number, state in enumerate(("SUCCEEDED", "FAILED"))
     ]
     SweepResults(folder).write(

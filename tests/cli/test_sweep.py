@@ -37,12 +37,13 @@ def write(folder: Path, rows: list[Row], *, complete: bool = True) -> str:
 
 def points() -> list[Row]:
     good = [
-        Row(
-            {"rate": rate, "same": 1}, "SUCCEEDED", {"accuracy": 1 - rate, "loss": {"test": 0.5}}, 3700.0, "j"
+        (
+            {"rate": rate, "same": 1},
+            Row("SUCCEEDED", {"accuracy": 1 - rate, "loss": {"test": 0.5}}, 3700.0, "j"),
         )
         for rate in (0.1, 0.25)
     ]
-    return [*good, Row({"rate": 0.5, "same": 1}, "FAILED", {}, 60.0, "train_3", "", "exit code 9:\nno GPU")]
+    return [*good, ({"rate": 0.5, "same": 1}, Row("FAILED", {}, 60.0, "train_3", "", "exit code 9:\nno GPU"))]
 
 
 def test_the_table_and_its_counts(pai_command, tmp_path):
@@ -85,7 +86,7 @@ def test_for_other_programs(pai_command, tmp_path):
 
 
 def test_a_large_table_is_cut(pai_command, tmp_path):
-    many = [Row({"n": n}, "SUCCEEDED", {f"r{k}": k for k in range(9)}) for n in range(250)]
+    many = [({"n": n}, Row("SUCCEEDED", {f"r{k}": k for k in range(9)})) for n in range(250)]
     lines = pai_command("sweep", write(tmp_path, many)).stdout.splitlines()
     assert lines[-2] == "and 150 more points: see the page, or --csv"
     assert lines[-1] == "further results: r5, r6, r7, r8"
@@ -123,9 +124,9 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     for job in (f"{name}-1", f"{name}-2__attempt2", f"{name}-other"):
         here.submit(PaiJob(job, "x", command))
     rows = [
-        Row({"n": 1}, "RUNNING", job=f"{name}-1"),
-        Row({"n": 2}, "FAILED", job=f"{name}-2"),
-        Row({"n": 3}, "SUCCEEDED", job=f"{name}-3"),
+        ({"n": 1}, Row("RUNNING", job=f"{name}-1")),
+        ({"n": 2}, Row("FAILED", job=f"{name}-2")),
+        ({"n": 3}, Row("SUCCEEDED", job=f"{name}-3")),
     ]
     folder = write(tmp_path, rows, complete=False)
     assert "2 jobs match; give --yes" in pai_command("sweep", folder, "--stop", expect=2).stderr

@@ -82,7 +82,7 @@ def test_the_order_of_lines_of_two_processes_does_not_matter(seed):
     JOURNAL.parent.mkdir()
     JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     journal = Journal("results", MovableClock()).read()
-    rows = {name: record.row and record.row["state"] for name, record in journal.records.items()}
+    rows = {name: record.row and record.row.state for name, record in journal.records.items()}
     assert rows == {"done": "SUCCEEDED", "retried": None, "twice": "FAILED", "pruned": None, "runs": None}
     assert {name: sorted(record.made) for name, record in journal.records.items()} == {
         "done": [1],
@@ -293,7 +293,7 @@ def test_numbers_of_other_libraries():
     numpy = pytest.importorskip("numpy")
     given = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.bool_(True), "d": [numpy.int8(1)]}  # noqa: FBT003
     assert plain_values(given) == {"a": 0.5, "b": 3, "c": True, "d": [1]}
-    columns, (row,) = flattened([Row({}, "SUCCEEDED", {"a": {"b": 2}, "x": numpy.float32(0.25)})])
+    columns, (row,) = flattened([({}, Row("SUCCEEDED", {"a": {"b": 2}, "x": numpy.float32(0.25)}))])
     assert (row["a.b"], row["x"]) == (2, 0.25)
     assert columns[:3] == ["state", "a.b", "x"]
 

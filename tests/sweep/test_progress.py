@@ -242,8 +242,8 @@ def test_a_thousand_jobs_are_watched_by_one_engine(run):
     """All at once, and each to its end; the lookups of a job do not grow with their number."""
     few, _ = run(250, 250)
     many, ended = run(1000, 1000)
-    assert {each.state for each in ended} == {"SUCCEEDED"}
-    assert len({each.job for each in ended}) == many.most == 1000
+    assert {each.row.state for each in ended} == {"SUCCEEDED"}
+    assert len({each.row.job for each in ended}) == many.most == 1000
     assert many.lookups / 1000 < 1.5 * few.lookups / 250
 
 

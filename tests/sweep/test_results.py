@@ -35,8 +35,8 @@ def cells(results: SweepResults) -> list[dict[str, str]]:
 
 def test_a_row_has_parameters_state_result_and_where_it_ran(results):
     """Every row has every column, in one order; what a point does not have is None."""
-    ran = Row({"rate": 0.1, "batch": 16}, "SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", "http://p/1")
-    results.write([ran, Row({"rate": 0.2, "batch": 32}, "PENDING")], summary())
+    ran = ({"rate": 0.1, "batch": 16}, Row("SUCCEEDED", {"accuracy": 0.97}, 61.5, "train_1", "http://p/1"))
+    results.write([ran, ({"rate": 0.2, "batch": 32}, Row("PENDING"))], summary())
     assert results.rows() == [
         {
             "rate": 0.1,
@@ -72,7 +72,7 @@ def test_values_are_those_of_json(results):
         "nothing": None,
         "big": math.inf,
     }
-    results.write([Row({"day": date(2024, 5, 1), "name": "ä"}, "SUCCEEDED", given)], summary())
+    results.write([({"day": date(2024, 5, 1), "name": "ä"}, Row("SUCCEEDED", given))], summary())
     (row,) = results.rows()
     assert (row["day"], row["name"]) == ("2024-05-01", "ä")
     assert (row["loss.train"], row["loss.test.best"], row["big"]) == ("NaN", "-Infinity", "Infinity")
@@ -83,7 +83,7 @@ def test_values_are_those_of_json(results):
 
 def test_a_result_does_not_replace_a_parameter_or_a_fixed_column(results):
     """Of the same name, both are there."""
-    results.write([Row({"rate": 1, "job": "x"}, "FAILED", {"rate": 2, "state": "odd"}, job="j")], summary())
+    results.write([({"rate": 1, "job": "x"}, Row("FAILED", {"rate": 2, "state": "odd"}, job="j"))], summary())
     (row,) = results.rows()
     assert (row["rate"], row["result.rate"], row["state"], row["result.state"]) == (1, 2, "FAILED", "odd")
     assert (row["job"], row["parameter.job"]) == ("j", "x")
@@ -103,7 +103,7 @@ def test_a_result_does_not_replace_a_parameter_or_a_fixed_column(results):
 )
 def test_a_spreadsheet_runs_no_text_as_a_formula(results, text, shown):
     """Nor one that splits cells at ``;``. Names of columns neither; numbers stay numbers."""
-    results.write([Row({"text": text}, "SUCCEEDED", {"=x": -1.5})], summary())
+    results.write([({"text": text}, Row("SUCCEEDED", {"=x": -1.5}))], summary())
     (row,) = cells(results)
     assert row["text"] == shown
     assert row["'=x"] == "-1.5"
@@ -121,14 +121,14 @@ def test_it_exists_when_it_is_complete(results):
 
 def test_no_table_of_another_run_replaces_a_complete_one(results):
     """A run that began before it was complete, and has not noticed; a later run has a table of its own."""
-    results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
-    results.write([Row({"rate": 1}, "RUNNING")], summary(complete=False))
+    results.write([({"rate": 1}, Row("SUCCEEDED"))], summary())
+    results.write([({"rate": 1}, Row("RUNNING"))], summary(complete=False))
     assert results.exists()
     assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
     later = summary(complete=False, started_ms=results.summary().updated_ms + 1)
-    results.write([Row({"rate": 1}, "RETRY_PENDING")], later)
+    results.write([({"rate": 1}, Row("RETRY_PENDING"))], later)
     assert [row["state"] for row in results.rows()] == ["RETRY_PENDING"]
-    results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
+    results.write([({"rate": 1}, Row("SUCCEEDED"))], summary())
     assert [row["state"] for row in results.rows()] == ["SUCCEEDED"]
 
 
@@ -138,7 +138,7 @@ OTHERS = (None, [5], {"a": "b"}, 1e300)
 
 def test_a_broken_file_is_not_an_empty_table(results):
     """The error names the file, and says what to do."""
-    results.write([Row({"rate": 1}, "FAILED", seconds=5)], summary())
+    results.write([({"rate": 1}, Row("FAILED", seconds=5))], summary())
     table = json.loads(Path(results.path("json")).read_text(encoding="utf-8"))
     changes = [
         *(("summary", key, value) for key in table["summary"] for value in OTHERS),
@@ -160,11 +160,11 @@ def test_a_broken_file_is_not_an_empty_table(results):
 
 def test_a_table_that_cannot_be_written_leaves_the_old_one(results, monkeypatch):
     """A reader finds the old files or the new ones, never a part of one."""
-    results.write([Row({"rate": 1}, "RUNNING")], summary(complete=False))
+    results.write([({"rate": 1}, Row("RUNNING"))], summary(complete=False))
     for rename in ("os.replace", "os.rename"):  # the latter in older Luigi
         monkeypatch.setattr(rename, lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        results.write([Row({"rate": 1}, "SUCCEEDED")], summary())
+        results.write([({"rate": 1}, Row("SUCCEEDED"))], summary())
     assert [row["state"] for row in results.rows()] == ["RUNNING"]
     assert not results.summary().complete
 
@@ -173,7 +173,7 @@ def test_a_table_on_hdfs(hdfs):
     """A folder with a scheme, or $PAI_DEFAULT_FS_URI, is on HDFS."""
     results = SweepResults("$PAI_DEFAULT_FS_URI/study")
     assert not results.exists()
-    results.write([Row({"rate": 1}, "SUCCEEDED", {"text": "ü\ud800"})], summary())
+    results.write([({"rate": 1}, Row("SUCCEEDED", {"text": "ü\ud800"}))], summary())
     assert results.exists()
     assert results.rows()[0]["text"] == "ü\ud800"
     assert sorted(path.name for path in (hdfs / "study").iterdir()) == [
@@ -190,7 +190,7 @@ def test_a_table_is_read_up_to_a_size(results, request, monkeypatch, on_hdfs):
         results = SweepResults("$PAI_DEFAULT_FS_URI/study")
     with pytest.raises(FileNotFoundError, match=r"results.json is not there"):
         results.rows()
-    results.write([Row({"rate": 0.1}, "SUCCEEDED")], summary())
+    results.write([({"rate": 0.1}, Row("SUCCEEDED"))], summary())
     assert len(results.rows()) == 1
     monkeypatch.setattr("luigi_pai.sweep.results._LARGEST", 100)
     with pytest.raises((ValueError, HdfsError), match=r"is not the table of a sweep|more than 100 bytes"):

@@ -24,7 +24,10 @@ def write(folder: Path, rows: list[Row], *, complete: bool = True) -> Path:
 def row(number: int, state: str = "SUCCEEDED", **parameters) -> Row:
     accuracy = {"accuracy": (number * 7 % 10) / 10} if state == "SUCCEEDED" else {}
     page = f"http://pai/job-detail.html?username=anna&jobName=train_{number}"
-    return Row({"rate": 10.0**-number, **parameters}, state, accuracy, 60.0 + number, f"train_{number}", page)
+    return (
+        {"rate": 10.0**-number, **parameters},
+        Row(state, accuracy, 60.0 + number, f"train_{number}", page),
+    )
 
 
 class _Texts(HTMLParser):
@@ -55,12 +58,14 @@ def test_it_is_readable_without_scripts(tmp_path):
         "Not complete. Began 2025-11-22 12:36:40 UTC, this page was written 2025-11-22 12:37:41 UTC." in text
     )
     assert page.tags.count("tr") == 3
-    assert page.links == [row(number).page for number in (1, 2)]
+    assert page.links == [row(number)[1].page for number in (1, 2)]
 
 
 def test_it_begins_with_what_varies(tmp_path):
     """Parameters that all points have in common are near the end."""
-    rows = [Row({"seed": 1, "rate": rate}, "SUCCEEDED", {"accuracy": rate}, 1.0, "j") for rate in (0.1, 0.2)]
+    rows = [
+        ({"seed": 1, "rate": rate}, Row("SUCCEEDED", {"accuracy": rate}, 1.0, "j")) for rate in (0.1, 0.2)
+    ]
     heads = re.findall("<th .*?>(.*?)</th>", write(tmp_path, rows).read_text("utf-8"))
     assert heads == ["rate", "state", "accuracy", "seconds", "job", "seed", "error"]
 
@@ -74,8 +79,9 @@ def test_it_is_one_file_that_loads_nothing(tmp_path):
 
 def test_nothing_of_a_point_becomes_markup(tmp_path):
     """Texts, names of columns, job names and addresses of pages are escaped; other schemes are no links."""
-    hostile = Row(
-        {HOSTILE: HOSTILE}, HOSTILE, {HOSTILE: HOSTILE}, 1.0, HOSTILE, "javascript:alert(1)", HOSTILE
+    hostile = (
+        {HOSTILE: HOSTILE},
+        Row(HOSTILE, {HOSTILE: HOSTILE}, 1.0, HOSTILE, "javascript:alert(1)", HOSTILE),
     )
     page = _Texts(write(tmp_path, [hostile]))
     assert "img" not in page.tags
@@ -98,7 +104,10 @@ def browser(chromium):
 def test_a_browser_runs_nothing_of_a_point(browser, tmp_path):
     """Nor does sorting and drawing make markup of it."""
     points = [
-        Row({HOSTILE: f"{number}{HOSTILE}"}, HOSTILE, {HOSTILE: number}, 1.0, HOSTILE, "javascript:alert(1)")
+        (
+            {HOSTILE: f"{number}{HOSTILE}"},
+            Row(HOSTILE, {HOSTILE: number}, 1.0, HOSTILE, "javascript:alert(1)"),
+        )
         for number in range(3)
     ]
     browser.open(write(tmp_path, points).as_uri())

@@ -247,7 +247,7 @@ def test_rows_are_written_while_it_runs(pai, monkeypatch):
 
     def noted(self, table, summary):
         table = list(table)
-        found.append((summary.complete, [row.state for row in table]))
+        found.append((summary.complete, [row.state for _, row in table]))
         write(self, table, summary)
 
     monkeypatch.setattr(SweepResults, "write", noted)
