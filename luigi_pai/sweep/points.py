@@ -112,9 +112,6 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     if limits.points_per_job > 1:
         check_shared(name, points)
         warnings += ["keep() is not called for points that share a job"] if sweep.prunes else []
-    if best is not None:
-        for point in points:
-            best.note(parameters_of(point.task))
     for warning in warnings:
         logger.warning("%s: %s", name, warning)
     return best, points

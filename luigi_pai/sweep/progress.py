@@ -45,9 +45,9 @@ class Best:
             raise ValueError(f"{declaration!r} is not max or min and a column, such as 'max accuracy'")
         self.sign = 1 if words[0] == "max" else -1
         self.column = words[1]
-        self._row: Mapping[str, Any] | None = None
+        self._value: float | None = None
+        self._where = ""
         self._columns: set[str] = set()
-        self._seen: dict[str, set[str]] = {}
 
     def add(self, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
         """Add the row of a point that has ended.
@@ -56,33 +56,24 @@ class Best:
             row: column -> value.
             parameters: the point's.
         """
-        self.note(parameters)
         if row["state"] == "SUCCEEDED":
             self._columns |= {column for column in row if _is_number(row[column])} - {*parameters, *FIXED}
         if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
             return
-        if self._row is None or self.sign * row[self.column] > self.sign * self._row[self.column]:
-            self._row = {**parameters, self.column: row[self.column]}
+        if self._value is None or self.sign * row[self.column] > self.sign * self._value:
+            self._value = row[self.column]
+            self._where = ", ".join(f"{name}={value}" for name, value in parameters.items())
 
     def missing(self) -> str:
         """Return a problem if points have results, and none has the column; else an empty text."""
-        if self._row is not None or not self._columns:
+        if self._value is not None or not self._columns:
             return ""
         return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
 
-    def note(self, parameters: Mapping[str, Any]) -> None:
-        """Add the parameters of a point; those that vary are shown."""
-        for name, value in parameters.items():
-            values = self._seen.setdefault(name, set())
-            if len(values) < 2:  # noqa: PLR2004  two show that it varies
-                values.add(str(value))
-
     def __str__(self) -> str:
-        if self._row is None:
+        if self._value is None:
             return ""
-        varied = [name for name, values in self._seen.items() if len(values) > 1] or list(self._seen)
-        where = ", ".join(f"{name}={self._row[name]}" for name in varied if name in self._row)
-        return f"best {self.column} {self._row[self.column]:.6g}" + (f" ({where:.100})" if where else "")
+        return f"best {self.column} {self._value:.6g}" + (f" ({self._where:.100})" if self._where else "")
 
 
 class Progress:
@@ -103,7 +94,6 @@ class Progress:
         self._ended: Counter[str] = Counter()
         self._going: dict[str, bool] = {}  # points that wait or run, by whether they run
         self._ends: deque[float] = deque(maxlen=_RATE_OF)
-        self._shown: dict[str, int] = {}
         self._shown_at = -math.inf
         self._last = ""
 
@@ -146,30 +136,18 @@ class Progress:
         """
         if self.idle() > 0:
             return None
-        counts = self.counts
         text = self.text(total)
         if text == self._last:
             return None
-        parts = [
-            f"{count:,} {what}{self._difference(what, count)}"
-            for what, count in counts.items()
-            if count or self._shown.get(what)
-        ] or ["none begun"]
-        self._shown, self._shown_at, self._last = counts, self._clock.monotonic(), text
-        ends = [str(self.best)] if self.best is not None and str(self.best) else []
+        self._shown_at, self._last = self._clock.monotonic(), text
         left = 0 if total is None else total - sum(self._ended.values())
-        ends += [done] if (done := self._done_by(left, slowest)) else []
-        return "; ".join([f"{_points(total)}: {', '.join(parts)}", *ends])
+        return text + self._done_by(left, slowest)
 
     def text(self, total: int | None) -> str:
-        """Return the same without changes and forecast."""
+        """Return the same without the forecast, at any time."""
         parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         return f"{_points(total)}: {', '.join(parts)}{best}"
-
-    def _difference(self, what: str, count: int) -> str:
-        difference = count - self._shown.get(what, 0)
-        return f" ({difference:+d})" if self._shown and difference else ""
 
     def _done_by(self, left: int, slowest: float) -> str:
         now = self._clock.monotonic()
@@ -179,7 +157,7 @@ class Progress:
         seconds = max(slowest, left * (now - since) / len(self._ends))
         moment = datetime.fromtimestamp(self._clock.time() + seconds)  # noqa: DTZ006  as the log's own times
         form = "%H:%M:%S" if seconds < 600 else "%H:%M" if seconds < 0.8 * _DAY else "%a %d %b, %H:%M"  # noqa: PLR2004
-        return f"done by about {moment:{form}}"
+        return f"; done by about {moment:{form}}"
 
 
 def _points(total: int | None) -> str:
