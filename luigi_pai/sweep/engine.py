@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Ending, SweepJob
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
-    from luigi_pai.sweep.sources import Source
+    from luigi_pai.sweep.source import Source
     from luigi_pai.sweep.table import Table
 
 logger = logging.getLogger("luigi-interface")

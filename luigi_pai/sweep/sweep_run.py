@@ -20,7 +20,7 @@ from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
-from luigi_pai.sweep.sources import SearchedPoints, Source
+from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.stopping import stop_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage
@@ -28,7 +28,6 @@ from luigi_pai.tasks.messages import answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
-    from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.sweep import PaiSweep
 
 logger = logging.getLogger("luigi-interface")
@@ -69,7 +68,7 @@ class SweepRun:
             retried(lambda: self._journal.start(self._name, file), self._clock, self._patience)
         self._table = Table(sweep.results, self._name, self._journal, self._clock, best)
         self._progress = self._table.progress
-        self._source = self._source_of(points)
+        self._source = Source(sweep, points, self._limits, self._journal, self._table)
         self._table.points = self._source.points
         keep = sweep.keep if sweep.prunes else None
         self._engine = Engine(
@@ -129,16 +128,6 @@ class SweepRun:
         """Wait until a message of the scheduler arrives, at most some seconds."""
         for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
             return
-
-    def _source_of(self, points: list[Point]) -> Source:
-        known = self._table.known
-        if self._sweep.is_search:
-            return SearchedPoints(
-                self._sweep, self._name, self._limits, self._journal, known, self._table.row_of
-            )
-        for point in points:
-            point.record = self._journal.of(point.name)
-        return Source(points, known)
 
     # showing
 

@@ -17,7 +17,7 @@ from luigi_pai.sweep.jobs import Point, SweepJob
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.progress import Best, Progress
-from luigi_pai.sweep.sources import Source
+from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.starting import Started
 
 
@@ -200,6 +200,9 @@ class Counts:
     def __init__(self):
         self.rows, self.failed = [], []
 
+    def known(self, _):
+        return None
+
     def changed(self, point, status):
         pass
 
@@ -223,9 +226,9 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     points = [Point(None, f"p{number}", number) for number in range(count)]
     monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
     monkeypatch.setattr("luigi_pai.sweep.engine.begin", submitted)
-    source = Source(points, lambda _: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
+    source = Source(SimpleNamespace(is_search=False), points, limits, journal, counts)
     engine = Engine(source, limits, clock, journal, counts, patience=60.0)
     while not engine.done:
         engine.step()

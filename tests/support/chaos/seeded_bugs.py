@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.submitting import Posting
 from luigi_pai.hdfs.small_files import create_once
-from luigi_pai.sweep.sources import SearchedPoints
+from luigi_pai.sweep.source import Source
 from luigi_pai.tasks import claims
 from luigi_pai.tasks.evidence import Evidence
 
@@ -62,7 +62,7 @@ def _claims_after_the_post() -> None:
 
 def _no_replay_of_a_search() -> None:
     """A search that goes on begins with an empty history; the points that it has run are known."""
-    SearchedPoints._replay = lambda *_: None  # type: ignore[method-assign]
+    Source._replay = lambda *_: None  # type: ignore[method-assign]
 
 
 BUGS: dict[str, Callable[[], None]] = {

@@ -1,4 +1,4 @@
-"""Sources of points: a list, and a search that proposes points while others run."""
+"""Source of the points of a sweep: a list, or a search that proposes points while others run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
+    from luigi_pai.sweep.table import Table
 
 logger = logging.getLogger("luigi-interface")
 
@@ -40,148 +41,114 @@ _OTHERS = (
 
 
 class Source:
-    """A list of points for the engine. Points with submissions are drawn first.
+    """The points of a sweep for the engine: given ones, or those that the generator of a search proposes.
+
+    A search is asked for a point when a place is free. Its generator yields None to wait for the end of
+    another point. A task that it has yielded before is not run again; it gets the row of the first one.
+
+    Points with submissions are drawn first. After a kill, a search draws points and calls ``tell`` in the
+    recorded order before. A recorded point that is not proposed again is made from its parameters, so that
+    its job is watched, and its row stays.
 
     Args:
-        points: in their order.
-        known: returns the valid end of a point in an earlier run of the sweep; None for none.
+        sweep: the sweep.
+        points: in their order; empty for a search.
+        limits: of the sweep.
+        journal: of the sweep, after reading.
+        table: of the sweep.
 
     Attributes:
         points: all known points, in their order.
         error: of the user's code, which ends a search; empty for none.
     """
 
-    error = ""
-
-    def __init__(self, points: list[Point], known: Callable[[Point], Ended | None]) -> None:
+    def __init__(
+        self, sweep: PaiSweep, points: list[Point], limits: SweepLimits, journal: Journal, table: Table
+    ) -> None:
         self.points = points
-        self._again = deque(sorted(points, key=_is_new))
-        self._known = known
+        self.error = ""
+        self._sweep = sweep
+        self._limits = limits
+        self._journal = journal
+        self._table = table
+        self._by_name: dict[str, Point] = {}
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
+        self._yielded = 0
+        self._waits, self._ended = False, not sweep.is_search
+        self._complete: dict[str, bool] = {}  # tasks that points require
+        for point in points:
+            point.record = journal.of(point.name)
+        if sweep.is_search:
+            sweep._recall(journal.notes)  # noqa: SLF001  of this package
+            self._tasks = iterated(sweep.points)
+            self._replay()
+        self._again = deque(sorted(self.points, key=_is_new))
 
     @property
     def exhausted(self) -> bool:
         """Whether there are no more points."""
-        return not self._again
+        return self._ended and not self._again
 
     @property
     def waits(self) -> bool:
         """Whether the next point depends on the end of another one."""
-        return False
+        return self._waits and not self._again
 
     @property
     def total(self) -> int | None:
-        """Number of points; None if not known yet."""
-        return len(self.points)
+        """Number of points; None for a search whose generator has not ended."""
+        return len(self.points) if self._ended else None
 
     @property
     def left(self) -> int:
         """Number of known points that are not drawn yet."""
         return len(self._again)
 
-    def draw(self) -> Point | Ended | None:
-        """Return the next point, or its end if it has ended; None if there is no point now."""
-        if not self._again:
-            return None
-        point = self._again.popleft()
-        return self._known(point) or point
-
     def put_back(self, point: Point) -> None:
         """Draw a point again, after the other known ones."""
         self._again.append(point)
 
-    def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Handle the end of a point; only a search does something.
-
-        Args:
-            point: that has ended.
-            row: of the table: column -> value.
-        """
-
-
-class SearchedPoints(Source):
-    """Points that a generator proposes, one for each free place.
-
-    The generator yields None to wait for the end of another point. A task that it has yielded before is not
-    run again; it gets the row of the first one.
-
-    After a kill, points are drawn and ``tell`` is called in the recorded order first. A recorded point that
-    is not proposed again is made from its parameters, so that its job is watched, and its row stays.
-
-    Args:
-        sweep: the search.
-        name: of the sweep.
-        limits: of the sweep.
-        journal: of the sweep, after reading.
-        known: as of ``Source``.
-        row_of: returns the row of a point that has ended, from the journal.
-    """
-
-    def __init__(
-        self,
-        sweep: PaiSweep,
-        name: str,
-        limits: SweepLimits,
-        journal: Journal,
-        known: Callable[[Point], Ended | None],
-        row_of: Callable[[Point], Mapping[str, Any]],
-    ) -> None:
-        super().__init__([], known)
-        self._name = name
-        self._sweep = sweep
-        self._limits = limits
-        self._journal = journal
-        self._by_name: dict[str, Point] = {}
-        self._rows: dict[str, Mapping[str, Any]] = {}
-        self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
-        self._yielded = 0
-        self._waits = self._ended = False
-        self._complete: dict[str, bool] = {}  # tasks that points require
-        sweep._recall(journal.notes)  # noqa: SLF001  of this package
-        self._tasks = iterated(sweep.points)
-        self._replay(row_of)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the generator has ended, and no point is to be drawn again."""
-        return self._ended and not self._again
-
-    @property
-    def waits(self) -> bool:
-        """Whether the generator waits for the end of a point, and no point is to be drawn again."""
-        return self._waits and not self._again
-
-    @property
-    def total(self) -> int | None:
-        """The number of points, once the generator has ended."""
-        return len(self.points) if self._ended else None
-
     def draw(self) -> Point | Ended | None:
-        """Return the next point, or its end.
+        """Return the next point, or its end if it has ended; None if there is no point now.
 
         Raises:
             PaiError, OSError: the journal cannot be written, or a server does not answer; the point stays.
             PaiSweepFailed: another process runs the search.
         """
         point = self._again.popleft() if self._again else self._propose()
-        if point is None or point.handled:
-            return point
+        if point is None:
+            return None
         try:
-            if point.record.asked is None:
-                self._journal.ask(self._event("asked", point.name, **_recipe(point.task)))
-            ended = self._known(point)
-            if ended is None:
-                if (missing := missing_requirement(point.task, self._complete)) is not None:
-                    return Ended(point, Row("FAILED", error=missing))
-                check_job(point.task)
+            if self._sweep.is_search and not point.handled:
+                return self._checked(point)
+            return self._table.known(point) or point
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
-            self._again.append(point)
+            self.put_back(point)
             raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
-        return ended or point
+
+    def _checked(self, point: Point) -> Point | Ended:
+        """Record a proposed point, and return it, or its end; points of a list were checked before."""
+        if point.record.asked is None:
+            self._journal.ask(self._event("asked", point.name, **_recipe(point.task)))
+        if (ended := self._table.known(point)) is not None:
+            return ended
+        if (missing := missing_requirement(point.task, self._complete)) is not None:
+            return Ended(point, Row("FAILED", error=missing))
+        check_job(point.task)
+        return point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Call ``tell`` of the sweep, once for each time that the generator has yielded the point."""
+        """Call ``tell`` of a search, once for each time that its generator has yielded the point.
+
+        Args:
+            point: that has ended.
+            row: of the table: column -> value.
+        """
+        if not self._sweep.is_search:
+            return
         self._waits = False
         self._rows[point.name] = row
         tasks = self._untold.pop(point.name, [])
@@ -239,12 +206,12 @@ class SearchedPoints(Source):
     def _fail(self, error: str) -> None:
         """End the search; running jobs are watched to their ends."""
         if not self.error:
-            logger.error("%s: %s; no further points are proposed", self._name, error)
+            logger.error("%s: %s; no further points are proposed", self._table.sweep, error)
         self.error, self._ended = self.error or error, True
 
     # after a kill
 
-    def _replay(self, row_of: Callable[[Point], Mapping[str, Any]]) -> None:
+    def _replay(self) -> None:
         """Repeat the draws and ``tell`` calls in the journal."""
         told, is_same = 0, True
         for event, name in list(self._journal.history):
@@ -252,15 +219,14 @@ class SearchedPoints(Source):
                 if is_same and not self._proposes(name, told):
                     is_same = False
                     if not self.error:
-                        logger.warning(_OTHERS, self._name)
+                        logger.warning(_OTHERS, self._table.sweep)
                 if name not in self._by_name:
                     self._make(name)
                 continue
             told += 1
             point = self._by_name.get(name)
             if point is not None and point.record.row is not None:
-                self.tell(point, row_of(point))
-        self._again = deque(sorted(self.points, key=_is_new))
+                self.tell(point, self._table.row_of(point))
         self._waits = False
 
     def _proposes(self, name: str, told: int) -> bool:
