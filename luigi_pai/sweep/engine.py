@@ -84,7 +84,7 @@ class Engine:
         self._workers = Workers(clock)
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
-        self._jobs: dict[tuple[Hashable, str], SweepJob] = {}  # without members: its end is being recorded
+        self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
         self._seen: list[tuple[Member, JobStatus]] = []  # first found running; to be recorded
         self._endings: list[Ending] = []  # to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
@@ -258,7 +258,8 @@ class Engine:
                 if members:
                     self._started(start.result, start.began)
                 for ending in start.result.recorded:
-                    self._recorded(ending)
+                    self._end(ending.ended())
+                    self._free(ending.job)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Draw points again later after a transient error; return False for any other error."""
@@ -324,7 +325,7 @@ class Engine:
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
             return
         known = self._jobs.get((job.key, job.name))
-        if known is not None and known.members:  # other points of this job were found before
+        if known is not None and not known.is_over:  # other points of this job were found before
             known.members += job.members
         else:
             self._jobs[job.key, job.name] = job
@@ -370,6 +371,7 @@ class Engine:
     def _end_all(self, job: SweepJob, update: Update) -> None:
         kept = [member for member in job.members if not self._is_final(member.point, member.number)]
         self._endings += job.endings(update, kept)
+        self._free(job)
 
     def _record(self) -> None:
         """Record starts and ends on HDFS, in one thread; ends then in the journal, as no run repeats that."""
@@ -378,11 +380,9 @@ class Engine:
             self._workers.add(record(self._seen, self._endings, retry), [])
             self._seen, self._endings = [], []
 
-    def _recorded(self, ending: Ending) -> None:
-        key = ending.job.key, ending.job.name
-        if not ending.job.members and self._jobs.get(key) is ending.job:
-            del self._jobs[key]
-        self._end(ending.ended())
+    def _free(self, job: SweepJob) -> None:
+        if job.is_over and not job.unrecorded and self._jobs.get((job.key, job.name)) is job:
+            del self._jobs[job.key, job.name]
 
     def _is_final(self, point: Point, number: int) -> bool:
         return point.record.is_final(number, self._limits.attempts(point))

@@ -182,6 +182,8 @@ class SweepJob:
         members: the points that have not ended.
         status: the last known status.
         posted: this process submitted it.
+        is_over: it has ended.
+        unrecorded: number of the ends of points that are to be recorded on HDFS.
         shared: it is an array.
     """
 
@@ -190,6 +192,8 @@ class SweepJob:
     members: list[Member]
     status: JobStatus
     posted: bool = False
+    is_over: bool = False
+    unrecorded: int = 0
     shared: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -224,11 +228,12 @@ class SweepJob:
             kept: points that stay to the end of the job if they fail, to share their next job, too.
         """
         before = instance_statuses(self.status)
+        self.is_over = update.outcome is not Outcome.CHANGED
         for member, status in self.statuses(update.status):
-            is_over = update.outcome is not Outcome.CHANGED
-            if not is_over and not (status.finished and (status.succeeded or member not in kept)):
+            if not self.is_over and not (status.finished and (status.succeeded or member not in kept)):
                 continue
             self.members.remove(member)
+            self.unrecorded += 1
             outcome = update.outcome if not self.shared else Outcome.LOST
             outcome = Outcome.ENDED if status.finished else outcome
             known = self._entry(member, self.status if member.index is None else before(member.index))
@@ -268,7 +273,8 @@ class Ending:
             self.error = error
 
     def ended(self) -> Ended:
-        """Trigger the event of the end, and return how the point has ended."""
+        """Trigger the event of the end, and return how the point has ended; called once."""
+        self.job.unrecorded -= 1
         status, run = self.update.status, self.member.run
         api = run.book.api
         began = status.launched_ms or self.member.started_ms

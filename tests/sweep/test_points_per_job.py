@@ -227,6 +227,16 @@ def test_points_that_are_looked_up_apart_share_the_job_that_runs(v2, monkeypatch
     run_that_takes_over(v2, points_per_job)
 
 
+def test_a_job_may_end_after_its_last_point(v2):
+    """Its last lookups find no point to end, and its place is free when it has ended."""
+    v2.plan = {"task_codes": {}, "runs_for": 30.0, "tasks_run_for": 5.0}
+    sweep = type("Packed", (Packed,), {"parallel_jobs": 1})()
+    began = v2.clock.time()
+    sweep.run()
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+    assert v2.clock.time() - began >= 60.0
+
+
 @pytest.mark.parametrize("points_per_job", [1, 5])
 def test_a_killed_worker_s_jobs_are_taken_over(v2, monkeypatch, points_per_job):
     """With another points_per_job too: the points are found in the jobs that run."""

@@ -16,6 +16,7 @@ class Job:
         ends_as: the state that it comes to.
         waits_for: seconds in the queue before it runs.
         runs_for: seconds that it runs.
+        tasks_run_for: seconds that its instances run; ``runs_for`` where None.
         task_codes: v2: exit codes of instances, by index, which it shows then; 0 of those left out.
         clock: of the server.
         tags: its tags.
@@ -30,6 +31,7 @@ class Job:
     diagnostics: str | None = None
     runs_for: float = 0.0
     waits_for: float = 0.0
+    tasks_run_for: float | None = None
     task_codes: dict[int, int] | None = None
     clock: Any = time
     created: float = field(default=0.0)
@@ -81,6 +83,8 @@ class Job:
         if self.task_codes is None:
             return {}
         ended = self.state not in ("WAITING", "RUNNING")
+        if self.tasks_run_for is not None:
+            ended = ended or self.clock.time() - self.created >= self.waits_for + self.tasks_run_for
         return {
             name: {"taskStatuses": [self._task_v2(index, ended=ended) for index in range(role["instances"])]}
             for name, role in self.config["taskRoles"].items()
