@@ -24,8 +24,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,16 +138,16 @@ class SweepResults(luigi.Target):
         """Return the table for a notebook, with a link to the page of each job."""
         if not any(self._file(ending).exists() for ending in ("json", _PARTIAL)):
             return html_table(("results",), [[f"no table in {self.folder} yet"]])
-        table = self._read()
-        titles = [column for column in table["columns"] if column != "page"]
+        _, given = self._read()
+        titles = [column for column in (given[0] if given else FIXED) if column != "page"]
         rows = [
             [
                 Link(text_of(row[title]), str(row["page"] or "")) if title == "job" else text_of(row[title])
                 for title in titles
             ]
-            for row in table["rows"][:_MOST_SHOWN]
+            for row in given[:_MOST_SHOWN]
         ]
-        note = f"{len(rows)} of {len(table['rows']):,} points; all are in {self.folder}"
+        note = f"{len(rows)} of {len(given):,} points; all are in {self.folder}"
         return html_table(titles, rows, note)
 
     @property
@@ -172,8 +170,8 @@ class SweepResults(luigi.Target):
 
     def complete_summary(self) -> Summary | None:
         """Return the summary of the complete table, None for none; errors as ``exists()``."""
-        table = self._document("json")
-        return None if table is None else self._summary(table)
+        table = self._table("json")
+        return None if table is None else table[0]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a dict of column -> value for each point.
@@ -185,12 +183,11 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             ValueError: ``results.json`` is not a table.
         """
-        rows: list[dict[str, Any]] = self._read()["rows"]
-        return rows
+        return self._read()[1]
 
     def summary(self) -> Summary:
         """Return the summary of the sweep; errors as ``rows()``."""
-        return self._summary(self._read())
+        return self._read()[0]
 
     def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
         """Replace the table.
@@ -227,27 +224,29 @@ class SweepResults(luigi.Target):
         with self._file(ending).open("w") as file:
             file.write(text.encode("utf-8", "backslashreplace"))
 
-    def _read(self) -> dict[str, Any]:
-        table, partial = self._document("json"), self._document(_PARTIAL)
-        if partial is None:
-            if table is None:
-                raise FileNotFoundError(f"{self.path('json')} is not there")
-            return table
-        if table is None or self._summary(partial).started_ms > self._summary(table).updated_ms:
+    def _read(self) -> tuple[Summary, list[dict[str, Any]]]:
+        table, partial = self._table("json"), self._table(_PARTIAL)
+        if partial is not None and (table is None or partial[0].started_ms > table[0].updated_ms):
             return partial
+        if table is None:
+            raise FileNotFoundError(f"{self.path('json')} is not there")
         return table
 
-    def _document(self, ending: str) -> dict[str, Any] | None:
+    def _table(self, ending: str) -> tuple[Summary, list[dict[str, Any]]] | None:
+        """Return the summary and the rows of a file; None if it does not exist."""
         data = self._content(self.path(ending))
         if data is None:
             return None
         try:
             document = read_json(data.decode(), self.path(ending))
-            if len(data) <= _LARGEST and _is_table(document):
-                return dict(document)
+            if _is_table(document):
+                return Summary(**document["summary"]), document["rows"]
         except (SpecError, ValueError, TypeError, KeyError, AttributeError):
             pass
-        raise self._is_no_table()
+        raise ValueError(
+            f"{self.path('json')} is not the table of a sweep; remove the file, and run the sweep again: it "
+            "collects the points anew"
+        )
 
     def _content(self, path: str) -> bytes | None:
         if self.is_on_hdfs:
@@ -256,22 +255,9 @@ class SweepResults(luigi.Target):
 
             return read_small(WebHdfs.from_config(), path, _LARGEST)
         try:
-            with Path(path).open("rb") as file:
-                return file.read(_LARGEST + 1)
+            return Path(path).read_bytes()
         except FileNotFoundError:
             return None
-
-    def _summary(self, table: Mapping[str, Any]) -> Summary:
-        try:
-            return Summary(**table["summary"])
-        except TypeError:
-            raise self._is_no_table() from None
-
-    def _is_no_table(self) -> ValueError:
-        return ValueError(
-            f"{self.path('json')} is not the table of a sweep; remove the file, and run the sweep again: it "
-            "collects the points anew"
-        )
 
 
 def _is_table(document: Any) -> bool:
@@ -331,8 +317,6 @@ def plain_values(value: Any) -> Any:
         return [plain_values(one) for one in value]
     if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
         value = value.item()  # a scalar of numpy or torch
-    if isinstance(value, (Decimal, Fraction)):
-        value = float(value)
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
