@@ -117,10 +117,6 @@ class Engine:
         """Return the jobs that wait or run."""
         return [job for job in self._jobs.values() if job.members]
 
-    def starting(self) -> int:
-        """Return the number of points that are being started."""
-        return sum(len(start.members) for start in self._workers.starts)
-
     def close(self) -> None:
         """Let the threads end."""
         self._workers.close()

@@ -228,12 +228,10 @@ class SweepRun:
     def _continuing(self, jobs: int | None = None) -> str:
         """Return a text about the jobs that wait or run, and the next run of the sweep."""
         count = len(self._engine.watched()) if jobs is None else jobs
-        starting = self._engine.starting()
-        more = f"; {starting} more may have been submitted just now" if starting else ""
         if not count:
-            return f"to go on, run the sweep again{more}"
+            return "to go on, run the sweep again"
         verb, them = ("continues", "it") if count == 1 else ("continue", "them")
-        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over{more}"
+        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over"
 
     # ending
 
