@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import luigi
 
 from luigi_pai.config import OpenPai
-from luigi_pai.sweep.limits import LIMITS
+from luigi_pai.sweep.limits import LIMITS, SweepLimits
 from luigi_pai.sweep.results import SweepResults, points_digest
 from luigi_pai.tasks.attributes import Task, attribute
 from luigi_pai.tasks.luigi_page import has_page
@@ -186,7 +186,6 @@ class PaiSweep(Task):
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
         from luigi_pai.sweep.journal import Journal, retried  # noqa: PLC0415  loads HDFS
-        from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415
         from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
         clock, results, limits = OpenPai.current().cluster().clock, self.results, SweepLimits.of(self)
