@@ -34,7 +34,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
-from luigi_pai.sweep.results_page import NOT_FINITE, results_page, text_of
+from luigi_pai.sweep.results_page import results_page, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +45,7 @@ FIXED = ("state", "seconds", "job", "page", "error")
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _PARTIAL = "partial.json"
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # texts of floats that JSON does not have
 _LARGEST = 500_000_000  # bytes of a table
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
 """Positions before text that a spreadsheet may take for a formula: some locales split cells at ``;``."""
@@ -364,4 +365,4 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
-    return text if text in NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)
+    return text if text in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 _ASSETS = Path(__file__).parent / "assets"
 _COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
 _LINKS = ("http://", "https://")
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""Texts of floats that JSON does not have."""
 
 
 def results_page(
@@ -31,23 +29,13 @@ def results_page(
         rows: column -> value of JSON.
     """
     shown = _shown(columns, rows)
-    numbers = {column for column in shown if _is_number(column, rows)}
-    style = _asset("results.css") + "".join(
-        f"th:nth-child({number}), td:nth-child({number}) {{ text-align: right }}\n"
-        for number, column in enumerate(shown, start=1)
-        if column in numbers
-    )
-    script = _asset("results.js")
+    style, script = _asset("results.css"), _asset("results.js")
     policy = (
         f"default-src 'none'; style-src {_hash_of(style)}; script-src {_hash_of(script)}; base-uri 'none'; "
         "form-action 'none'"
     )
     name = escape(str(summary["sweep"]))
-    heads = "".join(
-        f'<th scope="col" data-kind="{_kind(column, columns)}"{" data-number" * (column in numbers)}>'
-        f"{escape(column)}</th>"
-        for column in shown
-    )
+    heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in shown)
     lines = "\n".join(f"<tr>{''.join(_cell(column, row) for column in shown)}</tr>" for row in rows)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -110,24 +98,9 @@ def _times(summary: Mapping[str, Any]) -> str:
     return f"{state} Began {started}, this page was written {updated}."
 
 
-def _kind(column: str, columns: Sequence[str]) -> str:
-    if column in ("state", "seconds", "job", "error"):
-        return "fixed"
-    return "parameter" if columns.index(column) < columns.index("state") else "result"
-
-
-def _is_number(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    values = [row[column] for row in rows if row[column] is not None and row[column] not in NOT_FINITE]
-    return bool(values) and all(
-        isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
-    )
-
-
 def _cell(column: str, row: Mapping[str, Any]) -> str:
     value = row[column]
     text = escape(text_of(value))
-    if isinstance(value, float) and float(text) != value:
-        return f'<td><data value="{value!r}">{text}</data></td>'
     if column == "state":
         return f"<td{_class(value)}>{text}</td>"
     if column == "job" and str(row["page"]).startswith(_LINKS):

@@ -4,14 +4,25 @@
 const table = document.querySelector("table");
 const body = table.tBodies[0];
 const rows = [...body.rows];
-const columns = [...table.tHead.rows[0].cells].map((head, index) => ({
+const cells = rows.map((row) => [...row.cells].map((cell) => cell.textContent));
+const heads = [...table.tHead.rows[0].cells];
+const [state, seconds] = ["state", "seconds"].map((name) => heads.findIndex((head) => head.textContent === name));
+const columns = heads.map((head, index) => ({
   head,
   index,
   name: head.textContent,
-  kind: head.dataset.kind,
-  isNumber: head.hasAttribute("data-number"),
+  isParameter: index < state, // one that all points have in common is near the end
+  isResult: state < index && index < seconds,
+  isNumber: isNumeric(cells.map((row) => row[index])),
 }));
-const cells = rows.map((row) => [...row.cells].map((cell) => cell.firstElementChild?.value ?? cell.textContent));
+for (const { index } of columns.filter(({ isNumber }) => isNumber)) {
+  for (const { cells: own } of table.rows) own[index].classList.add("number");
+}
+
+function isNumeric(texts) {
+  const given = texts.filter((text) => !["", "NaN", "Infinity", "-Infinity"].includes(text));
+  return given.length > 0 && given.every((text) => Number.isFinite(Number(text)));
+}
 
 // ---- sorting
 
@@ -49,10 +60,10 @@ const place = document.getElementById("picture");
 const caption = figure.querySelector("figcaption");
 const chosen = document.getElementById("value");
 const varies = ({ index }) => new Set(cells.map((row) => row[index])).size > 1;
-const values = columns.filter(({ kind, isNumber }) => isNumber && kind === "result");
+const values = columns.filter(({ isResult, isNumber }) => isNumber && isResult);
 values.sort((a, b) => varies(b) - varies(a)); // a number of steps may be the same for all
 if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumber && name === "seconds"));
-const parameters = columns.filter((column) => column.kind === "parameter" && varies(column));
+const parameters = columns.filter((column) => column.isParameter && varies(column));
 const digits = (number) => {
   const size = Math.abs(number);
   return number && (size < 0.001 || size >= 1e6) ? number.toExponential(1) : String(Number(number.toPrecision(3)));
@@ -181,7 +192,7 @@ function mark(line) {
   caption.textContent = "";
   if (!line) return;
   rows[line.at].classList.add("hot");
-  const told = columns.filter(({ index, kind }) => kind !== "fixed" && cells[line.at][index] !== "");
+  const told = columns.filter(({ index, isParameter, isResult }) => (isParameter || isResult) && cells[line.at][index] !== "");
   caption.textContent = told.map(({ index, name }) => `${name} ${cells[line.at][index]}`).join(", ");
 }
 
