@@ -121,14 +121,13 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
     return window.ends_in + window.length * (math.ceil((jobs - window.left) / window.size) - 1)
 
 
-def pace(window: Window | None, points: int, points_per_job: int, *, packs: bool) -> str | None:
+def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
     """Return a text about the time that a server's limit of submissions costs; None if it costs none.
 
     Args:
         window: of submissions; None if not known.
         points: number of points that are not submitted yet.
         points_per_job: number of points that share a job.
-        packs: whether points can share jobs on this cluster.
     """
     jobs = math.ceil(points / points_per_job)
     if window is None or not window.size or jobs <= window.left:
@@ -138,7 +137,7 @@ def pace(window: Window | None, points: int, points_per_job: int, *, packs: bool
     text = f"{window.size:g} submissions {every}: {points:,} points take {_minutes(jobs / rate)}"
     more = [count for count in _PACKED if count > points_per_job]
     better = next((count for count in more if math.ceil(points / count) / rate <= _SOON), None)
-    if packs and better is not None:
+    if better is not None:
         text += f"; points_per_job = {better} would take {_minutes(math.ceil(points / better) / rate)}"
     return text
 

@@ -134,10 +134,9 @@ class SweepRun:
     def _show(self) -> None:
         """Show the progress in the log, on a terminal and on Luigi's page."""
         jobs = math.ceil(self._source.left / self._limits.points_per_job)
-        window, book = self._engine.window, self._engine.book
+        window = self._engine.window
         if not self._pace_shown and window is not None:
-            packs = book is not None and book.api.dialect.version == "v2"
-            text = pace(window, self._source.left, self._limits.points_per_job, packs=packs)
+            text = pace(window, self._source.left, self._limits.points_per_job)
             if text is not None:
                 self._pace_shown = True
                 logger.info("%s: %s", self._name, text)

@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.logs.reader import STREAMS
-from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
 
@@ -120,10 +119,8 @@ class KeptLogs:
         """
         if self._given_up is not None:
             raise self._given_up
-        clock = self._api.clock
-        retry = Retry(_PATIENCE, clock)
         try:
-            return run_steps(retry.call(request), clock.sleep)
+            return self._api.repeat(request, _PATIENCE)
         except PaiApiError as error:
             no_such_request = isinstance(error, PaiHttpError) and error.code == "NoApiError"  # 0.15 to 1.3
             if isinstance(error, ClusterUnreachable) or no_such_request:

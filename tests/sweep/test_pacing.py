@@ -96,14 +96,7 @@ def test_a_refusal_is_obeyed(server, clock):
     ],
 )
 def test_the_plan_says_how_long_a_limit_makes_it(window, points, per_job, expected):
-    assert pace(window, points, per_job, packs=True) == expected
-
-
-def test_the_plan_advises_no_packing_where_there_is_none():
-    assert (
-        pace(Window(60, HOUR, 60, HOUR), 100, 1, packs=False)
-        == "60 submissions an hour: 100 points take 1 h 40 min"
-    )
+    assert pace(window, points, per_job) == expected
 
 
 def test_the_last_submission_is_as_late_as_the_windows_make_it():

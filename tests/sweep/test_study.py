@@ -126,4 +126,4 @@ def test_the_page_has_the_limits_as_they_are():
 
 def test_the_message_of_the_log_is_that_of_the_page():
     """The plan on a cluster that takes 60 submissions an hour."""
-    assert pace(Window(0, 60, 60, 3600), 1000, 1, packs=True) in (ROOT / "docs" / "sweeps.md").read_text()
+    assert pace(Window(0, 60, 60, 3600), 1000, 1) in (ROOT / "docs" / "sweeps.md").read_text()
