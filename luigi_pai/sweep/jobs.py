@@ -69,7 +69,6 @@ class Ended:
         point: the point.
         row: of the table; the result is added when the end is recorded.
         may_retry: another submission may succeed.
-        cluster: URL of its rest-server.
         number: of the submission; 0 if not known.
         recorded: the end is in the journal.
     """
@@ -77,7 +76,6 @@ class Ended:
     point: Point
     row: Row
     may_retry: bool = False
-    cluster: str = ""
     number: int = 0
     recorded: bool = False
 
@@ -282,7 +280,7 @@ class Ending:
         if began is not None and status.completed_ms is not None:
             seconds = max(0.0, (status.completed_ms - began) / 1000)
         row = Row(status.state.value, seconds=seconds, job=status.name, page=api.page(status.name))
-        ended = Ended(self.member.point, row, cluster=api.url, number=self.entry.number)
+        ended = Ended(self.member.point, row, number=self.entry.number)
         try:
             if self.error is not None:
                 raise self.error

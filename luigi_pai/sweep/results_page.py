@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from datetime import datetime, timezone
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ASSETS = Path(__file__).parent / "assets"
-_COLOURED = ("SUCCEEDED", "FAILED", "STOPPED", "STOPPING", "RUNNING")
 _LINKS = ("http://", "https://")
 
 
@@ -83,7 +81,8 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
 
 def _counts(summary: Mapping[str, Any]) -> str:
     counts = ", ".join(
-        f"{count:,} <b{_class(state)}>{escape(state)}</b>" for state, count in summary["counts"].items()
+        f'{count:,} <b class="{escape(state)}">{escape(state)}</b>'
+        for state, count in summary["counts"].items()
     )
     points = summary["points"]
     return f"{points:,} point{'' if points == 1 else 's'}{': ' * bool(counts)}{counts}."
@@ -99,10 +98,9 @@ def _times(summary: Mapping[str, Any]) -> str:
 
 
 def _cell(column: str, row: Mapping[str, Any]) -> str:
-    value = row[column]
-    text = escape(text_of(value))
+    text = escape(text_of(row[column]))
     if column == "state":
-        return f"<td{_class(value)}>{text}</td>"
+        return f'<td class="{text}">{text}</td>'
     if column == "job" and str(row["page"]).startswith(_LINKS):
         return f'<td><a href="{escape(row["page"])}">{text}</a></td>'
     return f"<td>{text}</td>"
@@ -117,11 +115,6 @@ def text_of(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _class(state: str) -> str:
-    return f' class="{state}"' if state in _COLOURED else ""
-
-
-@cache
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text("utf-8")
 

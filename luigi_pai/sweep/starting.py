@@ -117,7 +117,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
         entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
-        started.ended.append(Ended(member.point, Row("SUCCEEDED"), cluster=run.book.api.url))
+        started.ended.append(Ended(member.point, Row("SUCCEEDED")))
         return
     if (
         entry is not None
@@ -127,7 +127,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
         started.jobs.append(_taken_over(member, entry))
         return
     if record.pruned:
-        started.ended.append(Ended(member.point, Row("PRUNED"), cluster=run.book.api.url))
+        started.ended.append(Ended(member.point, Row("PRUNED")))
         return
     if entry is not None and entry.void:
         member.claims.release_void(entry.number)

@@ -142,7 +142,7 @@ class Table:
                 row = replace(row, result=result, error=row.error or problem)
                 if may_succeed:
                     self._unread.append(ended)
-            self._journal.end(point.name, ended.number, row, ended.cluster or self._url_of(point))
+            self._journal.end(point.name, ended.number, row, self._url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value."""
