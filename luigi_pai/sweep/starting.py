@@ -29,10 +29,9 @@ from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import TypeVar
 
-    from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
@@ -96,7 +95,7 @@ def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
     """
     started, alone, book = Started(), limits.points_per_job == 1, members[0].run.book
     if not alone:
-        yield from _retried(book, lambda: check_cluster(book))
+        yield from Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
     for member in members:
         try:
             yield from _begin(member, started, limits, alone=alone)
@@ -252,7 +251,10 @@ def submit(pack: Pack) -> Steps[Started]:
         logger.warning("Interrupted: %s", _unknown(name))
         raise
     if status is None or posting.may_be_submitted:  # the name exists, perhaps with other points
-        yield from _meet(name, book, claimed, started)
+        entry = yield from book.holder(name, 1)
+        if entry is None or entry.status is None:
+            raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
+        started.again += claimed
         return started
     book.note_members(name, [member.submission for member in claimed])
     for index, member in enumerate(claimed):
@@ -279,28 +281,6 @@ def _claim(
             started.again.append(member)
     members[0].claims.flush()
     return jobs
-
-
-def _meet(name: str, book: Book, claimed: Sequence[Member], started: Started) -> Steps[None]:
-    """Watch the existing array; points that it does not have are looked up again."""
-    entry = yield from book.holder(name, 1)
-    if entry is None or entry.status is None:
-        raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
-    there = yield from _retried(book, lambda: book.members(name))
-    members = []
-    for member in claimed:
-        if member.submission in there:
-            member.index = there.index(member.submission)
-            members.append(member)
-        else:
-            started.again.append(member)
-    if members:
-        logger.info("Job %s already exists; nothing is submitted", name)
-        started.jobs.append(SweepJob(name, book, members, entry.status))
-
-
-def _retried(book: Book, request: Callable[[], T]) -> Steps[T]:
-    return (yield from Retry(book.api.polling.patience, book.api.clock).call(request))
 
 
 def _release(members: Sequence[Member]) -> None:
