@@ -252,7 +252,7 @@ class Engine:
             if start.result is not None:
                 self._workers.starts.remove(start)
                 if members:
-                    self._started(start.result, start.began)
+                    self._started(start.result)
                 for ending in start.result.recorded:
                     self._end(ending.ended())
                     self._free(ending.job)
@@ -278,16 +278,11 @@ class Engine:
         text = first_line(error) if isinstance(error, PaiError) else user_error(error)
         self._end(Ended(point, Row("FAILED", error=text)))
 
-    def _started(self, started: Started, began: float) -> None:
-        now, is_away = self._clock.monotonic(), False
+    def _started(self, started: Started) -> None:
+        now, self._is_proven = self._clock.monotonic(), True
+        self._outage.succeeded()
         for member, error in started.failed:
-            if isinstance(error, _OUTAGES) and self._retries(error, [member.point], began):
-                is_away = True
-            else:
-                self._fail(member.point, error)
-        if not is_away:
-            self._is_proven = True
-            self._outage.succeeded()
+            self._fail(member.point, error)
         for job in started.jobs:
             self._add(job)
         for ended in started.ended:

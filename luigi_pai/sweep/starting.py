@@ -99,10 +99,8 @@ def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
     for member in members:
         try:
             yield from _begin(member, started, limits, alone=alone)
-        except OF_ALL:
-            raise
         except Exception as error:
-            if len(members) == 1:
+            if isinstance(error, OF_ALL) or (isinstance(error, PaiError) and error.transient):
                 raise
             started.failed.append((member, error))
     return started
