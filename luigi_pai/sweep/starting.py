@@ -26,6 +26,7 @@ from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.events import add_tags
 from luigi_pai.tasks.refusals import RunsInArrayError
+from luigi_pai.tasks.signals import submission_unknown
 from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
@@ -239,14 +240,14 @@ def submit(pack: Pack) -> Steps[Started]:
         status = yield from posting.steps(array_of(name, jobs))
     except PaiApiError as error:
         if posting.may_be_submitted:
-            raise error.extended(_unknown(name)) from None
+            raise error.extended(submission_unknown(name)) from None
         _release(claimed)
         raise error.reworded(f"job {name!r} was not submitted: {error}") from None
     except PaiError:
         _release(claimed)
         raise
     except BaseException:
-        logger.warning("Interrupted: %s", _unknown(name))
+        logger.warning("Interrupted: %s", submission_unknown(name))
         raise
     if status is None or posting.may_be_submitted:  # the name exists, perhaps with other points
         entry = yield from book.holder(name, 1)
@@ -286,7 +287,3 @@ def _release(members: Sequence[Member]) -> None:
     for member in members:
         if _may_arrive(member):
             member.run.evidence.release()
-
-
-def _unknown(name: str) -> str:
-    return f"job {name} may have been submitted; run the sweep again: it looks up the job first"

@@ -82,14 +82,13 @@ class Table:
         self._running: dict[str, tuple[str, str]] = {}
         self._unread: list[Ended] = []
         self._remarks: dict[str, str] = {}
-        self._urls: dict[str | None, str] = {}
         self._changed = True
         self._next = clock.monotonic() + _EVERY
 
     def known(self, point: Point) -> Ended | None:
         """Return the recorded end of a point on its cluster; None for none."""
         row = point.record.row
-        if row is None or point.record.cluster != self._url_of(point):
+        if row is None or point.record.cluster != _url_of(point):
             return None
         return Ended(point, row, recorded=True)
 
@@ -142,7 +141,7 @@ class Table:
                 row = replace(row, result=result, error=row.error or problem)
                 if may_succeed:
                     self._unread.append(ended)
-            self._journal.end(point.name, ended.number, row, self._url_of(point))
+            self._journal.end(point.name, ended.number, row, _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value."""
@@ -195,13 +194,6 @@ class Table:
         now = self._clock.monotonic()
         self._next, self._changed = now + max(_EVERY, (now - began) / _SHARE), False
 
-    def _url_of(self, point: Point) -> str:
-        """Return the URL of a point's rest-server."""
-        cluster = point.task.cluster
-        if cluster not in self._urls:
-            self._urls[cluster] = OpenPai.current(cluster).cluster().url
-        return self._urls[cluster]
-
     def _cells(self, point: Point) -> tuple[dict[str, Any], Row]:
         parameters = parameters_of(point.task)
         if self.points and type(point.task) is not type(self.points[0].task):
@@ -236,6 +228,11 @@ class Table:
             "characters)"
         )
         return {key: values[key] for key in kept}, problem if left_out else "", False
+
+
+def _url_of(point: Point) -> str:
+    """Return the URL of a point's rest-server."""
+    return OpenPai.current(point.task.cluster).cluster().url
 
 
 def failure(ended: Ended) -> str:
