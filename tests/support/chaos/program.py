@@ -146,5 +146,7 @@ if __name__ == "__main__":
         task.name for kind in ("failed", "ever_failed") for task in kinds[kind] if hasattr(task, "name")
     ]
     said = {"done": sorted(done), "failed": sorted(set(failed) - set(done))}
-    (folder / f"said-{given['turn']}").write_text(json.dumps(said))
+    whole = folder / f"said-{given['turn']}.part"  # a kill may come while it is written
+    whole.write_text(json.dumps(said))
+    whole.rename(folder / f"said-{given['turn']}")
     sys.exit(0 if outcome.scheduling_succeeded else 30)
