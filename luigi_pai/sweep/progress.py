@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, deque
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
+from luigi_pai.durations import duration
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.sweep.results import FIXED
 
@@ -22,7 +22,6 @@ _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # of the sweep's age
 _RATE_OF = 100  # last ends, from which the rate of a sweep is estimated
 _LEAST_ENDS = 5  # before the end of the sweep is estimated
-_HOUR, _DAY = 3600.0, 86400.0
 
 
 class Best:
@@ -141,7 +140,7 @@ class Progress:
             return None
         self._shown_at, self._last = self._clock.monotonic(), text
         left = 0 if total is None else total - sum(self._ended.values())
-        return text + self._done_by(left, slowest)
+        return text + self._forecast(left, slowest)
 
     def text(self, total: int | None) -> str:
         """Return the same without the forecast, at any time."""
@@ -149,15 +148,13 @@ class Progress:
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         return f"{_points(total)}: {', '.join(parts)}{best}"
 
-    def _done_by(self, left: int, slowest: float) -> str:
+    def _forecast(self, left: int, slowest: float) -> str:
         now = self._clock.monotonic()
         if not left or len(self._ends) < _LEAST_ENDS:
             return ""
         since = self._ends[0] if len(self._ends) == _RATE_OF else self._began
         seconds = max(slowest, left * (now - since) / len(self._ends))
-        moment = datetime.fromtimestamp(self._clock.time() + seconds)  # noqa: DTZ006  as the log's own times
-        form = "%H:%M:%S" if seconds < 600 else "%H:%M" if seconds < 0.8 * _DAY else "%a %d %b, %H:%M"  # noqa: PLR2004
-        return f"; done by about {moment:{form}}"
+        return f"; done in about {duration(seconds)}"
 
 
 def _points(total: int | None) -> str:

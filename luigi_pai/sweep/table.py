@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,6 @@ _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
 SHOWN_FAILURES = 10
 """Number of failed points in the log and in an error."""
-
-
-class _ToldRow(dict[str, Any]):
-    """A row for ``tell()``: columns without a value are None."""
-
-    def __missing__(self, column: str) -> None:
-        """Return None."""
 
 
 class Table:
@@ -144,8 +138,8 @@ class Table:
             self._journal.end(point.name, ended.number, row, _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
-        """Return the row of a point that has ended: column -> value."""
-        return _ToldRow(flattened([self._cells(point)])[1][0])
+        """Return the row of a point that has ended: column -> value; None for any other column."""
+        return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
         """Collect the results again that could not be read because HDFS did not answer."""
