@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.registry import Clusters
 
-__all__ = ["OpenPai"]
+__all__ = ["HdfsAccount", "OpenPai"]
 
+_LUIGIS_PORT = 50070  # of its [webhdfs]
 _REQUIRED = {  # of a further cluster: their defaults are those of the first one
     "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
     "username": "write username = ..., your user name there",
@@ -59,6 +60,21 @@ _SHARED = (  # keys that a further cluster takes from [OpenPai]
 )
 
 logger = logging.getLogger("luigi-interface")
+
+
+@dataclass(frozen=True)
+class HdfsAccount:
+    """The URLs of HDFS and the user there.
+
+    Attributes:
+        urls: WebHDFS of each NameNode, as configured; at least one.
+        user: the user on HDFS.
+        auth: ``simple`` or ``kerberos``.
+    """
+
+    urls: tuple[str, ...]
+    user: str
+    auth: str
 
 
 class _Everything(set[str]):
@@ -338,13 +354,26 @@ class OpenPai(PickledSettings, luigi.Config):
                 cache.put(said, value=True)
                 logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
-    def hdfs_urls(self) -> tuple[str, ...]:
-        """Return ``webhdfs_url`` of each NameNode; none if no HDFS is configured."""
-        return split_urls(self.webhdfs_url)
+    def hdfs_account(self) -> HdfsAccount | None:
+        """Return the URLs of HDFS and the user there; None if no HDFS is configured.
 
-    def hdfs_username(self) -> str:
-        """Return the user on HDFS."""
-        return str(self.hdfs_user or self.username)
+        That is ``webhdfs_url``. Without it, the cluster of ``[OpenPai]`` uses Luigi's own keys:
+        ``namenode_host`` of ``[hdfs]``, and ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
+        """
+        urls = split_urls(self.webhdfs_url)
+        if urls:
+            return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth)
+        if self.section != SECTION:
+            return None
+        luigis = luigi.configuration.get_config()
+        hosts = split_urls(str(luigis.get("hdfs", "namenode_host", "")))
+        port = luigis.get("webhdfs", "port", _LUIGIS_PORT)
+        urls = tuple(f"http://{host}:{port}" for host in hosts)
+        if not urls:
+            return None
+        user = luigis.get("webhdfs", "user", "") or luigis.get("hdfs", "user", "")
+        auth = "kerberos" if luigis.get("webhdfs", "client_type", "") == "kerberos" else self.hdfs_auth
+        return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
 
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""

@@ -262,8 +262,8 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
 
 def _hdfs(settings: OpenPai) -> Iterator[Check]:
     try:
-        urls = settings.hdfs_urls()
-        if not urls:
+        account = settings.hdfs_account()
+        if account is None:
             yield Check(
                 "hdfs",
                 "warn",
@@ -275,7 +275,7 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
 
         fs = WebHdfs.from_config(settings.section.partition(":")[2])
         fs.exists("/")
-        yield Check("hdfs", "ok", f"{', '.join(urls)} answers, as user {settings.hdfs_username()}")
+        yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
         if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
             text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
             yield Check(

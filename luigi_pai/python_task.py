@@ -151,7 +151,7 @@ class PaiPythonTask(PaiTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
-        self._parts(settings.api_version, has_hdfs=bool(settings.hdfs_urls()))
+        self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
         return super()._check(job)
 
     # the payload

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
 
-from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError, PaiError
 from luigi_pai.hdfs import renames
 from luigi_pai.hdfs.addresses import api_base
@@ -82,7 +81,7 @@ class WebHdfs(HdfsFileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the HDFS of a cluster in luigi.cfg.
+        """Return the HDFS of a cluster in luigi.cfg; for [OpenPai], Luigi's own sections may name it.
 
         Args:
             cluster: the NAME of [OpenPai:NAME]; None: as ``OpenPai.current()``.
@@ -90,12 +89,16 @@ class WebHdfs(HdfsFileSystem):
         Raises:
             ConfigError: a setting is wrong.
         """
+        from luigi_pai.config import HdfsAccount, OpenPai  # noqa: PLC0415
+
         settings = OpenPai.current(cluster)
+        user = settings.hdfs_user or settings.username
+        account = settings.hdfs_account() or HdfsAccount((), user, settings.hdfs_auth)
         return cls(
-            ";".join(settings.hdfs_urls()),
-            settings.hdfs_username(),
+            ";".join(account.urls),
+            account.user,
             settings.fs_uri,
-            auth=settings.hdfs_auth,
+            auth=account.auth,
             redirect=settings.webhdfs_redirect,
             verify=settings.tls_verify(),
             connect_timeout=settings.connect_timeout,

@@ -30,8 +30,8 @@ _PATIENCE = 2.0  # seconds for which complete() retries transient errors of HDFS
 
 def default_folder(name: str) -> str:
     """Return the folder of the table of a sweep without ``results_dir``."""
-    settings = OpenPai.current()
-    home = f"$PAI_DEFAULT_FS_URI/user/{settings.hdfs_username()}/" if settings.hdfs_urls() else ""
+    account = OpenPai.current().hdfs_account()
+    home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
     return f"{home}sweeps/{name}"
 
 

@@ -217,7 +217,7 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
 
 def configured_hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
     """Return the cluster's HDFS; None if no WebHDFS is configured."""
-    if not settings.hdfs_urls():
+    if settings.hdfs_account() is None:
         return None
     from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
 

@@ -9,7 +9,7 @@ import pytest
 from luigi.cmdline_parser import CmdlineParser
 from luigi.configuration import LuigiTomlParser
 
-from luigi_pai.config import OpenPai
+from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.config_file import clusters, misspelled_clusters
 from luigi_pai.errors import ConfigError
 
@@ -179,13 +179,14 @@ def test_what_luigis_command_line_says_holds_for_all(further, monkeypatch):
     assert OpenPai.current("eu").on_forgotten == "fail"
 
 
-def test_a_further_cluster_has_its_own_hdfs(further):
-    """The HDFS of [OpenPai] is not that of another cluster."""
-    luigi.configuration.get_config().set("OpenPai", "webhdfs_url", "http://nn:5070")
+def test_luigis_own_hdfs_is_that_of_openpai_only(further):
+    """[hdfs] of Luigi is one HDFS, and a further cluster has another."""
+    luigi.configuration.get_config().set("hdfs", "namenode_host", "nn")
     further("eu", **EU)
-    assert OpenPai.current("eu").hdfs_urls() == ()
+    assert OpenPai.current("eu").hdfs_account() is None
+    assert OpenPai.current().hdfs_account() is not None
     further("eu", webhdfs_url="http://eu:5070")
-    assert OpenPai.current("eu").hdfs_urls() == ("http://eu:5070",)
+    assert OpenPai.current("eu").hdfs_account() == HdfsAccount(("http://eu:5070",), "eva", "simple")
 
 
 @pytest.mark.parametrize("changed", ["OpenPai", "OpenPai:eu", "environment"])

@@ -46,6 +46,7 @@ from luigi_pai import (
     slot_to_dict,
     zipped,
 )
+from luigi_pai.config import HdfsAccount
 from luigi_pai.jobspec.protocol import (
     DockerImage,
     Extras,
@@ -372,8 +373,7 @@ def settings_are_read() -> None:
     assert_type(settings.expiration, int)
     assert_type(settings.password, str | None)
     assert_type(settings.tls_verify(), bool | str)
-    assert_type(settings.hdfs_urls(), tuple[str, ...])
-    assert_type(settings.hdfs_username(), str)
+    assert_type(settings.hdfs_account(), HdfsAccount | None)
 
 
 class Points(PaiSweep):
