@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import asdict
@@ -29,7 +30,6 @@ from luigi_pai.local.config.settings import (
 from luigi_pai.local.container.processes import kill_all_under
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
 from luigi_pai.local.luigi_config import open_pai_section
-from luigi_pai.python_process import python_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,9 @@ __all__ = ["LocalPai"]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _LOG_LINES = 10
+# unlike with ``python -m``, nothing is imported from the current folder: a ``json.py`` there is not ours
+_START = "import sys; sys.path[:] = filter(None, sys.path)"
+_SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 
 
 class LocalPai:
@@ -145,7 +148,7 @@ class LocalPai:
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         errors = self.data / "start.log"
         settings = {**asdict(self._settings), "data": str(self.data), "port": self._port, "password": None}
-        command = python_command("luigi_pai.local.serve", json.dumps(settings))
+        command = [sys.executable, "-c", _SERVE, json.dumps(settings)]
         with errors.open("wb") as stderr:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
