@@ -1,13 +1,12 @@
-"""JOB and ``--cluster`` on the command line: what they mean, and their completion."""
+"""JOB and ``--cluster`` on the command line."""
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import logging
 import os
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import click
@@ -16,29 +15,18 @@ from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import run_steps
 from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.tables import tell
-from luigi_pai.errors import ConfigError, JobNotFound, PaiError, PaiHttpError, PaiNameTaken
+from luigi_pai.errors import ConfigError, JobNotFound, PaiHttpError, PaiNameTaken
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from click.shell_completion import CompletionItem
-
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.status import JobStatus
 
-if TYPE_CHECKING:
-    _ParamType = click.ParamType[str]
-else:
-    _ParamType = click.ParamType  # generic from click 8.2 on
-
 LATEST = "@latest"
 
-_QUIET = (PaiError, OSError, configparser.Error, UnicodeDecodeError)
-"""Errors that completion does not show: a traceback may have a line of luigi.cfg, and its password."""
-
-_CLUSTER = "luigi_pai.cluster"  # of click's meta: the value of --cluster
 _PATIENCE = 2.0  # seconds for which a lookup is retried
 
 
@@ -57,10 +45,7 @@ def connect(name: str | None = None) -> Cluster:
 
 def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
     """Make a cluster that of this process, and of those that it starts, until the command has ended."""
-    if name is None:
-        return
-    ctx.meta[_CLUSTER] = name
-    if ctx.resilient_parsing:  # completion
+    if name is None or ctx.resilient_parsing:  # the latter in completion
         return
     with plain_failures(str(ctx.info_name), "stopped"):
         from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
@@ -188,36 +173,3 @@ def warn_without_tags(command: str, cluster: Cluster) -> None:
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:
     """Return the jobs whose names match a shell pattern."""
     return [job for job in jobs if fnmatchcase(job.name, pattern)]
-
-
-@contextlib.contextmanager
-def _no_log() -> Iterator[None]:
-    """Log nothing: a terminal in the middle of a line takes no warnings."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-class _JobName(_ParamType):
-    """The name of a job, completed from the user's jobs."""
-
-    name = "job"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem[str]]:
-        """Return the names that begin so; none where the cluster does not answer."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  costs what only completion needs
-
-        del param
-        names: list[str] = [LATEST]
-        with contextlib.suppress(*_QUIET), _no_log():
-            names += sorted(job.name for job in connect(ctx.meta.get(_CLUSTER)).list())
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-JOB: Any = _JobName()
-"""The type of a JOB argument."""

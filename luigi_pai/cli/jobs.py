@@ -12,7 +12,7 @@ import click
 
 from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
+from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
 from luigi_pai.errors import SpecError
@@ -114,7 +114,7 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
 
 @click.command()
-@click.argument("job", type=JOB)
+@click.argument("job")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
 @on_cluster
 def config(job: str, *, output: Path | None) -> None:

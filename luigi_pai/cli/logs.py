@@ -9,7 +9,7 @@ import click
 
 from luigi_pai.api.logs.reader import STREAMS, LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
+from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
 from luigi_pai.redaction import printable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job", type=JOB)
+@click.argument("job")
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]]")
 @click.option("-f", "--follow", is_flag=True, help="Go on as the logs grow, until the job has ended.")
 @click.option(

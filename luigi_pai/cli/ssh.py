@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster, role_and_index
+from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +81,7 @@ class _WithCommand(click.Command):
 
 
 @click.command(cls=_WithCommand)
-@click.argument("job", type=JOB)
+@click.argument("job")
 @click.argument("task", required=False, metavar="[ROLE[/INDEX]] [-- COMMAND...]")
 @_login
 @_identity
@@ -117,7 +117,7 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
 
 
 @click.command("ssh-config")
-@click.argument("job", type=JOB)
+@click.argument("job")
 @click.option(
     "--key",
     metavar="FILE",

@@ -12,7 +12,7 @@ import click
 from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
+from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, fields, tell
 from luigi_pai.durations import duration, moment
@@ -48,7 +48,7 @@ _CAUSES = {
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, type=JOB, metavar="JOB...")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each job.")
 @on_cluster
 def status(jobs: tuple[str, ...], *, as_json: bool) -> None:

@@ -11,7 +11,6 @@ import click
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import (
-    JOB,
     asked_for,
     connect,
     is_address,
@@ -34,7 +33,7 @@ _POLL, _LONGEST = 0.5, 60.0
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, type=JOB, metavar="JOB|'GLOB'...")
+@click.argument("jobs", nargs=-1, metavar="JOB|'GLOB'...")
 @click.option("-t", "--tag", "tags", multiple=True, help="All jobs with this tag (OpenPAI 1.3 and later).")
 @click.option("--yes", is_flag=True, help="Do not ask, however many jobs there are.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until they have ended.")

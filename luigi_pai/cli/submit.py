@@ -14,7 +14,7 @@ import click
 
 from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.job_argument import JOB, asked_for, connect, on_cluster
+from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.jobs import job_of_file
 from luigi_pai.cli.logs import print_lines, report_unreadable
 from luigi_pai.cli.tables import tell
@@ -46,7 +46,7 @@ _SHOWN_WITHIN, _LOOK_AGAIN = 60.0, 0.5  # seconds
 
 @click.command()
 @click.argument("file", required=False, metavar="FILE|-")
-@click.option("--like", "like", type=JOB, metavar="JOB", help="Submit an earlier job of yours once more.")
+@click.option("--like", "like", metavar="JOB", help="Submit an earlier job of yours once more.")
 @click.option(
     "--set",
     "settings",
