@@ -24,13 +24,14 @@ from luigi_pai.config_file import (
     unknown_keys,
 )
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.jobspec.demand import free_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
-    from luigi_pai.hdfs import WebHdfs
 
 _MOST_SKEW = 60.0  # seconds; tokens are signed with times
 _SHORT_LIFE = 600.0
@@ -76,7 +77,7 @@ def diagnose() -> Iterator[Check]:
         greeting = yield from _network(settings)
         if greeting is not None:
             yield from _cluster(settings, greeting)
-        yield from _hdfs(settings)
+        yield from _to_first_error("hdfs", _hdfs(settings))
     finally:
         logging.getLogger("luigi-interface").setLevel(level)
 
@@ -194,9 +195,9 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
     release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
     yield Check("server", "ok", f"{release}, spoken to in {dialect}")
     yield _login(settings, life, is_checked=token is not None, is_ltp=is_ltp)
-    yield from _jobs(cluster)
-    yield from _virtual_clusters(cluster)
-    yield from _storages(cluster)
+    yield from _to_first_error("jobs", _jobs(cluster))
+    yield from _to_first_error("virtual clusters", _virtual_clusters(cluster))
+    yield from _to_first_error("storages", _storages(cluster), "warn")
     limits = cluster.server.requests_left()
     for name, (left, seconds) in limits.items():
         state = "ok" if left > 0 else "warn"
@@ -224,24 +225,22 @@ def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: b
     return Check("login", "ok", f"{who}; the token lives {shown}")
 
 
-def _jobs(cluster: Cluster) -> Iterator[Check]:
+def _to_first_error(name: str, checks: Iterator[Check], state: str = "fail") -> Iterator[Check]:
+    """Yield checks up to the first error, which is a check of that name and state."""
     try:
-        jobs = cluster.list()
+        yield from checks
     except PaiError as error:
-        yield Check("jobs", "fail", str(error))
-        return
+        yield Check(name, state, str(error))
+
+
+def _jobs(cluster: Cluster) -> Iterator[Check]:
+    jobs = cluster.list()
     going_on = sum(not job.finished for job in jobs)
     yield Check("jobs", "ok", f"{len(jobs)} known, {going_on} of them waiting or running")
 
 
 def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
-    from luigi_pai.jobspec.demand import free_in  # noqa: PLC0415  costs what only this needs
-
-    try:
-        clusters = cluster.virtual_clusters()
-    except PaiError as error:
-        yield Check("virtual clusters", "fail", str(error))
-        return
+    clusters = cluster.virtual_clusters()
     if not clusters:
         yield Check("virtual clusters", "warn", "you may use none", "ask the administrator for one")
         return
@@ -252,38 +251,27 @@ def _virtual_clusters(cluster: Cluster) -> Iterator[Check]:
 def _storages(cluster: Cluster) -> Iterator[Check]:
     if not cluster.book.api.dialect.gives_logs:
         return
-    try:
-        names = sorted(str(storage.get("name")) for storage in cluster.server.storages())
-    except PaiError as error:
-        yield Check("storages", "warn", str(error))
-        return
+    names = sorted(str(storage.get("name")) for storage in cluster.server.storages())
     yield Check("storages", "ok", ", ".join(names) or "none; jobs of yours mount nothing")
 
 
 def _hdfs(settings: OpenPai) -> Iterator[Check]:
-    try:
-        account = settings.hdfs_account()
-        if account is None:
-            yield Check(
-                "hdfs",
-                "warn",
-                "no WebHDFS is configured: outputs and completion flags cannot be kept there",
-                "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)",
-            )
-            return
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
-
-        fs = WebHdfs.from_config(settings.section.partition(":")[2])
-        fs.exists("/")
-        yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
-        if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
-            text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
-            yield Check(
-                "hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is"
-            )
-        yield _hdfs_writes(fs)
-    except PaiError as error:
-        yield Check("hdfs", "fail", str(error))
+    account = settings.hdfs_account()
+    if account is None:
+        yield Check(
+            "hdfs",
+            "warn",
+            "no WebHDFS is configured: outputs and completion flags cannot be kept there",
+            "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)",
+        )
+        return
+    fs = WebHdfs.from_config(settings.section.partition(":")[2])
+    fs.exists("/")
+    yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+    if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
+        text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+        yield Check("hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
+    yield _hdfs_writes(fs)
 
 
 def _hdfs_writes(fs: WebHdfs) -> Check:
