@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import os
 import re
 import shlex
@@ -34,15 +35,9 @@ class PickledSettings:
 
     param_kwargs: dict[str, Any]
 
-    def __getstate__(self) -> dict[str, Any]:
-        given = {**self.param_kwargs, **dict.fromkeys(_SECRETS)}
-        return {**self.__dict__, **dict.fromkeys(_SECRETS), "param_kwargs": given}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        here = type(self)()
-        known = {name: getattr(here, name) for name in _SECRETS}
-        self.__dict__.update(state, **known)
-        self.param_kwargs.update(known)
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {name: value for name, value in self.param_kwargs.items() if name not in _SECRETS}
+        return functools.partial(type(self), **given), ()
 
     def __copy__(self) -> PickledSettings:
         return self  # it never changes
