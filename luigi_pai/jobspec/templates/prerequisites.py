@@ -78,7 +78,6 @@ def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
     known = _Prerequisites(document)
     return [
         *_unresolvable(known),
-        *_namesakes(known),
         *_run_after_success_only(known),
         *_not_run(known),
         *_lost_variables(known),
@@ -210,34 +209,6 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
             "its dockerImage); the server ignores 'require'",
             Level.STRICTER,
         )
-
-
-def _namesakes(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a problem for each name, used without a type, that several prerequisites have."""
-    uses: list[tuple[Path, str]] = []
-    for index, each in enumerate(known.listed):
-        if isinstance(each, dict):
-            uses += [
-                (("prerequisites", index, "require", at), name) for at, name in _names(each.get("require"))
-            ]
-    for role, of in known.roles.items():
-        if isinstance(of, dict):
-            uses += [
-                (("taskRoles", role, "prerequisites", at), name)
-                for at, name in _names(of.get("prerequisites"))
-            ]
-    for path, name in uses:
-        indexes = known.named.get(name, [])
-        if len(indexes) > 1:
-            kinds = ", ".join(
-                f"prerequisites[{index}] ({known.listed[index].get('type')})" for index in indexes
-            )
-            yield Finding(
-                path,
-                f"{name!r} names {kinds}; the server accepts that, and runs only the last; "
-                "give them different names",
-                Level.STRICTER,
-            )
 
 
 def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
