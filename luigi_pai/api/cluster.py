@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
@@ -110,14 +109,6 @@ class Cluster(JobRequests):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r}, {self.username!r})"
 
-    def with_api_version(self, api_version: str) -> Cluster:
-        """Return this cluster with a fixed ``api_version``; connections, token and jobs are shared."""
-        view = copy.copy(self)
-        view._api = self._api.with_version(api_version)  # noqa: SLF001  of this class
-        view._detector = view._api.detector  # noqa: SLF001  as above
-        view.book = self.book.with_api(view._api)  # noqa: SLF001  as above
-        return view
-
     @property
     def server(self) -> Server:
         """The server, for checks by people: who it is, the login, limits, storages."""
@@ -145,7 +136,7 @@ class Cluster(JobRequests):
             logger.warning("Job %s: %s", name, warning)
         if self._api.detector.given is None:
             version = self._api.detector.detect() if isinstance(job, PaiJob) else "v2"
-            book = book.with_api(self._api.with_version(version))
+            book = book.with_version(version)
         name, began = book.api.job_name(name), self.clock.time()
         posting = Posting(book, name, must_be_new=True)
         try:

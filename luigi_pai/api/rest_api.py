@@ -143,8 +143,9 @@ class RestApi(JobRequests):
 
     def with_version(self, api_version: str) -> RestApi:
         """Return the same API with a fixed dialect; the connections are shared."""
-        view = copy.copy(self)
-        view._detector = view.detector = self.detector.with_version(api_version)  # noqa: SLF001  of this class
+        view, detector = copy.copy(self), copy.copy(self.detector)
+        detector.given = api_version
+        view._detector = view.detector = detector  # noqa: SLF001  of this class
         return view
 
     @property

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.dialects.yaml_text import Document, read_yaml, write_yaml
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml, write_yaml
 from luigi_pai.jobspec.job import UNSET, Unset
 from luigi_pai.jobspec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
 from luigi_pai.jobspec.plain_values import plain
@@ -34,6 +34,7 @@ from luigi_pai.jobspec.protocol_prerequisites import Callback, DockerImage, Prer
 if TYPE_CHECKING:
     import os
 
+    from luigi_pai.jobspec.dialects.yaml_values import Document
     from luigi_pai.jobspec.paths import Path
 
 __all__ = [
@@ -261,7 +262,7 @@ class JobProtocol(Part):
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Scalars of the text with a surprising value."""
-        return () if self._text is None else self._text.warnings
+        return () if self._text is None else tuple(self._text.warnings)
 
     def renamed(self, name: str) -> JobProtocol:
         """Return a copy under another name."""

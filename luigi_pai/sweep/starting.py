@@ -226,7 +226,7 @@ def submit(pack: Pack) -> Steps[Started]:
         PaiError: the array was not submitted, or may have been: the text says which.
     """
     book, started = pack.members[0].run.book, Started()
-    book = book.with_api(book.api.with_version("v2"))
+    book = book.with_version("v2")
     if any(book.api.clock.monotonic() - member.looked_up > RECENT for member in pack.members):
         started.again = list(pack.members)
         return started

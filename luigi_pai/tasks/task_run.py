@@ -74,10 +74,9 @@ class TaskRun:
         self._single = single
         self._claims = claims
         self._settings = OpenPai.current(self._task.cluster)
-        cluster = self._settings.cluster()
+        self.book = self._settings.cluster().book
         if definition.api_version:
-            cluster = cluster.with_api_version(definition.api_version)
-        self.book = cluster.book
+            self.book = self.book.with_version(definition.api_version)
         self._hdfs = configured_hdfs(self._settings, self._task.cluster)
         self.outputs = Outputs(self._hdfs, definition)
         self._job = TaskJob(definition, self.book, lambda: self.options)

@@ -123,11 +123,10 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
     faulty.release = "1.8.0"
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    view = cluster.with_api_version("v2")
-    assert view.book.of("there").succeeded
+    assert cluster.book.with_version("v2").of("there").succeeded
     assert faulty.logins == 1
     calls = len(faulty.calls)
-    assert cluster.with_api_version("v2").book.of("there").succeeded
+    assert cluster.book.with_version("v2").of("there").succeeded
     assert len(faulty.calls) == calls
     assert cluster.book.api.dialect.version == "v1"
 

@@ -112,17 +112,16 @@ def test_the_page_of_a_job_is_in_the_portal(new_cluster, url, portal_url, portal
     """Without portal_url it is guessed: 9286 beside 9186, or what the rest-server is below."""
     cluster = new_cluster(url, portal_url=portal_url)
     assert cluster.page("j") == f"{portal}/view.html?jobName=j"
-    assert cluster.with_api_version("v2").page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
-    assert (
-        cluster.with_api_version("v2").page("j", "bob") == f"{portal}/job-detail.html?username=bob&jobName=j"
-    )
+    cluster = new_cluster(url, portal_url=portal_url, api_version="v2")
+    assert cluster.page("j") == f"{portal}/job-detail.html?username=admin&jobName=j"
+    assert cluster.page("j", "bob") == f"{portal}/job-detail.html?username=bob&jobName=j"
 
 
 def test_names_are_quoted_in_the_page_of_a_job(new_cluster):
     """A name cannot add to the query."""
     cluster = new_cluster(URL, username="a&b")
     assert cluster.page("x&y=ü/é?") == "http://pai.test:9286/view.html?jobName=x%26y%3D%C3%BC%2F%C3%A9%3F"
-    page = cluster.with_api_version("v2").page("x&y=ü/é?")
+    page = new_cluster(URL, username="a&b", api_version="v2").page("x&y=ü/é?")
     assert page.endswith("?username=a%26b&jobName=x%26y%3D%C3%BC%2F%C3%A9%3F")
 
 

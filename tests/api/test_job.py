@@ -310,7 +310,7 @@ def test_a_job_that_queues_too_long_is_stopped(faulty, faulty_cluster, clock, re
     )
     clock.advance(100)
     began = clock.monotonic()
-    job = faulty_cluster.with_api_version("v1" if release == "0.7.1" else "v2").job("j")
+    job = Job(faulty_cluster.book.with_version("v1" if release == "0.7.1" else "v2"), "j")
     assert job.wait(queue_timeout=160, run_timeout=1).raw_state == "STOPPED"
     assert 60 <= clock.monotonic() - began < 75
     assert faulty.count("PUT", "/executionType$") == 1

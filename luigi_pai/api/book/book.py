@@ -56,10 +56,10 @@ class Book(Jobs):
         self._answers: BoundedCache[tuple[str, str], tuple[float, Entry | None]] = BoundedCache()
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
 
-    def with_api(self, api: RestApi) -> Book:
-        """Return the same book for the same server in another dialect."""
+    def with_version(self, api_version: str) -> Book:
+        """Return the same book for the same server, with requests in a fixed dialect."""
         view = copy.copy(self)
-        view.api = api
+        view.api = self.api.with_version(api_version)
         return view
 
     def clear(self) -> None:
@@ -100,7 +100,7 @@ class Book(Jobs):
             with self._shared.update() as state:
                 state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
             raise
-        self._remember(name, entry)
+        self.take(name, entry)
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
@@ -109,7 +109,7 @@ class Book(Jobs):
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:
             entry = yield from search.later_than(entry)
-        self._remember(name, entry)
+        self.take(name, entry)
         return entry
 
     def known(self, name: str) -> Entry | None:
@@ -120,18 +120,18 @@ class Book(Jobs):
     def submission(self, name: str, recorded: Recorded) -> Steps[Entry]:
         """Look up a recorded submission; the status of its entry is None if the server does not know it."""
         entry = yield from self._search(name).recorded(recorded)
-        self._remember(name, entry)
+        self.take(name, entry)
         return entry
 
     def posted(self, name: str, number: int, status: JobStatus) -> Entry:
         """Record that this process has just posted a submission under its own name, and return its entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
-        self._remember(name, entry)
+        self.take(name, entry)
         return entry
 
-    def take(self, name: str, entry: Entry) -> None:
-        """Record the newest submission of a piece of work, for example when it has ended."""
-        self._remember(name, entry)
+    def take(self, name: str, entry: Entry | None) -> None:
+        """Record the newest submission of a piece of work; None if there is none."""
+        self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the object that another module caches under a key; the first call makes it."""
@@ -157,6 +157,3 @@ class Book(Jobs):
 
     def _search(self, name: str, patience: float | None = None) -> Search:
         return Search(self, self.api, name, patience)
-
-    def _remember(self, name: str, entry: Entry | None) -> None:
-        self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -54,12 +53,6 @@ class DialectDetector:
         self._state = state
         self._dialects: dict[str, Dialect] = {"v1": V1Dialect(session), "v2": V2Dialect(session, fs_uri)}
         self._detected: str | None = None  # what the document holds; it changes once
-
-    def with_version(self, api_version: str) -> DialectDetector:
-        """Return a copy with a fixed dialect."""
-        new = copy.copy(self)
-        new.given = api_version
-        return new
 
     @property
     def known(self) -> str | None:

@@ -9,43 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.yaml_problems import YamlError
-from luigi_pai.jobspec.dialects.yaml_values import JsonValue
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from luigi_pai.jobspec.paths import Path
+from luigi_pai.jobspec.dialects.yaml_values import Document
 
 _NEVER_A_NUMBER = re.compile(r"[A-Za-z/_$(<][ -~]*")
 _NO_LINE_BREAK_TO_ALL = re.compile("[\x85\u2028\u2029]")
-
-
-@dataclass(frozen=True)
-class Document:
-    """A YAML document that was read.
-
-    Attributes:
-        value: as JSON has it: dict, list, str, int, float, bool, None.
-        text: the text, as it was given.
-        source: a file's name, or nothing.
-        lines: path of each value -> the line of its key, or of its beginning, from 1.
-        warnings: scalars that the server reads in a surprising way.
-        problems: scalars that servers misread, from a lenient reading only.
-    """
-
-    value: Any
-    text: str
-    source: str
-    lines: Mapping[Path, int]
-    warnings: tuple[Problem, ...] = ()
-    problems: tuple[Problem, ...] = ()
 
 
 def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
@@ -62,12 +35,12 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
             that ends the reading, with line and column. No message quotes the text, which may hold a secret.
     """
     try:
-        read = JsonValue(text)
+        document = Document(text, source)
     except YamlError as error:
         raise SpecError(source, [error.problem]) from None
-    if read.problems and not lenient:
-        raise SpecError(source, read.problems)
-    return Document(read.value, text, source, read.lines, tuple(read.warnings), tuple(read.problems))
+    if document.problems and not lenient:
+        raise SpecError(source, document.problems)
+    return document
 
 
 def write_yaml(value: Any) -> str:

@@ -25,30 +25,33 @@ _MAX_PARTS = 100_000
 _MAX_EXACT = 2**53
 
 
-class JsonValue:
-    """The value of a YAML text; an alias stands for a copy of its node.
+class Document:
+    """A YAML document as servers read it; an alias stands for a copy of its node.
 
     Args:
-        text: the text.
+        text: one YAML document.
+        source: a file's name, or nothing.
 
     Raises:
         YamlError: it is not YAML, or the server refuses it.
 
     Attributes:
-        value: as JSON has it.
-        lines: path -> line, from 1.
-        warnings: values that the server reads in a surprising way.
-        problems: values that the server misreads.
+        text, source: as given.
+        value: as JSON has it: dict, list, str, int, float, bool, None.
+        lines: path of each value -> the line of its key, or of its beginning, from 1.
+        warnings: scalars that the server reads in a surprising way.
+        problems: scalars that servers misread.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, source: str = "") -> None:
+        self.text, self.source = text, source
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
         self._begun: set[int] = set()  # the node being read and those that contain it
         self._entries: dict[int, Entries] = {}
         root = compose(text)
-        self.value = None
+        self.value: Any = None
         self.lines[()] = 1
         if root is not None:
             self.value = self._value(root, (), root.start_mark.line + 1)
