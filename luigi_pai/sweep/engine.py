@@ -90,7 +90,7 @@ class Engine:
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has ended without a transient error
         self._patience = patience
-        self._outage = Retry(patience, clock, table.sweep)
+        self._outage, self._recording = (Retry(patience, clock, table.sweep) for _ in range(2))
         self._paused_until = -math.inf
 
     # for the run
@@ -367,8 +367,7 @@ class Engine:
     def _record(self) -> None:
         """Record starts and ends on HDFS, in one thread; ends then in the journal, as no run repeats that."""
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
-            retry = Retry(self._patience, self._clock, self._table.sweep)
-            self._workers.add(record(self._seen, self._endings, retry), [])
+            self._workers.add(record(self._seen, self._endings, self._recording), [])
             self._seen, self._endings = [], []
 
     def _free(self, job: SweepJob) -> None:
