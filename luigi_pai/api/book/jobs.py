@@ -257,6 +257,11 @@ class Jobs:
         # not the bare reply of a mocked test, which may differ next time
         if status is not None and status.finished and status.identified:
             self._ends.put(key, (now, status))
+            listing = self._lists.current(self.api)
+            listed = None if listing is None else listing.jobs.get(key[1])
+            if listed is not None and not listed.finished:
+                with self._shared.update() as state:
+                    state["ended"] = now  # other processes of the family have that list, too
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])
         if UNREACHABLE in self._shared.read():
@@ -280,7 +285,7 @@ class Jobs:
             return known
         if job.finished:
             return job if job.identified else None
-        if self._asked.get(key, -1.0) >= listing.at:
+        if max(self._asked.get(key, -1.0), self._shared.read().get("ended", -1.0)) >= listing.at:
             return None
         self._asked.put(key, listing.at)
         return job

@@ -228,6 +228,24 @@ def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
     assert faulty.lists == 1
 
 
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_list_is_older_than_an_end_that_a_fork_has_seen(faulty, known_cluster, in_forks, release):
+    """So Luigi's worker for the next task does not find that the one before is still running."""
+    faulty.release = release
+    for name in names(10):
+        faulty.add(name, runs_for=60)
+    known = known_cluster()
+    assert {known.book.one_of_many(name).raw_state for name in names(3)} == {"RUNNING"}
+    assert faulty.lists == 1
+    faulty.jobs["j9"].runs_for = 0.0
+
+    def child(_number):
+        assert known.book.of("j9").succeeded
+
+    in_forks(child)
+    assert known.book.one_of_many("j9").succeeded
+
+
 def test_threads_share_the_list(faulty, known_cluster):
     """The first that needs it makes it, the others wait for it."""
     for name in names(100):
