@@ -43,13 +43,15 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
         HdfsError: HDFS failed, or the file is larger.
     """
     server, place = fs.at(path)
+    is_larger, data = False, None
     with missing_ok():
-        try:
-            with server.open_file(place, offset) as reply:
-                is_larger = (reply.raw.length_remaining or 0) > most
-                data = b"" if is_larger else start_of(reply, most + 1)
-        except (HdfsUnreachable, OSError, urllib3.exceptions.HTTPError):
-            is_larger = False
+        with (
+            contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
+            server.open_file(place, offset) as reply,
+        ):
+            is_larger = (reply.raw.length_remaining or 0) > most
+            data = b"" if is_larger else start_of(reply, most + 1)
+        if data is None:
             with fs.open_reader(path) as file:
                 data = file.read(offset + most + 1)[offset:]
         if is_larger or len(data) > most:
