@@ -129,7 +129,9 @@ def test_the_first_example_runs(request, as_settings, caplog, server):
     with caplog.at_level("INFO", "luigi-interface"):
         task.run()
     assert task.complete()
-    assert caplog.messages.count("worker/0 | working") == 2
+    lines = [caplog.messages.count(f"worker/{index} | working") for index in (0, 1)]
+    assert max(lines) == 2
+    assert min(lines) >= 1  # the first failure ends the other task, perhaps before it writes
     for submission in (task.name, f"{task.name}__attempt2"):
         assert (task.output() / f"_logs/{submission}/worker-1.stdout").exists()
 
