@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.sweep.results import is_on_hdfs
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 500_000_000  # bytes
+_MOST_FILES = 1000  # a server could name more without end
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
@@ -86,7 +87,7 @@ class HdfsFiles:
         from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
 
         parts = []
-        for number in itertools.count(1):
+        for number in range(1, _MOST_FILES):
             known = self._read.get(number, 0)
             before = min(known, 1)  # HDFS refuses an offset at the end of a file
             data = read_small(self._fs, self._path(number), _LARGEST, known - before)
@@ -102,7 +103,7 @@ class HdfsFiles:
 
         After an error the data may have been appended, or may still be: appending it again is safe.
         """
-        while True:
+        for _ in range(_MOST_FILES):
             path = self._path(self._number)
             server, place = self._fs.at(path)
             try:
@@ -117,6 +118,9 @@ class HdfsFiles:
                 self._number += 1
             else:
                 return b""
+        raise PaiError(
+            f"{self._stem}.jsonl has more than {_MOST_FILES} parts; remove the folder, or choose another"
+        )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:

@@ -13,7 +13,9 @@ from clocks import MovableClock
 from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
-from luigi_pai import HdfsError, OpenPai, PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
+from luigi_pai.hdfs.connection import Connection
+from luigi_pai.hdfs.errors import FileAlreadyExists
 from luigi_pai.sweep.journal import Journal, Record, retried
 from luigi_pai.sweep.results import Row, flattened, plain_values
 from luigi_pai.tasks.claims import Claim
@@ -286,6 +288,20 @@ def test_tell_raises(pai):
         Search().run()
     assert pai.submissions == 1
     assert [row["state"] for row in rows(Search())] == ["SUCCEEDED"]
+
+
+def test_a_server_that_takes_no_part_of_a_journal_ends_the_writing(hdfs, monkeypatch):  # noqa: ARG001  is HDFS
+    """A NameNode that says of each name that it exists would be asked for ever."""
+    refused = []
+
+    def create_file(_server, path, _data):
+        refused.append(path)
+        raise FileAlreadyExists("it exists", path=path)
+
+    monkeypatch.setattr(Connection, "create_file", create_file)
+    with pytest.raises(PaiError, match=r"journal\.jsonl has more than 1000 parts; remove the folder"):
+        Journal("$PAI_DEFAULT_FS_URI/study", MovableClock()).write({"event": "told", "point": "a"})
+    assert len(refused) == 1000
 
 
 def test_numbers_of_other_libraries():
