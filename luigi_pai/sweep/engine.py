@@ -90,7 +90,8 @@ class Engine:
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has ended without a transient error
         self._patience = patience
-        self._outage, self._recording = (Retry(patience, clock, table.sweep) for _ in range(2))
+        self._outage = Retry(patience, clock, table.sweep)  # of starts
+        self._recording = Retry(patience, clock, table.sweep)
         self._paused_until = -math.inf
 
     # for the run
@@ -241,6 +242,8 @@ class Engine:
             start.due = self._clock.monotonic() + future.result()
         except Exception as error:
             self._workers.starts.remove(start)
+            if not members:  # it has recorded ends, and keeps their errors: this one is of the sweep
+                raise
             points = [member.point for member in members]
             if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
                 return
@@ -254,6 +257,7 @@ class Engine:
                 if members:
                     self._started(start.result)
                 for ending in start.result.recorded:
+                    ending.job.unrecorded -= 1
                     self._end(ending.ended())
                     self._free(ending.job)
 
@@ -365,7 +369,10 @@ class Engine:
         self._free(job)
 
     def _record(self) -> None:
-        """Record starts and ends on HDFS, in one thread; ends then in the journal, as no run repeats that."""
+        """Record starts and ends on HDFS, in one thread.
+
+        The journal has an end only after that: no later run looks up a point whose end it has.
+        """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
             self._workers.add(record(self._seen, self._endings, self._recording), [])
             self._seen, self._endings = [], []

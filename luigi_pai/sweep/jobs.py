@@ -271,8 +271,7 @@ class Ending:
             self.error = error
 
     def ended(self) -> Ended:
-        """Trigger the event of the end, and return how the point has ended; called once."""
-        self.job.unrecorded -= 1
+        """Trigger the event of the end, and return how the point has ended."""
         status, run = self.update.status, self.member.run
         api = run.book.api
         began = status.launched_ms or self.member.started_ms

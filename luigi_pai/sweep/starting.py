@@ -31,7 +31,6 @@ from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TypeVar
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Steps
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Ending, Member
     from luigi_pai.sweep.limits import SweepLimits
 
-    T = TypeVar("T")
 
 logger = logging.getLogger("luigi-interface")
 

@@ -319,10 +319,10 @@ class TaskRun:
         """
         if update.outcome is Outcome.LOST:
             return
-        ended = replace(entry, status=update.status, posted=False)
-        if _is_news(entry):
+        ended, is_news = replace(entry, status=update.status, posted=False), _is_news(entry)
+        if is_news:
             self.book.take(self._name, ended)
-        yield from self._record(ended, watched=_is_news(entry), retry=retry)
+        yield from self._record(ended, watched=is_news, retry=retry)
 
     def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> Steps[None]:
         """Record an end: ``watched`` by this process, else logs are kept if it is not recorded yet."""

@@ -647,6 +647,19 @@ def test_ends_are_on_hdfs_before_the_journal_has_them(pai, hdfs, monkeypatch, ca
     assert pai.submissions == 6
 
 
+@pytest.mark.usefixtures("pai")
+def test_ends_that_cannot_be_taken_down_end_the_sweep(monkeypatch):
+    """It does not wait for ends that have got lost."""
+
+    def record(*_):
+        raise RuntimeError("broken")
+        yield 0.0
+
+    monkeypatch.setattr("luigi_pai.sweep.engine.record", record)
+    with pytest.raises(RuntimeError, match="broken"):
+        Study().run()
+
+
 def test_a_point_keeps_its_place_until_its_end_is_known(pai, hdfs, monkeypatch):
     """So that a search has the results of all that has ended before it draws a point."""
     record, end, most, told = Evidence.record, Table.ended, 0, []
