@@ -20,9 +20,11 @@ from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
+from luigi_pai.redaction import redact
+
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import requests
 
@@ -225,3 +227,12 @@ def chain(error: BaseException) -> Iterator[BaseException]:
             seen.append(cause)
             yield cause
             waiting += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+
+
+def reason_of(causes: Sequence[BaseException]) -> str:
+    """Return the system's reason for a broken connection, else the innermost cause, in a line."""
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+    text = redact(str(causes[-1]).strip())
+    return text.splitlines()[0] if text else type(causes[-1]).__name__

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobList
-from luigi_pai.api.updates import Outcome
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watching import Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.durations import duration
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
 from luigi_pai.notebook import Drawing, Link, html_table, is_notebook
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.deadlines import Deadline
-    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiJobFailed

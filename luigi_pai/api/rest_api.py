@@ -6,7 +6,6 @@ import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
-from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobList
 from luigi_pai.errors import ServerFault
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import Dialect, DialectDetector
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.polling import Polling
-    from luigi_pai.api.request_limits import Window
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
@@ -153,11 +151,6 @@ class RestApi(JobRequests):
         """The dialect of the cluster; v1 as long as it is not known."""
         return self.detector.current
 
-    @property
-    def answered(self) -> bool:
-        """Whether the server has ever sent a reply of any kind."""
-        return self.session.answered
-
     # jobs
 
     def job_name(self, name: str) -> str:
@@ -205,11 +198,3 @@ class RestApi(JobRequests):
         This is the setting, or else the default of the release; finding out the release may take a request.
         """
         return self.detector.retention() if self._retention is None else self._retention
-
-    def polling_wait(self) -> float:
-        """Return for how many seconds polling should pause to stay within the server's request limit."""
-        return self.session.limits.polling_wait()
-
-    def submission_window(self) -> Window | None:
-        """Return the server's limit of submissions and what is left of it; None if no limit is known."""
-        return self.session.limits.window(Kind.SUBMIT)

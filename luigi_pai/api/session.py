@@ -267,9 +267,6 @@ class Session:
             self.clock.sleep(wait)
         return self._send("POST", _TOKEN, form, None)
 
-    def _may_be_ltp(self) -> bool:
-        return self._shared.read().get("dialect") != "v1"
-
     def _lacks_password(self, answer: requests.Response) -> bool:
         """Return whether a login failed because no password is set: LTP replies with a 500 of Node.js."""
         return (
@@ -296,8 +293,9 @@ class Session:
         hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "", "")
         if code == "IncorrectPasswordError" and _is_quoted(self.account.password):
             hint += _IN_QUOTES
-        elif code == "IncorrectPasswordError" and not no_password and self._may_be_ltp():
-            hint += _IF_IT_IS_RIGHT
+        elif code == "IncorrectPasswordError" and not no_password:
+            may_be_ltp = self._shared.read().get("dialect") != "v1"
+            hint += _IF_IT_IS_RIGHT if may_be_ltp else ""
         message = self.redacted(message)
         raise AuthenticationError(
             f"login of user {self.account.username!r} at {self.account.url} was refused: "

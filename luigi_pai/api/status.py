@@ -19,7 +19,6 @@ __all__ = [
     "JobState",
     "JobStatus",
     "TaskStatus",
-    "instance_status",
     "instance_statuses",
     "listed_status",
 ]
@@ -245,17 +244,12 @@ class JobList(list[JobStatus]):
         return html_table(titles, rows, note)
 
 
-def instance_status(array: JobStatus, index: int) -> JobStatus:
-    """Return the status of one instance of an array as that of a job.
+def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
+    """Return a function that returns the status of one instance of an array as that of a job.
 
     It has the array's name, for that is what the server knows, and the state, the exit code and the
     one task of the instance. When the array has ended, each instance has.
     """
-    return instance_statuses(array)(index)
-
-
-def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
-    """Return a function that returns the status of an instance of an array, see ``instance_status``."""
     tasks = {task.index: task for task in array.tasks}
     return lambda index: _instance_status(array, tasks.get(index))
 

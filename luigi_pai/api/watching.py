@@ -8,17 +8,18 @@ import itertools
 import math
 import random
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.deadlines import Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
-from luigi_pai.api.updates import Outcome, Update
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
+    from luigi_pai.api.deadlines import Deadline
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
@@ -30,6 +31,42 @@ _PATIENCE = 5.0  # seconds for which a job waits for a list; its own wait, if th
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show how it goes on
+
+
+class Outcome(Enum):
+    """The kinds of updates.
+
+    Attributes:
+        CHANGED: the status has changed, the job continues.
+        ENDED: the job has ended.
+        LOST: the server has not known the job for a minute.
+        REFUSED: its lookup failed for good; only of a watcher with ``isolated``.
+    """
+
+    CHANGED = "changed"
+    ENDED = "ended"
+    LOST = "lost"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update of a watched job.
+
+    Attributes:
+        name: of the job.
+        status: its current status; the last known one if it is lost or refused. A status from a list has no
+            tasks and no diagnostics; that of a job that has failed or was stopped is never from a list.
+        outcome: the kind of update.
+        missed: the deadline for which the job is being, or was, stopped.
+        error: why its lookup failed for good.
+    """
+
+    name: str
+    status: JobStatus
+    outcome: Outcome
+    missed: Deadline | None = None
+    error: PaiApiError | None = None
 
 
 @dataclass(slots=True)
@@ -139,7 +176,7 @@ class Watcher:
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
         while self.idle() <= 0 and self._clock.monotonic() < end:
-            wait = self._api.polling_wait()
+            wait = self._api.session.limits.polling_wait()
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
                 break

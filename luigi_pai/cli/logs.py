@@ -70,10 +70,7 @@ def logs(
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
     """Print lines of logs, without what a terminal would obey; with the task where there are several."""
     for line in lines:
-        several = len(reader.tasks()) > 1
-        width = max(len(f"{task.role}/{task.index}") for task in reader.tasks()) if several else 0
-        label = f"{f'{line.role}/{line.index}':{width}} | " if several else ""
-        click.echo(f"{label}{printable(line.text, of_log=True)}")
+        click.echo(f"{reader.label(line)}{printable(line.text, of_log=True)}")
 
 
 def report_unreadable(reader: LogReader) -> None:

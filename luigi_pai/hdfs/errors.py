@@ -23,7 +23,7 @@ from requests.exceptions import ChunkedEncodingError
 
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.redaction import redact
-from luigi_pai.timed_http import OverLimit, chain
+from luigi_pai.timed_http import OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -223,7 +223,7 @@ def unanswered(
     causes = list(chain(error))
     over = next((cause for cause in causes if isinstance(cause, OverLimit)), None)
     untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
-    reason = f"no answer ({_why(causes)})"
+    reason = f"no answer ({reason_of(causes)})"
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if over is not None:
         reason = str(over)
@@ -245,12 +245,3 @@ def unanswered(
 def _is_timeout(error: BaseException) -> bool:
     """Return whether a timeout of this package, not one of the system (ETIMEDOUT), has passed."""
     return isinstance(error, TimeoutError) and error.errno is None
-
-
-def _why(causes: Sequence[BaseException]) -> str:
-    """Return the system's reason of a connection error, else the innermost, in one line."""
-    for cause in causes:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-    text = redact(str(causes[-1]).strip())
-    return text.splitlines()[0] if text else type(causes[-1]).__name__

@@ -7,6 +7,7 @@ the rest is reported as a loss.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -134,10 +135,6 @@ class _Converter:
 
     def _lose(self, path: str, message: str) -> None:
         self._losses.append(Problem(path, message, Level.WARNING))
-
-    def _lose_once(self, path: str, message: str) -> None:
-        if all(loss.path != path for loss in self._losses):
-            self._lose(path, message)
 
     def _lose_fields_without_counterpart(self) -> None:
         job = self._job
@@ -293,18 +290,19 @@ class _Converter:
                     if old != new and _VARIABLE.fullmatch(old)
                 }
             ),
-            _export(self._environment()),
+            _export(self._environment),
             _FETCH_CODE if "script" in folders else "",
         ]
         return [command for command in commands if command]
 
+    @functools.cached_property
     def _environment(self) -> dict[str, str]:
         """Return the job's own variables, as parameters where the shell's quoting allows it."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)
             if not _VARIABLE.fullmatch(key):
-                self._lose_once(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
+                self._lose(f"jobEnvs.{key}", "is left out: a shell has no variable of this name")
             elif "'" in text or "<%" in text or key == _LESS_PERCENT:
                 values[key] = shlex.quote(text.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>"))
                 self._parameters |= {_LESS_PERCENT: "<%"} if "<%" in text else {}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,8 +39,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return ""
     further = ", ..." if len(names) > _MOST_SHOWN else ""
     return f" (known: {', '.join(map(repr, names[:_MOST_SHOWN]))}{further})"
-
-
-def is_method(value: Any) -> bool:
-    """Return whether a value is a method or a function."""
-    return inspect.isroutine(value)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from luigi_pai.jobspec.hints import METHOD, is_method, nearest
+from luigi_pai.jobspec.hints import METHOD, nearest
 from luigi_pai.jobspec.paths import Path, path_text
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class PaiJob(_Fields):
         jobEnvs: Mapping[str, str] | None = None,
         extras: Mapping[str, Any] | None = None,
     ) -> None:
-        if is_method(tasks):
+        if inspect.isroutine(tasks):
             raise TypeError(f"job {jobName!r}: tasks {METHOD}")
         if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
             raise TypeError(
@@ -340,7 +340,7 @@ def methods_in(job: PaiJob) -> list[str]:
 
 
 def _methods(value: Any, path: Path) -> Iterator[Path]:
-    if is_method(value):
+    if inspect.isroutine(value):
         yield path
         return
     if isinstance(value, _Fields):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
-from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.dialects.yaml_text import decoded, read_yaml
 from luigi_pai.jobspec.releases import release_number, release_title
 from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.jobspec.validate_protocol import validate_protocol
@@ -82,11 +82,7 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
         OSError: it cannot be read.
     """
     content = path.read_bytes() if content is None else content
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
+    text = decoded(content, str(path)).removeprefix("\ufeff")
     if wrong := _no_job(text):
         raise SpecError(str(path), [Problem("", wrong)])
     if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):

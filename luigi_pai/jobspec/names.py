@@ -7,18 +7,19 @@ Servers never free a name. So a job that failed is submitted again as ``NAME__at
 from __future__ import annotations
 
 import hashlib
+import inspect
 import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.runtime import ATTEMPT_SUFFIX as _SUFFIX
+from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_NUMBERED = re.compile(rf"(?P<base>.+){_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
 _ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
@@ -52,8 +53,8 @@ def attempt_name(name: str, number: int) -> str:
 
 def base_name(name: str) -> str:
     """Return the name of a piece of work by the name of one of its submissions."""
-    found = _NUMBERED.fullmatch(name)
-    return found["base"] if found and int(found["number"]) > 1 else name
+    base, number = attempt_of(name)
+    return base if number > 1 else name
 
 
 def array_name(submissions: Iterable[str]) -> str:
@@ -92,9 +93,9 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
     """
     latest: dict[str, int] = {}
     for name in names:
-        found = _NUMBERED.fullmatch(name)
-        if found and int(found["number"]) > 1:
-            latest[found["base"]] = max(int(found["number"]), latest.get(found["base"], 0))
+        base, number = attempt_of(name)
+        if number > 1:
+            latest[base] = max(number, latest.get(base, 0))
     return latest
 
 
@@ -104,7 +105,7 @@ def check_name(name: Any) -> None:
     Raises:
         SpecError: it cannot.
     """
-    if is_method(name):
+    if inspect.isroutine(name):
         raise SpecError("", [Problem("jobName", METHOD)])
     if not isinstance(name, str) or name in ("", ".", ".."):
         from luigi_pai.jobspec.schema_problems import schema  # noqa: PLC0415  only a mistake needs it

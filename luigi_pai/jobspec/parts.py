@@ -28,25 +28,16 @@ P = TypeVar("P", bound="Part")
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
-def object_metadata(cls: type[Part], **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that holds an object of a class; ``further`` as for a mapping."""
-    return {"of": cls, "shape": "object", **further}
-
-
-def list_metadata(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that holds a list: of objects of a class, or of plain values."""
-    return {"of": cls, "shape": "list", **further}
-
-
-def mapping_metadata(cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that maps names to objects of a class, or to plain values.
+def shaped(shape: str, cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
+    """Return the metadata of a field that holds an object, or a list or mapping.
 
     Args:
-        cls: the class of the objects.
+        shape: ``object``, ``list`` or ``mapping``, of names to values.
+        cls: the class of the object, or of those in it; None: they are plain values.
         further: ``hidden``: no repr shows the values; ``lenient``: a value of another shape is kept as it
             is, because the server accepts it; ``key``: the field's name in the document.
     """
-    return {"of": cls, "shape": "mapping", **further}
+    return {"of": cls, "shape": shape, **further}
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Path = tuple["str | int", ...]
 """Keys and indexes that lead to a value."""
@@ -48,6 +48,13 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield every text in lists and mappings, with its path."""
     yield from ((place, leaf) for place, leaf in leaves(value, path) if isinstance(leaf, str))
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a copy of nested lists and mappings in which a function has changed each other value."""
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    return [mapped(item, change) for item in value] if isinstance(value, list) else change(value)
 
 
 def item_of(value: Any, key: str) -> Any:

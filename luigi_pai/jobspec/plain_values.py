@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import re
@@ -11,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.paths import path_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def plain(given: Any, path: Path = ()) -> Any:
     for kinds, converted in _CONVERSIONS:
         if isinstance(given, kinds):
             return converted(given, path)
-    if is_method(given):
+    if inspect.isroutine(given):
         raise _refused(path, METHOD)
     like_a_number = hasattr(given, "__index__") or hasattr(given, "__float__")
     hint = (
@@ -73,10 +74,6 @@ def _of_mapping(given: Mapping[Any, Any], path: Path) -> dict[str, Any]:
     return {str(key): plain(item, (*path, str(key))) for key, item in given.items()}
 
 
-def _of_sequence(given: Sequence[Any], path: Path) -> list[Any]:
-    return [plain(item, (*path, index)) for index, item in enumerate(given)]
-
-
 def _of_bytes(given: Any, path: Path) -> Any:
     raise _refused(path, f"is of type {type(given).__name__}, which JSON does not have; decode it")
 
@@ -90,7 +87,7 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], 
     (os.PathLike, lambda given, path: plain(os.fspath(given), path)),
     ((bytes, bytearray, memoryview), _of_bytes),
     (Mapping, _of_mapping),
-    (Sequence, _of_sequence),
+    (Sequence, lambda given, path: [plain(item, (*path, index)) for index, item in enumerate(given)]),
 )
 
 

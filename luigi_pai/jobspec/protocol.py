@@ -16,9 +16,9 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
-from luigi_pai.jobspec.dialects.yaml_text import read_yaml, write_yaml
+from luigi_pai.jobspec.dialects.yaml_text import decoded, read_yaml, write_yaml
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, list_metadata, mapping_metadata, object_metadata, part_from
+from luigi_pai.jobspec.parts import Part, part_from, shaped
 from luigi_pai.jobspec.plain_values import plain
 from luigi_pai.jobspec.protocol_extras import (
     Extras,
@@ -74,7 +74,7 @@ class Resources(Part):
     cpu: int
     memoryMB: int
     gpu: int = 0
-    ports: dict[str, int] = field(default_factory=dict, metadata=mapping_metadata())
+    ports: dict[str, int] = field(default_factory=dict, metadata=shaped("mapping"))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -122,17 +122,17 @@ class Role(Part):
     """
 
     dockerImage: str = field(kw_only=False)
-    commands: list[str] = field(metadata=list_metadata())
-    resourcePerInstance: Resources = field(metadata=object_metadata(Resources))
+    commands: list[str] = field(metadata=shaped("list"))
+    resourcePerInstance: Resources = field(metadata=shaped("object", Resources))
     instances: int | Unset = 1
-    completion: Completion = field(default_factory=Completion, metadata=object_metadata(Completion))
+    completion: Completion = field(default_factory=Completion, metadata=shaped("object", Completion))
     taskRetryCount: int | Unset = UNSET
-    prerequisites: list[str] = field(default_factory=list, metadata=list_metadata())
+    prerequisites: list[str] = field(default_factory=list, metadata=shaped("list"))
     data: str | Unset = UNSET
     output: str | Unset = UNSET
     script: str | Unset = UNSET
     extraContainerOptions: ContainerOptions = field(
-        default_factory=ContainerOptions, metadata=object_metadata(ContainerOptions)
+        default_factory=ContainerOptions, metadata=shaped("object", ContainerOptions)
     )
     protocolVersion: int | str | Unset = UNSET
 
@@ -141,8 +141,8 @@ class Role(Part):
 class RoleCommands(Part):
     """Commands that a deployment runs before and after those of a role."""
 
-    preCommands: list[str] = field(default_factory=list, metadata=list_metadata())
-    postCommands: list[str] = field(default_factory=list, metadata=list_metadata())
+    preCommands: list[str] = field(default_factory=list, metadata=shaped("list"))
+    postCommands: list[str] = field(default_factory=list, metadata=shaped("list"))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -155,7 +155,7 @@ class Deployment(Part):
     """
 
     name: str = field(kw_only=False)
-    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=mapping_metadata(RoleCommands))
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=shaped("mapping", RoleCommands))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -200,14 +200,14 @@ class JobProtocol(Part):
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
     jobType: str | Unset = UNSET
-    parameters: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata())
-    secrets: dict[str, Any] = field(default_factory=dict, metadata=mapping_metadata(hidden=True))
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=shaped("mapping"))
+    secrets: dict[str, Any] = field(default_factory=dict, metadata=shaped("mapping", hidden=True))
     jobRetryCount: int | Unset = UNSET
-    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=list_metadata(Prerequisite))
-    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=mapping_metadata(Role))
-    deployments: list[Deployment] = field(default_factory=list, metadata=list_metadata(Deployment))
-    defaults: Defaults = field(default_factory=Defaults, metadata=object_metadata(Defaults))
-    extras: Extras = field(default_factory=Extras, metadata=object_metadata(Extras))
+    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=shaped("list", Prerequisite))
+    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=shaped("mapping", Role))
+    deployments: list[Deployment] = field(default_factory=list, metadata=shaped("list", Deployment))
+    defaults: Defaults = field(default_factory=Defaults, metadata=shaped("object", Defaults))
+    extras: Extras = field(default_factory=Extras, metadata=shaped("object", Extras))
     _text: Document | None = field(default=None, init=False)
 
     @classmethod
@@ -235,13 +235,7 @@ class JobProtocol(Part):
             OSError: the file cannot be read.
             SpecError: as ``from_yaml``; or the file is not UTF-8.
         """
-        data = FilePath(path).read_bytes()
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise SpecError(str(path), [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
-        return cls.from_yaml(text, str(path))
+        return cls.from_yaml(decoded(FilePath(path).read_bytes(), str(path)), str(path))
 
     def to_yaml(self) -> str:
         """Return the protocol as YAML: the text that was read if nothing was changed, else a new one.

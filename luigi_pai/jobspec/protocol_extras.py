@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, list_metadata, mapping_metadata, object_metadata
+from luigi_pai.jobspec.parts import Part, shaped
 from luigi_pai.jobspec.protocol_prerequisites import callbacks_of
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 
@@ -31,7 +31,7 @@ class RuntimePlugin(Part):
 
     plugin: str = field(kw_only=False)
     parameters: Any = field(default=UNSET, metadata={"hidden": True})
-    taskroles: list[str] = field(default_factory=list, metadata=list_metadata(lenient=True))
+    taskroles: list[str] = field(default_factory=list, metadata=shaped("list", lenient=True))
     failurePolicy: str | Unset = UNSET
 
     @classmethod
@@ -134,7 +134,7 @@ class HivedScheduler(Part):
 
     jobPriorityClass: str | Unset = UNSET
     taskRoles: dict[str, HivedRole] = field(
-        default_factory=dict, metadata=mapping_metadata(HivedRole, lenient=True)
+        default_factory=dict, metadata=shaped("mapping", HivedRole, lenient=True)
     )
 
 
@@ -182,20 +182,20 @@ class Extras(Part):
     """
 
     runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=list_metadata(RuntimePlugin, lenient=True, key=PLUGIN)
+        default_factory=list, metadata=shaped("list", RuntimePlugin, lenient=True, key=PLUGIN)
     )
-    storages: list[Storage] | Unset = field(default=UNSET, metadata=list_metadata(Storage, lenient=True))
+    storages: list[Storage] | Unset = field(default=UNSET, metadata=shaped("list", Storage, lenient=True))
     gangAllocation: bool | Unset = UNSET
     hivedScheduler: HivedScheduler = field(
-        default_factory=HivedScheduler, metadata=object_metadata(HivedScheduler, lenient=True)
+        default_factory=HivedScheduler, metadata=shaped("object", HivedScheduler, lenient=True)
     )
     jobStatusChangeNotification: StatusNotification = field(
-        default_factory=StatusNotification, metadata=object_metadata(StatusNotification, lenient=True)
+        default_factory=StatusNotification, metadata=shaped("object", StatusNotification, lenient=True)
     )
     tensorBoard: Any = UNSET
     submitFrom: Any = UNSET
     enableLocalStorage: LocalStorage | Unset = field(
-        default=UNSET, metadata=object_metadata(LocalStorage, lenient=True)
+        default=UNSET, metadata=shaped("object", LocalStorage, lenient=True)
     )
     forceNodes: str | Unset = UNSET
     allowAzCopy: bool | Unset = UNSET

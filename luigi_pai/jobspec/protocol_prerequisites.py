@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, list_metadata, object_metadata
+from luigi_pai.jobspec.parts import Part, shaped
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Callback(Part):
     """
 
     event: str = field(kw_only=False)
-    commands: list[str] = field(kw_only=False, metadata=list_metadata(hidden=True))
+    commands: list[str] = field(kw_only=False, metadata=shaped("list", hidden=True))
 
 
 def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
@@ -60,9 +60,9 @@ class Prerequisite(Part):
     type: str = "script"
     uri: str | list[str] | Unset = UNSET
     plugin: str | Unset = UNSET
-    require: list[str] = field(default_factory=list, metadata=list_metadata())
+    require: list[str] = field(default_factory=list, metadata=shaped("list"))
     failurePolicy: str | Unset = UNSET
-    callbacks: list[Callback] = field(default_factory=list, metadata=list_metadata(Callback))
+    callbacks: list[Callback] = field(default_factory=list, metadata=shaped("list", Callback))
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -114,4 +114,4 @@ class DockerImage(Prerequisite):
 
     uri: str = field(kw_only=False)
     type: str = "dockerimage"
-    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=object_metadata(RegistryAuth))
+    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=shaped("object", RegistryAuth))

@@ -7,6 +7,7 @@ a blank command.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 from luigi_pai.jobspec.dialects.mustache import SPACES
-from luigi_pai.jobspec.hints import METHOD, is_method
+from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import Path, list_of, mapping_of
@@ -54,7 +55,7 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
     found = [*validate_job(job), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
     if problems:
-        raise SpecError("" if is_method(job.jobName) else str(job.jobName), problems)
+        raise SpecError("" if inspect.isroutine(job.jobName) else str(job.jobName), problems)
     return found
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.releases import release_number
-from luigi_pai.jobspec.rules.plugin_texts import plugin_text_findings
 from luigi_pai.jobspec.rules.protocol import rule_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
@@ -92,7 +91,6 @@ def validate_protocol(
     if isinstance(document, dict):
         findings += rule_findings(document)
         findings += reference_findings(document)
-        findings += plugin_text_findings(document)
         findings += prerequisite_findings(document)
         findings += [] if text is None else _bare_secrets(document, text)
     size = len((text or "").encode("utf-8", "surrogatepass"))

@@ -6,10 +6,10 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.api.updates import Outcome, Update
-from luigi_pai.api.watching import Watcher
+from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
@@ -112,7 +112,7 @@ class Engine:
     @property
     def window(self) -> Window | None:
         """The server's limit of submissions; None if it is not known."""
-        return None if self.book is None else self.book.api.submission_window()
+        return None if self.book is None else self.book.api.session.limits.window(Kind.SUBMIT)
 
     def watched(self) -> list[SweepJob]:
         """Return the jobs that wait or run."""
@@ -264,7 +264,7 @@ class Engine:
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Draw points again later after a transient error; return False for any other error."""
         assert self.book is not None
-        is_away = error.transient if isinstance(error, HdfsError) else self.book.api.answered
+        is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:
             return False
         if self._is_proven or began >= self._paused_until:  # else this start began before the last failure

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState, instance_statuses
-from luigi_pai.api.updates import Outcome, Update
+from luigi_pai.api.watching import Outcome, Update
 from luigi_pai.console import first_line
 from luigi_pai.errors import (
     AuthenticationError,

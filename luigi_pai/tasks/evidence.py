@@ -372,17 +372,20 @@ class Evidence:
 
     def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
         """Return the fields in which the task's job differs from the one that ran; None if there are none."""
-        claim = self._known.claim
+        claim, api = self._known.claim, self._book.api
         if claim is not None:
             if claim.number != entry.number or claim.digest == self._digest():
                 return None
-        elif self._claims is not None or not self._may_compare():
+        elif (
+            self._claims is not None
+            or not self._definition.compares_stored_job
+            or api.session.times("compared") > _MOST_COMPARED
+        ):
             return None
         if entry.index is not None:  # the stored job is the whole array
             return [] if claim is not None else None
         from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
 
-        api = self._book.api
         try:
             stored = api.config(status.name)
         except PaiApiError:
@@ -391,6 +394,3 @@ class Evidence:
             return []
         fields = differing_fields(api.dialect.document(self._jobs.named(status.name)), stored)
         return fields or ([] if claim is not None else None)
-
-    def _may_compare(self) -> bool:
-        return self._definition.compares_stored_job and self._book.times("compared") <= _MOST_COMPARED

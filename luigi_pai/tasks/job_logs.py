@@ -65,6 +65,7 @@ class LogStream:
         """Log the remaining lines of an ended job, and which tasks have unread lines."""
         self._status, self._steps = status, None  # a round that has begun does not include the end
         errors = 0
+        yield min(self.idle(status), self._reader.per_log)
         while True:
             try:
                 if self._advance(status):
@@ -96,10 +97,5 @@ class LogStream:
         self._due = self._api.clock.monotonic() + _AFTER_ERROR
 
     def _log(self, line: LogLine) -> None:
-        tasks = self._reader.tasks()
-        label = ""
-        if len(tasks) > 1:
-            width = max(len(f"{task.role}/{task.index}") for task in tasks)
-            label = f"{f'{line.role}/{line.index}':{width}} | "
         text = redact(redact_values(printable(line.text, of_log=True), self._secrets))
-        logger.info("%s%s", label, text)
+        logger.info("%s%s", self._reader.label(line), text)

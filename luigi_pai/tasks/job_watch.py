@@ -7,9 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
-from luigi_pai.api.updates import Outcome
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watching import Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.updates import Update
+    from luigi_pai.api.watching import Update
     from luigi_pai.tasks.definition import Definition, TaskJob
     from luigi_pai.tasks.evidence import Evidence
     from luigi_pai.tasks.options import Options

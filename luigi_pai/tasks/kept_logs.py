@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
     from luigi_pai.hdfs import WebHdfs
 
@@ -52,7 +52,7 @@ class KeptLogs:
     def keep(self, status: JobStatus) -> None:
         """Keep the logs of a job's tasks. Errors are logged: the job's end does not depend on them."""
         if self._hdfs is None or self._folder is None:
-            if self._book.times("keep_logs without HDFS") == 1:
+            if self._book.api.session.times("keep_logs without HDFS") == 1:
                 logger.warning(
                     "keep_logs: no log of job %s, or of other jobs without output folder on HDFS, is kept",
                     status.name,

@@ -12,7 +12,7 @@ from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
-from luigi_pai.api.updates import Outcome, Update
+from luigi_pai.api.watching import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import (
     PaiApiError,
@@ -289,7 +289,7 @@ class TaskRun:
             job = definition.prepare(job, api.dialect.version, self._hdfs)
         if definition.folder is not None and not self.evidence.has_flag:
             is_set = self._hdfs is not None or definition.folder_is_set
-            if is_set and self.book.times("jobs without completion flag") == 1:
+            if is_set and self.book.api.session.times("jobs without completion flag") == 1:
                 fallback = self.outputs.completion_fallback()
                 self._log("Job %s, as others after it, gets no completion flag: %s", name, fallback)
         return job

@@ -292,12 +292,12 @@ def test_polling_is_paused_as_the_server_says(faulty, new_cluster, clock):
     faulty.limits = {"call": 10}
     faulty.add("a", runs_for=3600)
     cluster = new_cluster(faulty.url, clock=clock, api_version="v2")
-    assert cluster.book.api.polling_wait() == 0
+    assert cluster.book.api.session.limits.polling_wait() == 0
     for _ in range(6):
         cluster.book.of("a")
-    assert 0 < cluster.book.api.polling_wait() <= 61
+    assert 0 < cluster.book.api.session.limits.polling_wait() <= 61
     clock.advance(61)
-    assert cluster.book.api.polling_wait() == 0
+    assert cluster.book.api.session.limits.polling_wait() == 0
 
 
 def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, caplog):

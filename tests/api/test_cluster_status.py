@@ -130,11 +130,11 @@ def test_answered_is_that_of_the_connection(new_cluster, rest):
     cluster = new_cluster(URL)
     with pytest.raises(ClusterUnreachable):
         cluster.job("j").status()  # nothing is registered: responses refuses the connection
-    assert not cluster.book.api.answered
+    assert not cluster.book.api.session.answered
     rest.get(f"{URL}/api/v1/jobs/j", json={}, status=404)
     with pytest.raises(JobNotFound):
         cluster.job("j").status()
-    assert cluster.book.api.answered
+    assert cluster.book.api.session.answered
 
 
 # ---------------------------------------------------------------- another server, forgetting

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_status
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_statuses
 
 
 @pytest.mark.parametrize("state", JobState)
@@ -88,7 +88,7 @@ ARRAY = JobStatus(
 
 def test_an_instance_of_an_array_has_a_status_like_a_job():
     """Its own state, exit code, times and task, under the name of the array, which the server knows."""
-    good, bad, running, stopped = (instance_status(ARRAY, index) for index in range(4))
+    good, bad, running, stopped = (instance_statuses(ARRAY)(index) for index in range(4))
     assert [each.state.value for each in (good, bad, running, stopped)] == [
         "SUCCEEDED",
         "FAILED",
@@ -106,10 +106,10 @@ def test_an_instance_of_an_array_has_a_status_like_a_job():
 def test_an_instance_without_an_end_of_its_own_has_that_of_its_array(state):
     """Whether the server shows its task or not: no task is no failure."""
     ended = replace(ARRAY, state=JobState(state))
-    assert instance_status(ended, 2).state.value == state
-    assert instance_status(ended, 9).state.value == state
-    assert instance_status(ended, 0).succeeded
+    assert instance_statuses(ended)(2).state.value == state
+    assert instance_statuses(ended)(9).state.value == state
+    assert instance_statuses(ended)(0).succeeded
 
 
 def test_an_instance_that_is_not_shown_yet_is_unknown():
-    assert instance_status(ARRAY, 9).state is JobState.UNKNOWN
+    assert instance_statuses(ARRAY)(9).state is JobState.UNKNOWN

@@ -10,8 +10,7 @@ import pytest
 from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling, next_wait
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.updates import Outcome
-from luigi_pai.api.watching import Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -44,6 +43,8 @@ class ScriptedBook:
     def api(self) -> ScriptedBook:
         """The same object: it has the few members that a watcher calls."""
         return self
+
+    session = limits = api
 
     @property
     def explanations(self) -> ScriptedBook:

@@ -22,8 +22,7 @@ from luigi_pai import OpenPai, PaiTask, TaskRole
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
-from luigi_pai.api.updates import Outcome
-from luigi_pai.api.watching import Watcher
+from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.jobspec.job import PaiJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

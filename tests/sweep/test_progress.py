@@ -124,7 +124,7 @@ class Simulated:
     polling = Polling(0.1, 30.0, 1800.0)
 
     def __init__(self, clock, trip, runs_for):
-        self.api = self  # it is its own book, too
+        self.api = self.session = self.limits = self  # it is its own book, too
         self.clock = clock
         self.trip, self.runs_for = trip, runs_for  # seconds of a request, and of a job
         self.began = clock.monotonic()
@@ -135,7 +135,7 @@ class Simulated:
     def page(self, name):
         return f"{self.url}/{name}"
 
-    def submission_window(self):
+    def window(self, _kind):
         return None
 
     def space_lists(self, waits):

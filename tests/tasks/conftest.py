@@ -27,6 +27,6 @@ def either_cluster(request, as_settings, settings):
 @pytest.fixture
 def quick_logs(monkeypatch):
     """Logs that are followed are read 20 times as often."""
-    monkeypatch.setattr("luigi_pai.api.logs.reader._PER_LOG", 0.025)
+    monkeypatch.setattr("luigi_pai.api.logs.reader.LogReader.per_log", 0.025)
     monkeypatch.setattr("luigi_pai.api.logs.reader._SHORTEST", 0.05)
     monkeypatch.setattr("luigi_pai.api.logs.reader._LONGEST", 0.5)

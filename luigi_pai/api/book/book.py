@@ -6,7 +6,7 @@ import copy
 import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.api.book.entries import Entry, NoEvidence
+from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.book.jobs import UNREACHABLE, Jobs
 from luigi_pai.api.book.search import Search
 from luigi_pai.api.caches import BoundedCache
@@ -95,7 +95,7 @@ class Book(Jobs):
         self._raise_if_unreachable()
         first = 1 if recent is None or recent[1] is None else recent[1].number
         try:
-            entry = yield from self._search(name, patience).newest(first, evidence or NoEvidence())
+            entry = yield from self._search(name, patience).newest(first, evidence)
         except ClusterUnreachable as error:
             with self._shared.update() as state:
                 state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
@@ -141,10 +141,6 @@ class Book(Jobs):
     def remember(self, key: Hashable, value: object) -> None:
         """Replace the value that ``remembered`` returns."""
         self._remembered.put(key, value)
-
-    def times(self, what: str) -> int:
-        """Count an action that is done only a few times, see ``Session.times``."""
-        return self.api.session.times(what)
 
     def _raise_if_unreachable(self) -> None:
         """Raise the error of the last lookup without a reply, if it is at most 10 s old.

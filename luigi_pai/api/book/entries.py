@@ -35,17 +35,6 @@ class Evidence(Protocol):
         ...
 
 
-class NoEvidence:
-    """No evidence: only the name of the work is known."""
-
-    def last(self) -> None:
-        """Return nothing."""
-
-    def may_have_run(self) -> bool:
-        """Return True, so that lists are searched, too."""
-        return True
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The newest known submission of a piece of work.

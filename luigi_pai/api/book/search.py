@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import Retry
-from luigi_pai.api.status import instance_status
+from luigi_pai.api.status import instance_statuses
 from luigi_pai.errors import JobNotFound, PaiNameTaken
 from luigi_pai.jobspec.names import attempt_name, may_hold
 
@@ -43,7 +43,7 @@ class Search:
         self._name = name
         self._patience = api.polling.patience if patience is None else patience
 
-    def newest(self, first: int, evidence: Evidence) -> Steps[Entry | None]:
+    def newest(self, first: int, evidence: Evidence | None) -> Steps[Entry | None]:
         """Find the newest submission.
 
         The submission ``first`` is looked up, or NAME if the server does not know that. If it has failed, the
@@ -54,7 +54,7 @@ class Search:
         entry = yield from self.at(first)
         if entry is None and first > 1:
             entry = yield from self.at(1)
-        if entry is not None and not _is_identified(entry):
+        if entry is not None and entry.status is not None and not entry.status.identified:
             return entry
         if entry is not None and entry.failed:
             listed = self._jobs.listed_number(self._name)
@@ -106,14 +106,14 @@ class Search:
             entry = None if members is None else (yield from self._in_array(record.number, record.job))
         return entry or Entry(record.number, record.job, None)
 
-    def _by_evidence(self, entry: Entry | None, evidence: Evidence) -> Steps[Entry | None]:
+    def _by_evidence(self, entry: Entry | None, evidence: Evidence | None) -> Steps[Entry | None]:
         """Return a submission that only claims or lists show; without one, the given entry."""
-        record = evidence.last()
+        record = None if evidence is None else evidence.last()
         if record is not None:
             if entry is not None and entry.number >= record.number:
                 return entry
             return (yield from self._from_record(entry, record))
-        if self._has_shared_names and not evidence.may_have_run():
+        if self._has_shared_names and evidence is not None and not evidence.may_have_run():
             return entry
         return (yield from self._from_list(entry))
 
@@ -156,7 +156,7 @@ class Search:
         except JobNotFound:
             return None
         index = members.index(name)
-        return Entry(number, array, instance_status(status, index), index)
+        return Entry(number, array, instance_statuses(status)(index), index)
 
     def _members(self, array: str) -> Steps[list[str] | None]:
         """Return the submissions in an array; None if the server does not know it."""
@@ -193,7 +193,3 @@ def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
             "shared by all users of a cluster: choose another name for the task",
             name,
         )
-
-
-def _is_identified(entry: Entry) -> bool:
-    return entry.status is None or entry.status.identified

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from luigi_pai.api.wire.replies import is_success
 from luigi_pai.errors import ClusterUnreachable, PaiHttpError
@@ -14,12 +15,31 @@ from luigi_pai.errors import ClusterUnreachable, PaiHttpError
 if TYPE_CHECKING:
     import requests
 
-    from luigi_pai.api.dialects.dialect import LogFile
     from luigi_pai.api.session import Session
 
 _FIRST_REST, _LONGEST_REST = 10.0, 300.0  # seconds
 _TAIL = 16 * 1024  # bytes
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log of a task.
+
+    Attributes:
+        name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
+        uri: its URL, relative to the web portal. It may contain a token and is never shown.
+        paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
+    """
+
+    name: str
+    uri: str = field(repr=False)
+    paged: bool = False
+
+    @property
+    def node(self) -> str:
+        """Host and port of its server; empty for the web portal."""
+        return urlsplit(self.uri).netloc
 
 
 class LogFiles:

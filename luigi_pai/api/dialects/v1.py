@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.dialect import LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, container_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.dialect import LogFile
 from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation

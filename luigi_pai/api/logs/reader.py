@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.dialects.dialect import LogFile
+    from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 __all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
@@ -28,7 +28,6 @@ STREAMS = ("stdout", "stderr")
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end in which the last lines are searched before the whole log
 _LONGEST_LINE = 1024 * 1024
-_PER_LOG = 0.5  # seconds: two logs a second are read while they are followed
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
@@ -107,7 +106,10 @@ class LogReader:
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
         status: of the job, as last looked up.
+        per_log: seconds between two logs while they are followed.
     """
+
+    per_log = 0.5
 
     def __init__(
         self,
@@ -148,6 +150,14 @@ class LogReader:
         return [
             task for task in tasks if self._role in (None, task.role) and self._index in (None, task.index)
         ]
+
+    def label(self, line: LogLine) -> str:
+        """Return ``ROLE/INDEX | ``, to stand before a line; empty where the logs of one task are read."""
+        tasks = self.tasks()
+        if len(tasks) <= 1:
+            return ""
+        width = max(len(f"{task.role}/{task.index}") for task in tasks)
+        return f"{f'{line.role}/{line.index}':{width}} | "
 
     def read(self) -> Iterator[LogLine]:
         """Yield the present lines of the logs, task after task.
@@ -199,7 +209,7 @@ class LogReader:
                 if stream.closed or (ended and not stream.cut_short):
                     yield from self._last_line(stream)
                 if not self._is_resting(stream):
-                    yield _PER_LOG
+                    yield self.per_log
             self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
             is_whole = not any(each.cut_short for each in self._streams.values())
             if ended and (is_whole or self.gave_up):

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiApiError
-from luigi_pai.jobspec.rules.refusals import HINTS, schema_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.errors import PaiHttpError
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
 _NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # of OpenPAI 1.x: a virtual cluster
 _INFERENCE = "add it to parameters, or change jobType"
+_SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
+
+_FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumber of a PaiTask)"
+_PRIORITY = "extras.hivedScheduler.jobPriorityClass"
+_LOCAL_STORAGE = "hostpath and mntpath of extras.enableLocalStorage"
+_OLD_V2 = (
+    "this server has no API for the YAML job protocol: OpenPAI 0.8 to 0.14 serve an older API at the same "
+    "URL; such a cluster runs PaiTask only"
+)
+
+HINTS: Mapping[str, str] = {
+    "InvalidParametersError": _OLD_V2,  # from 0.15 on it is InvalidProtocolError
+    # LTP 1.x, models/v2/job and middlewares/v2 of its rest-server
+    "NoEnoughQuotaError": f"lower {_FEWER_GPUS}",
+    "NoJobPriorityError": f"set {_PRIORITY} to default or oppo, or ask an administrator for prod",
+    "InvalidJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
+    "ExpiredJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
+    "ExpectedJobPriorityClassError": (
+        f"set {_PRIORITY} to prod, lower {_FEWER_GPUS}, or choose another virtual cluster"
+    ),
+    "InvalidCommandError": (
+        f"change commands of each task role to these, lower {_FEWER_GPUS}, or choose another virtual cluster"
+    ),
+    "InvalidImageError": (
+        "change uri of the first prerequisite of type dockerimage (image of a PaiTask) to one that this "
+        "cluster allows"
+    ),
+    "NoDockerImageError": "add a prerequisite of type dockerimage with a uri",
+    "InvalidImageRegexError": "tell an administrator: no job can be submitted",
+    "MissingMountPathError": f"set both {_LOCAL_STORAGE}",
+    "MountPathMismatchError": f"name as many paths in {_LOCAL_STORAGE}, separated by colons",
+    "InvalidPathError": f"use absolute paths of letters, digits, '.', '_' and '-' in {_LOCAL_STORAGE}",
+    "SchedulableNodeError": "take these nodes out of extras.forceNodes, which is for cordoned nodes only",
+}
+"""What to change in a job, by the code with which it was refused."""
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
@@ -29,7 +64,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
         request: method and URL of the submission.
     """
     if error.code == "InvalidProtocolError":
-        findings = schema_errors(error.server_message)
+        findings = _schema_errors(error.server_message)
         if findings:
             return error.reworded(f"{request}: {error.status} {error.code}: {findings}")
         return error.extended(_INFERENCE) if "for inference job" in error.server_message else error
@@ -63,3 +98,31 @@ def with_virtual_clusters(
     except PaiApiError:
         names = ""
     return error.extended(f"check {setting}" + (f"; this cluster has: {names}" if names else ""))
+
+
+def _schema_errors(message: str) -> str:
+    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is not one."""
+    try:
+        errors = json.loads(message)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(errors, list):
+        return ""
+    return "; ".join(_finding(error) for error in errors if isinstance(error, dict))
+
+
+def _finding(error: Mapping[str, Any]) -> str:
+    """Return one schema error, of Ajv 6 (OpenPAI) or Ajv 8 (LTP 1.1 and later), as text."""
+    is_ajv_8 = "instancePath" in error
+    place = str(error.get("instancePath" if is_ajv_8 else "dataPath") or "").lstrip("./")
+    text = f"{place}: {error.get('message')}".lstrip(": ")
+    params = error.get("params")
+    params = params if isinstance(params, dict) else {}
+    extra = params.get("additionalProperty")
+    if isinstance(extra, str):
+        since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 and not is_ajv_8 else ""
+        return f"{text}: {extra!r}{since}"
+    allowed = params.get("allowedValues")
+    if isinstance(allowed, list):
+        return f"{text}: {', '.join(map(str, allowed))}"
+    return text

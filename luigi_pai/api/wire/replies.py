@@ -140,7 +140,8 @@ def raise_error(
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
     is_mocked_job = mocked and method == "GET" and code != "NoApiError"
-    if status == HTTPStatus.NOT_FOUND and (is_mocked_job or _is_job_not_found(response, code)):
+    is_bare = response.content.strip() in (b"", b"{}")  # any other text is that of a gateway
+    if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
         raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(server)}")
@@ -175,11 +176,6 @@ def _is_json(response: requests.Response) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_job_not_found(response: requests.Response, code: str | None) -> bool:
-    """Return whether a 404 means that the job does not exist; any other text is that of a gateway."""
-    return code == "NoJobError" or response.content.strip() in (b"", b"{}")
 
 
 def _where(response: requests.Response) -> str:

@@ -12,8 +12,7 @@ import requests
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
-from luigi_pai.redaction import redact
-from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain
+from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,7 +177,4 @@ def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> 
     too_long = [str(cause) for cause in causes if isinstance(cause, AnswerTimeout)]
     if any(isinstance(cause, (requests.exceptions.Timeout, ReadTimeoutError)) for cause in causes):
         return too_long[0] if too_long else timeout
-    for cause in causes:
-        if isinstance(cause, OSError) and not isinstance(cause, requests.RequestException):
-            return cause.strerror or str(cause)
-    return redact(str(causes[-1])) or type(causes[-1]).__name__
+    return reason_of(causes)

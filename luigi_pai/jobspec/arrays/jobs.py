@@ -122,7 +122,7 @@ def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
     first_name = ""
     for document in documents:
         name, own = str(document["name"]), _shared(document)
-        if any(_SECRET.search(str(command)) for command in _commands(document)):
+        if any(_SECRET.search(text) for texts in role_commands(document).values() for _, text in texts):
             wrong = (
                 "refer to secrets, which the commands of points in one job cannot; leave points_per_job out"
             )
@@ -134,11 +134,6 @@ def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
     if first is None:
         raise ValueError("an array has at least one job")
     return copy.deepcopy(first)
-
-
-def _commands(document: Mapping[str, Any]) -> Iterator[Any]:
-    for commands in role_commands(document).values():
-        yield from (command for _, command in commands)
 
 
 def _check_equal(first: Mapping[str, Any], other: Mapping[str, Any], name: str, first_name: str) -> None:

@@ -22,11 +22,7 @@ _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _OPENING_KINDS = ("#", "^", "/", ">", "{", "&", "=", "!")
 
 
-class Absent:
-    """The type of ``ABSENT``."""
-
-
-ABSENT: Final = Absent()
+ABSENT: Final = object()
 """The value of a name that refers to nothing."""
 
 

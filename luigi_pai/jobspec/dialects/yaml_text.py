@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from luigi_pai.errors import SpecError
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_problems import YamlError
 from luigi_pai.jobspec.dialects.yaml_values import Document
 
@@ -41,6 +41,15 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
     if document.problems and not lenient:
         raise SpecError(source, document.problems)
     return document
+
+
+def decoded(content: bytes, source: str) -> str:
+    """Return the text of a file; SpecError if it is not UTF-8, with the line."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SpecError(source, [Problem("", "is not UTF-8; save it as UTF-8", line=line)]) from None
 
 
 def write_yaml(value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import yaml
+
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import leaves, list_of, mapping_of
@@ -12,7 +14,7 @@ from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import role_commands
-from luigi_pai.jobspec.templates.references import references
+from luigi_pai.jobspec.templates.references import plugin_texts, references
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +33,7 @@ def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _roles(document)
     yield from _deployments(document)
     yield from _extras(document)
+    yield from _plugin_texts(document)
 
 
 def _is_int(value: Any) -> TypeGuard[int]:
@@ -225,3 +228,30 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
                     Level.STRICTER,
                 )
             seen.setdefault(value, index)
+
+
+# ---------------------------------------------------------------- texts of plugins
+
+# The runtime of 1.x writes the parameters of plugins with Python's ``repr``, fills in references, and reads
+# the result as YAML (``replace_ref`` in its initializer). Most texts stay the same.
+_AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survives
+_MISREAD = (
+    "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
+    "such a text in a plugin's parameters: write each line as a command of its own, use one kind of quotes, "
+    "or call a script"
+)
+
+
+def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the texts that a plugin would receive changed. No text is shown."""
+    for _, path, text in plugin_texts(document):
+        if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
+            yield Finding(path, _MISREAD, Level.STRICTER)
+
+
+def _survives(text: str) -> bool:
+    """Return whether the runtime reads a text as it was written."""
+    try:
+        return bool(yaml.safe_load(repr([text])) == [text])
+    except (yaml.YAMLError, ValueError):
+        return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import texts
+from luigi_pai.jobspec.paths import mapped, texts
 from luigi_pai.jobspec.schema_problems import Finding
 
 if TYPE_CHECKING:
@@ -32,9 +32,15 @@ def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
     A reference to a missing key stays unchanged.
     """
-    return {
-        key: _filled(each, prerequisite) if key in _PLACES else each for key, each in prerequisite.items()
-    }
+
+    def value_of(match: re.Match[str]) -> str:
+        value = _looked_up(match["name"], prerequisite)
+        return match[0] if value is mustache.ABSENT else _shown(value)
+
+    def change(value: Any) -> Any:
+        return _REFERENCE.sub(value_of, value) if isinstance(value, str) else value
+
+    return {key: mapped(each, change) if key in _PLACES else each for key, each in prerequisite.items()}
 
 
 def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
@@ -67,20 +73,6 @@ def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
     if _REFERENCE.search(_shown(value)):
         return "this key refers to another one itself; write it out"
     return ""
-
-
-def _filled(given: Any, prerequisite: Mapping[str, Any]) -> Any:
-    def value_of(match: re.Match[str]) -> str:
-        value = _looked_up(match["name"], prerequisite)
-        return match[0] if value is mustache.ABSENT else _shown(value)
-
-    if isinstance(given, str):
-        return _REFERENCE.sub(value_of, given)
-    if isinstance(given, list):
-        return [_filled(each, prerequisite) for each in given]
-    if isinstance(given, dict):
-        return {key: _filled(each, prerequisite) for key, each in given.items()}
-    return given
 
 
 def _looked_up(name: str, prerequisite: Mapping[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of
+from luigi_pai.jobspec.paths import item_of, list_of, mapping_of
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
 from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
@@ -92,10 +92,8 @@ class _Prerequisites:
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        listed = document.get("prerequisites")
-        self.listed: list[Any] = listed if isinstance(listed, list) else []
-        roles = document.get("taskRoles")
-        self.roles: dict[str, Any] = roles if isinstance(roles, dict) else {}
+        self.listed = list_of(document, "prerequisites")
+        self.roles = mapping_of(document, "taskRoles")
         self.named: dict[str, list[int]] = {}
         for index, each in enumerate(self.listed):
             if isinstance(each, dict) and isinstance(each.get("name"), str):
@@ -108,7 +106,7 @@ class _Prerequisites:
 
     def required(self, name: str) -> list[str]:
         """Return the names that a prerequisite requires."""
-        return [other for _, other in _names(self.by_name(name).get("require"))]
+        return [other for _, other in _names(self.by_name(name), "require")]
 
     def ordered(self, names: list[str]) -> list[str]:
         """Return names with all that they require, each after what it requires."""
@@ -137,15 +135,13 @@ class _Prerequisites:
         return []
 
 
-def _names(given: Any) -> list[tuple[int, str]]:
-    """Return the texts of a list with their indexes; of any other value, an empty list."""
-    if not isinstance(given, list):
-        return []
-    return [(index, each) for index, each in enumerate(given) if isinstance(each, str)]
+def _names(value: Any, key: str) -> list[tuple[int, str]]:
+    """Return the texts in the list under a key, with their indexes."""
+    return [(index, each) for index, each in enumerate(list_of(value, key)) if isinstance(each, str)]
 
 
 def _listed_by(role: Any) -> list[str]:
-    return [name for _, name in _names(role.get("prerequisites"))] if isinstance(role, dict) else []
+    return [name for _, name in _names(role, "prerequisites")]
 
 
 # ---------------------------------------------------------------- resolved
@@ -181,7 +177,7 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
             path: Path = ("prerequisites", index)
-            for at, other in _names(each.get("require")):
+            for at, other in _names(each, "require"):
                 yield from _requirement(other, (*path, "require", at), known)
             yield from reference_to_self_problems(each, path)
     if circle := known.circle():
@@ -241,7 +237,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
     """Yield a warning for each variable of a callback that the commands of a role use: they do not see it."""
     for role, of in known.roles.items():
-        commands = [text for _, text in _names(of.get("commands"))] if isinstance(of, dict) else []
+        commands = [text for _, text in _names(of, "commands")]
         used = {name for text in commands for name in _USED.findall(text)}
         used -= {name for text in commands for name in _SET.findall(text)}
         for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
@@ -257,8 +253,7 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
 def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
     """Yield the variables that callbacks of prerequisites export, with the commands that do."""
     for name in names:
-        callbacks = known.by_name(name).get("callbacks")
-        for at, callback in enumerate(callbacks if isinstance(callbacks, list) else ()):
-            for number, text in _names(callback.get("commands") if isinstance(callback, dict) else None):
+        for at, callback in enumerate(list_of(known.by_name(name), "callbacks")):
+            for number, text in _names(callback, "commands"):
                 path = ("prerequisites", known.named[name][-1], "callbacks", at, "commands", number)
                 yield from ((path, variable) for variable in _EXPORTED.findall(text))

@@ -66,8 +66,10 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
     for role, commands in role_commands(document).items():
         for path, text in commands:
             found += _tags(path, text, role)
-    for path, text in _auth_texts(document):
-        found += _tags(path, text)
+    for index, item in enumerate(list_of(document, "prerequisites")):
+        auth = item_of(item, "auth") if item_of(item, "type") == "dockerimage" else None
+        for path, text in texts(auth, ("prerequisites", index, "auth")):
+            found += _tags(path, text)
     for roles, path, text in plugin_texts(document):
         for name in _PLUGIN_REFERENCE.findall(text[: text.rfind("%>") + 2]):
             found += [Reference(path, f"${name.rstrip()}", role=role, plugin=True) for role in roles]
@@ -84,14 +86,6 @@ def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]
     for piece in pieces:
         if isinstance(piece, mustache.Tag):
             yield Reference(path, piece.value, role, piece.kind)
-
-
-def _auth_texts(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    for index, item in enumerate(list_of(document, "prerequisites")):
-        auth = item_of(item, "auth")
-        for key, text in auth.items() if isinstance(auth, dict) else ():
-            if isinstance(text, str) and item_of(item, "type") == "dockerimage":
-                yield ("prerequisites", index, "auth", key), text
 
 
 def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:

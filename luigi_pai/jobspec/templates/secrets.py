@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
-from luigi_pai.jobspec.paths import item_of, leaves, list_of
+from luigi_pai.jobspec.paths import item_of, leaves, list_of, mapped
 from luigi_pai.redaction import MASK
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     copy = dict(document)
     if "secrets" in copy:
-        copy["secrets"] = _masked_value(copy["secrets"])
+        copy["secrets"] = mapped(copy["secrets"], _masked_value)
     prerequisites = copy.get("prerequisites")
     if isinstance(prerequisites, list):
         copy["prerequisites"] = [
-            {**item, "auth": _masked_value(item["auth"])}
+            {**item, "auth": mapped(item["auth"], _masked_value)}
             if isinstance(item, dict) and "auth" in item
             else item
             for item in prerequisites
@@ -62,10 +62,6 @@ def masked(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _masked_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _masked_value(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_masked_value(item) for item in value]
     if isinstance(value, str) and re.fullmatch(r"\s*<%\s*\$[\w.\[\]-]+\s*%>\s*", value):
         return value
     return MASK

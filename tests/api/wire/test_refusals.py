@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from luigi_pai.api.wire.refusals import with_explanation
+from luigi_pai.api.wire.refusals import HINTS, with_explanation
 from luigi_pai.errors import PaiHttpError, PermissionRefused
-from luigi_pai.jobspec.rules.refusals import HINTS
 
 REQUEST = "POST http://pai.test/api/v2/jobs"
 

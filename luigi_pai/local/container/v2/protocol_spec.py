@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.dialects import mustache
+from luigi_pai.jobspec.paths import mapped
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, entrypoints
 from luigi_pai.jobspec.templates.secrets import replaced
@@ -150,18 +151,12 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
 
 def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
     """Return parameters with the references to secrets in their texts replaced by the exact values."""
-    if isinstance(value, dict):
-        return {key: fill_plugin_secrets(item, secrets) for key, item in value.items()}
-    if isinstance(value, list):
-        return [fill_plugin_secrets(item, secrets) for item in value]
-    if not isinstance(value, str):
-        return value
 
     def filled(tag: re.Match[str]) -> str:
         found = mustache.look_up({"$secrets": secrets}, mustache.steps(tag[1].rstrip()))
         return found if isinstance(found, str) else tag[0]
 
-    return _SECRET.sub(filled, value)
+    return mapped(value, lambda leaf: _SECRET.sub(filled, leaf) if isinstance(leaf, str) else leaf)
 
 
 @lru_cache(maxsize=16)  # the same plugin in many roles
