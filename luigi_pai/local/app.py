@@ -65,33 +65,30 @@ def make_app(
             (CONTENTS_PATH, ContentsControl, control),
             (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
         ],
-        default_handler_class=_NoApi,
+        default_handler_class=_Refusal,
         log_function=_log_request,
         log=log,
         netloc=api.address.netloc,
     )
 
 
-class _NoApi(RestHandler):
-    """Answers unknown addresses."""
+_FOREIGN = (
+    "The local server answers to requests for localhost or a loopback address only, not to pages of other "
+    'sites. A proxy in front of it has to send "Host: {}", and no Origin of its own name.'
+)
+
+
+class _Refusal(RestHandler):
+    """Refuses a request that a page of another site made in the user's browser, or of an unknown address."""
+
+    def initialize(self, *, is_foreign: bool = False) -> None:
+        self._is_foreign = is_foreign
 
     def prepare(self) -> None:
         super().prepare()
+        if self._is_foreign:
+            raise ApiError(403, "ForbiddenOriginError", _FOREIGN.format(self.settings["netloc"]))
         raise no_api(self.request.uri or "")
-
-
-class _ForeignRequest(RestHandler):
-    """A request that a page of another site made in the user's browser."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        raise ApiError(
-            403,
-            "ForbiddenOriginError",
-            "The local server answers to requests for localhost or a loopback address only, "
-            "not to pages of other sites. A proxy in front of it has to send "
-            f'"Host: {self.settings["netloc"]}", and no Origin of its own name.',
-        )
 
 
 class _LocalApplication(Application):
@@ -106,7 +103,7 @@ class _LocalApplication(Application):
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Return the handler of a request: the refusal if a page of another site made it."""
         if self.is_foreign(request.headers):
-            return self.get_handler_delegate(request, _ForeignRequest)
+            return self.get_handler_delegate(request, _Refusal, {"is_foreign": True})
         return super().find_handler(request, **kwargs)
 
     def is_foreign(self, headers: HTTPHeaders) -> bool:

@@ -230,10 +230,6 @@ _FRAMEWORK_LAUNCHER = LauncherRules(
 )
 
 
-def _type_on_kubernetes(exit_code: int) -> str:
-    return "Failed" if exit_code else "Succeeded"
-
-
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit specification.
 
@@ -250,11 +246,6 @@ def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> R
     return RetryDecision(retry=unlimited or counted_retries < retry_count, counted=True)
 
 
-def _pod_uid(_application_id: str, _number: int) -> str:
-    """Return a new UID, as Kubernetes gives one to each pod."""
-    return str(uuid.uuid4())
-
-
 FRAMEWORK_CONTROLLER = LauncherRules(
     exit_stopped=EXIT_STOPPED,
     stopped_text="User has requested to stop the Framework",
@@ -263,9 +254,9 @@ FRAMEWORK_CONTROLLER = LauncherRules(
     exit_lost=EXIT_LOST,
     exit_attempt_over=EXIT_JOB_ENDED,
     exit_no_ports=_EXIT_NO_PORTS,
-    exit_type=_type_on_kubernetes,
+    exit_type=lambda exit_code: "Failed" if exit_code else "Succeeded",
     decide_retry=_decide_by_spec,
-    container_id=_pod_uid,
+    container_id=lambda _application_id, _number: str(uuid.uuid4()),
     has_events=True,
 )
 

@@ -84,15 +84,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
 
 def first_process(folder: str) -> int | None:
     """Return the process that was started for a task and runs, if its pid was not saved."""
-    return next((pid for pid, found in _leaders() if found == folder and runs(pid)), None)
-
-
-def runs(pid: int) -> bool:
-    """Say whether a process runs; a zombie does not."""
-    try:
-        return psutil.Process(pid).status() not in _ENDED
-    except psutil.Error:
-        return False
+    return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 
 def _leaders() -> Iterator[tuple[int, str]]:
@@ -114,7 +106,7 @@ def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Ite
             if session not in sessions:
                 sessions[session] = _folder_of(session)
             folder = sessions[session] or (_folder_of(pid) if pid != session else "")
-            if folder and are_meant(folder) and runs(pid):
+            if folder and are_meant(folder) and started(pid) is not None:
                 yield pid
 
 
@@ -227,7 +219,7 @@ class Orphans:
             if pid not in found:
                 found.add(pid)
                 left += _children(pid)
-        return {pid for pid in found if runs(pid)}
+        return {pid for pid in found if started(pid) is not None}
 
 
 def _adopted() -> list[int]:

@@ -41,10 +41,6 @@ class Storages:
                 shutil.rmtree(folder)
                 folder.mkdir()
 
-    def summary(self, name: str) -> dict[str, Any]:
-        """Return a storage as the list shows it."""
-        return {"name": name, "share": True, "volumeName": f"{name}-pv"}
-
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
         """Return the folders that ``extras.storages`` mount, by where they are below the working folder.
 

@@ -107,31 +107,20 @@ exit "$code"
 """.replace("MAX_CODE_BYTES", str(_MAX_CODE_BYTES))
 
 
-@dataclass(frozen=True)
 class TaskFiles:
-    """The folder of one task."""
+    """The files of one task.
 
-    folder: Path
+    Attributes:
+        folder: of the task.
+        work: the working folder of the command.
+        stdout, stderr: what the command wrote.
+        runtime: what the plugins of a v2 task wrote before and after the command.
+    """
 
-    @property
-    def work(self) -> Path:
-        """The working folder of the command."""
-        return self.folder / "work"
-
-    @property
-    def stdout(self) -> Path:
-        """What the command wrote to its standard output."""
-        return self.folder / "stdout"
-
-    @property
-    def stderr(self) -> Path:
-        """What the command wrote to its standard error."""
-        return self.folder / "stderr"
-
-    @property
-    def runtime(self) -> Path:
-        """What the plugins of a v2 task wrote before and after the command."""
-        return self.folder / "runtime"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work, self.runtime = folder / "work", folder / "runtime"
+        self.stdout, self.stderr = folder / "stdout", folder / "stderr"
 
     def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
         """Make the folder, the scripts by name, and the two logs of the command; the error log has warnings.

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.ports import Ports
 from luigi_pai.local.launcher.attempt import DELETE, SHUTDOWN, STOP, begin_attempt, resume_attempt
-from luigi_pai.local.launcher.completion import FIRST_FAILURE, Outcome, retry_delay
-from luigi_pai.local.launcher.job_end import complete_stopped_job, conclude_attempt
+from luigi_pai.local.launcher.completion import (
+    FIRST_FAILURE,
+    Outcome,
+    complete_stopped_job,
+    conclude_attempt,
+    retry_delay,
+)
 from luigi_pai.local.launcher.job_queue import JobQueue
 from luigi_pai.local.launcher.task_runner import TaskLost
 from luigi_pai.local.store.database import now_ms

@@ -43,6 +43,9 @@ class Scheduler:
 
     GPUs are numbered through all virtual clusters, from 0 in the first; each has one task at a time. At most
     ``max_tasks`` tasks run at once on this machine; a job that has more of them runs alone.
+
+    Attributes:
+        allocations: of the running tasks.
     """
 
     def __init__(self, clusters: Mapping[str, Resources], max_tasks: int) -> None:
@@ -50,16 +53,11 @@ class Scheduler:
         self._max_tasks = max_tasks
         self._used = dict.fromkeys(clusters, Resources())
         self._gpus: dict[str, range] = {}
-        self._allocations: set[Allocation] = set()
+        self.allocations: set[Allocation] = set()
         first = 0
         for name, capacity in clusters.items():
             self._gpus[name] = range(first, first + capacity.gpu)
             first += capacity.gpu
-
-    @property
-    def running_tasks(self) -> int:
-        """How many tasks have resources."""
-        return len(self._allocations)
 
     @property
     def total(self) -> Resources:
@@ -88,14 +86,14 @@ class Scheduler:
     def restore(self, cluster: str, resources: Resources, gpus: str) -> Allocation:
         """Record the resources of a task that runs already, even if the virtual cluster has less."""
         allocation = Allocation(cluster, resources, gpus)
-        self._allocations.add(allocation)
+        self.allocations.add(allocation)
         self._used[cluster] = self.used(cluster) + resources
         return allocation
 
     def release(self, allocations: Iterable[Allocation]) -> None:
         """Release the resources of tasks."""
         for allocation in allocations:
-            self._allocations.remove(allocation)
+            self.allocations.remove(allocation)
             self._used[allocation.cluster] = self.used(allocation.cluster) - allocation.resources
 
     def never_fits(self, name: str, requests: Sequence[Resources]) -> InsufficientResources | None:
@@ -128,7 +126,7 @@ class Scheduler:
             return InsufficientResources(
                 f"virtual cluster {name} has {left} free, the job wants {_listed(lacking)}"
             )
-        running = self.running_tasks
+        running = len(self.allocations)
         if running and running + len(requests) > self._max_tasks:
             return InsufficientResources(
                 f"{running} of at most {self._max_tasks} tasks run on this machine", machine_wide=True
@@ -137,7 +135,7 @@ class Scheduler:
 
     def _free_gpus(self, cluster: str) -> list[int]:
         """Return the numbers of the free GPUs, the lowest first."""
-        used = {number for allocation in self._allocations for number in allocation.gpus.split(",")}
+        used = {number for allocation in self.allocations for number in allocation.gpus.split(",")}
         return [number for number in self._gpus[cluster] if str(number) not in used]
 
 

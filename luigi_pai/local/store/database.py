@@ -111,41 +111,6 @@ _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
 """The columns that identify a job, by the API."""
 
 
-def open_database(path: Path, api: str) -> sqlite3.Connection:
-    """Open the file of an API's jobs; a new one gets the tables.
-
-    Deleted secrets are overwritten (``secure_delete``), on disk from the next checkpoint on. What is
-    committed outlives this process however it ends, and the machine from that on, or from
-    `Database.durably` on.
-
-    Raises:
-        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
-            jobs of another API.
-    """
-    path.touch(mode=0o600)
-    db = sqlite3.connect(path, isolation_level=None)
-    db.row_factory = sqlite3.Row
-    try:
-        is_new = _is_new(db, path, api)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute("PRAGMA secure_delete = ON")
-        db.execute("PRAGMA foreign_keys = ON")
-        if is_new:
-            with transaction(db):
-                for statement in f"{_TABLES}{_UNIQUE[api]} WHERE NOT deleted".split(";"):
-                    db.execute(statement)
-                db.execute("INSERT INTO about VALUES ('api', ?)", (api,))
-                db.execute(f"PRAGMA user_version = {VERSION}")
-    except sqlite3.DatabaseError as error:
-        db.close()
-        raise ConfigError(f"cannot use {path}: {error}") from None
-    except ConfigError:
-        db.close()
-        raise
-    return db
-
-
 def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
     """Return whether the file has no tables yet; raises ConfigError for those of another version or API."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
@@ -184,7 +149,10 @@ def now_ms() -> int:
 
 
 class Database:
-    """An open SQLite file.
+    """The SQLite file of an API's jobs; a new one gets the tables.
+
+    Deleted secrets are overwritten (``secure_delete``), on disk from the next checkpoint on. What is
+    committed outlives this process however it ends, and the machine from that on, or from `durably` on.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -192,7 +160,28 @@ class Database:
     """
 
     def __init__(self, path: Path, api: str) -> None:
-        self._connection = open_database(path, api)
+        path.touch(mode=0o600)
+        self._connection = db = sqlite3.connect(path, isolation_level=None)
+        db.row_factory = sqlite3.Row
+        try:
+            is_new = _is_new(db, path, api)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute("PRAGMA foreign_keys = ON")
+            if is_new:
+                with transaction(db):
+                    for statement in f"{_TABLES}{_UNIQUE[api]} WHERE NOT deleted".split(";"):
+                        db.execute(statement)
+                    facts = [("api", api), ("cluster_timestamp", str(now_ms()))]
+                    db.executemany("INSERT INTO about VALUES (?, ?)", facts)
+                    db.execute(f"PRAGMA user_version = {VERSION}")
+        except sqlite3.DatabaseError as error:
+            db.close()
+            raise ConfigError(f"cannot use {path}: {error}") from None
+        except ConfigError:
+            db.close()
+            raise
         self._secrets_in_log = True  # an earlier server may have left some
         self._empty_log()
 

@@ -42,31 +42,15 @@ class Store(Database):
     Attributes:
         release: the release that runs the jobs.
         cluster_timestamp: the file's creation in ms since 1970 UTC, a part of YARN's application ids.
-
-    Raises:
-        ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
-            jobs of another API.
+        job_changed: called with the id of a job whose row in lists has changed.
     """
 
     def __init__(self, path: Path, api: str = DEFAULT_API) -> None:
         self.release = RELEASES[api]
         super().__init__(path, api)
-        self._watchers: list[Callable[[int], None]] = []
-        self.cluster_timestamp = int(self._about("cluster_timestamp", str(now_ms())))
-
-    def _about(self, key: str, value: str) -> str:
-        """Return what is stored under the key, storing ``value`` if there is nothing yet."""
-        self.rows("INSERT OR IGNORE INTO about VALUES (?, ?)", (key, value))
-        return str(self.rows("SELECT value FROM about WHERE key = ?", (key,))[0]["value"])
-
-    def watch_jobs(self, watcher: Callable[[int], None]) -> None:
-        """Register a function to call with the id of each job whose row in lists changes."""
-        self._watchers.append(watcher)
-
-    def job_changed(self, job_id: int) -> None:
-        """Notify the watchers that the row of a job in lists has changed."""
-        for watcher in self._watchers:
-            watcher(job_id)
+        self.job_changed: Callable[[int], object] = lambda _job_id: None
+        timestamp = self.rows("SELECT value FROM about WHERE key = 'cluster_timestamp'")[0]["value"]
+        self.cluster_timestamp = int(timestamp)
 
     # jobs
 

@@ -36,10 +36,7 @@ class JobRows:
         self._store = store
         self._row = _ROWS[store.release.api]
         self._rows: dict[int, str] = {}
-        store.watch_jobs(self._forget)
-
-    def _forget(self, job_id: int) -> None:
-        self._rows.pop(job_id, None)
+        store.job_changed = lambda job_id: self._rows.pop(job_id, None)
 
     def as_json(self, ids: Sequence[int]) -> str:
         """Return the rows of jobs as a JSON array in the format of the API."""

@@ -10,7 +10,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.store.records import COMPLETED, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from luigi_pai.local.config.settings import Address
     from luigi_pai.local.launcher.scheduler import Scheduler
@@ -46,10 +46,6 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
     diagnostics = _diagnostics(job, attempt, tasks, address) if waits_for is None else f"waiting: {waits_for}"
-    roles: dict[str, Any] = {}
-    for task in tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(_task_status(task, job, address))
     return {
         "name": job.name,
         "jobStatus": {
@@ -59,8 +55,17 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None =
             "appExitType": job.exit_type,
             "virtualCluster": job.virtual_cluster,
         },
-        "taskRoles": roles,
+        "taskRoles": tasks_by_role(tasks, lambda task: _task_status(task, job, address)),
     }
+
+
+def tasks_by_role(tasks: Iterable[Task], status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
+    """Return the statuses of tasks, as a function returns them, by role."""
+    roles: dict[str, Any] = {}
+    for task in tasks:
+        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
+        role["taskStatuses"].append(status(task))
+    return roles
 
 
 def _application(

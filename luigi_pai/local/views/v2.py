@@ -16,6 +16,7 @@ from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.launcher.completion import ALL_ENDED
 from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_LOST, FRAMEWORK_CONTROLLER, exit_spec
 from luigi_pai.local.store.records import Attempt, Task, framework_name, object_uid
+from luigi_pai.local.views.v1 import tasks_by_role
 
 if TYPE_CHECKING:
     import sqlite3
@@ -126,11 +127,6 @@ def _ending(shown: ShownAttempt) -> dict[str, Any]:
     }
 
 
-def _diagnostics(task: Task) -> str | None:
-    """Return why a task ended, None while it runs."""
-    return _text(task.exit_code, _info(task))
-
-
 def _info(task: Task | None) -> dict[str, Any]:
     return {**json.loads(task.exit_info), "name": "app"} if task is not None and task.exit_info else {}
 
@@ -229,29 +225,14 @@ def job_detail(
             "virtualCluster": job.virtual_cluster,
             "submissionTime": _submitted(job),
         },
-        "taskRoles": _by_role(shown, lambda task: _task_status(job, shown, tries(task))),
+        "taskRoles": tasks_by_role(shown.tasks, lambda task: _task_status(job, shown, tries(task))),
     }
-
-
-def _by_role(shown: ShownAttempt, status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
-    roles: dict[str, Any] = {}
-    for task in shown.tasks:
-        role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
-        role["taskStatuses"].append(status(task))
-    return roles
 
 
 def _attempt_state(job: Job, shown: ShownAttempt) -> str:
     if shown.record.completed is not None:
         return job.release.launcher.ended_state(shown.record.exit_code)
     return job.state
-
-
-def _log_list(job: Job, shown: ShownAttempt, task: Task) -> str:
-    return (
-        f"/api/v2/jobs/{job.full_name}/attempts/{shown.index}"
-        f"/taskRoles/{task.role}/taskIndex/{task.index}/attempts/{task.number}/logs"
-    )
 
 
 def _task_state(job: Job, task: Task) -> str:
@@ -261,16 +242,17 @@ def _task_state(job: Job, task: Task) -> str:
 
 
 def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
+    path = f"/attempts/{shown.index}/taskRoles/{task.role}/taskIndex/{task.index}/attempts/{task.number}"
     return {
         "containerId": task.container_id or None,
         "containerIp": CONTAINER_IP if task.launched else None,
         "containerNodeName": _NODE if task.launched else None,
         "containerPorts": {label: ",".join(map(str, ports)) for label, ports in task.ports.items()},
         "containerGpus": None,
-        "containerLog": _log_list(job, shown, task),
+        "containerLog": f"/api/v2/jobs/{job.full_name}{path}/logs",
         "containerExitCode": task.exit_code,
         "containerExitSpec": exit_spec(task.exit_code),
-        "containerExitDiagnostics": _diagnostics(task),
+        "containerExitDiagnostics": _text(task.exit_code, _info(task)),
     }
 
 

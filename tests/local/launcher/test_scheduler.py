@@ -32,7 +32,7 @@ def test_a_gang_gets_everything_or_nothing(scheduler):
     assert insufficient == InsufficientResources(
         "virtual cluster default has 2 of 4 CPUs free, the job wants 3 CPUs"
     )
-    assert (scheduler.used("default"), scheduler.running_tasks) == (ONE + ONE, 2)
+    assert (scheduler.used("default"), len(scheduler.allocations)) == (ONE + ONE, 2)
     taken(scheduler, "default", ONE, ONE)
 
 

@@ -22,7 +22,7 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     with pytest.raises(ConfigError) as caught:
-        schema.open_database(path, "v2")
+        schema.Database(path, "v2")
     assert str(caught.value) == (
         f"{path} was written by another version of luigi-pai (its tables have version {version}, this one "
         f"reads {schema.VERSION}); use that luigi-pai, or another folder with --data"
@@ -36,12 +36,12 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     path = tmp_path / "server.sqlite"
     path.write_text("not a database, and long enough to be read as one" * 20)
     with pytest.raises(ConfigError, match=rf"cannot use {path}: file is not a database"):
-        schema.open_database(path, "v2")
+        schema.Database(path, "v2")
 
 
 def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
     """Attempts, tasks, texts, tags, events, secrets."""
-    with closing(schema.open_database(tmp_path / "server.sqlite", "v2")) as db:
+    with closing(schema.Database(tmp_path / "server.sqlite", "v2")) as db:
         db.execute(
             "INSERT INTO jobs (id, name, username, virtual_cluster, sub_state, created)"
             " VALUES (1, 'a', 'anna', 'default', 'FRAMEWORK_COMPLETED', 0)"
@@ -71,7 +71,7 @@ def test_names_are_unique_until_their_job_is_deleted(api, refused, tmp_path):
         "INSERT INTO jobs (name, username, virtual_cluster, sub_state, created, deleted)"
         " VALUES ('a', ?, 'default', 'FRAMEWORK_WAITING', 0, ?)"
     )
-    with closing(schema.open_database(tmp_path / "server.sqlite", api)) as db:
+    with closing(schema.Database(tmp_path / "server.sqlite", api)) as db:
         for deleted in (1, 1, 0):
             db.execute(insert, ("anna", deleted))
         for user in ("anna", "bob"):
@@ -86,22 +86,22 @@ def test_names_are_unique_until_their_job_is_deleted(api, refused, tmp_path):
 def test_a_file_of_another_api_is_refused(its, api, tmp_path):
     """It stays as it is; the message says which API it has."""
     path = tmp_path / "server.sqlite"
-    schema.open_database(path, its).close()
+    schema.Database(path, its).close()
     before = path.read_bytes()
     with pytest.raises(ConfigError) as caught:
-        schema.open_database(path, api)
+        schema.Database(path, api)
     names = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "ltp": "LTP 1.5"}
     assert str(caught.value) == (
         f"the data folder {tmp_path} has the jobs of {names[its]}, and this would be {names[api]}; "
         f"use it with --api {its}, or another folder with --data"
     )
     assert path.read_bytes() == before
-    schema.open_database(path, its).close()
+    schema.Database(path, its).close()
 
 
 def test_a_list_reads_no_configs_and_unfinished_jobs_are_found_by_an_index(tmp_path):
     """What 10,000 finished jobs must not make slow."""
-    with closing(schema.open_database(tmp_path / "server.sqlite", "v2")) as db:
+    with closing(schema.Database(tmp_path / "server.sqlite", "v2")) as db:
 
         def plan(sql):
             return " ".join(row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))

@@ -155,7 +155,7 @@ class Bench:
         launcher = self.launcher
         return {
             "running jobs": len(launcher._runs),
-            "running tasks": launcher.scheduler.running_tasks,
+            "running tasks": len(launcher.scheduler.allocations),
             "in the queue": len(launcher.queue),
             "ports": len(launcher.ports),
         }

@@ -200,10 +200,6 @@ def _get(call: Call) -> None:
     _copy(call, call.found(sources), _local(goal))
 
 
-def _cp(call: Call) -> None:
-    _copy(call, call.found(call.words[:-1]), call.on_hdfs(call.words[-1]))
-
-
 def _local(text: str) -> Item:
     text = text.removeprefix("file://")
     return Item(_Disk(), str(Path(text).absolute()), text)
@@ -348,7 +344,7 @@ def _test(call: Call) -> None:
 COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "appendToFile": ("", 2, _append_to_file),
     "cat": ("ignoreCrc", 1, _for_each(_cat)),
-    "cp": ("f p", 2, _cp),
+    "cp": ("f p", 2, lambda call: _copy(call, call.found(call.words[:-1]), call.on_hdfs(call.words[-1]))),
     "du": ("s h", 0, _for_each(_du)),
     "get": ("f p ignoreCrc crc", 1, _get),
     "ls": ("d h R", 0, _for_each(_ls)),

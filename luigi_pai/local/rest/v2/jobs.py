@@ -115,21 +115,12 @@ async def _submit(handler: AccessV2) -> None:
     handler.answer(202, {"status": 202, "message": f"Update job {name} for user {user} successfully."})
 
 
-async def _get(handler: AccessV2, name: str) -> None:
-    _show(handler, *_looked_up(handler, name))
-
-
-async def _get_attempt(handler: AccessV2, name: str, number: str) -> None:
-    _show(handler, *_looked_up(handler, name, number))
-
-
-def _show(handler: AccessV2, job: Job, shown: ShownAttempt) -> None:
+async def _get(handler: AccessV2, name: str, number: str | None = None) -> None:
     store = handler.api.store
+    job, shown = _looked_up(handler, name, number)
     tags = store.tags([job]).get(job.id, [])
-    handler.answer(
-        200,
-        job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task]),
-    )
+    detail = job_detail(job, shown, tags, lambda task: store.tries(task) if task.number else [task])
+    handler.answer(200, detail)
 
 
 async def _execute(handler: AccessV2, name: str) -> None:
@@ -240,7 +231,7 @@ ROUTES = (
     route("GET", "/api/v2/jobs", _list),
     route("POST", "/api/v2/jobs", _submit),
     route("GET", _JOB, _get),
-    route("GET", f"{_JOB}/attempts/:number", _get_attempt),
+    route("GET", f"{_JOB}/attempts/:number", _get),
     route("GET", _TASK, _task_attempts),
     route("GET", f"{_TASK}/:attempt/logs", _logs),
     route("PUT", f"{_JOB}/executionType", _execute),

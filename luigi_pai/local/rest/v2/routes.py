@@ -155,7 +155,10 @@ async def _storages(handler: AccessV2) -> None:
     known, defaults = handler.api.storages, handler.default_storages()
     only_defaults = handler.get_query_argument("default", "") == "true"
     names = defaults if only_defaults else known.names()
-    shown = [{**known.summary(name), "default": name in defaults} for name in names]
+    shown = [
+        {"name": name, "share": True, "volumeName": f"{name}-pv", "default": name in defaults}
+        for name in names
+    ]
     handler.answer(200, {"storages": shown})
 
 
