@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -61,14 +60,6 @@ _identity = click.option(
 )
 
 
-@dataclass(frozen=True)
-class _Found:
-    """A job that runs, and the access to its containers."""
-
-    status: JobStatus
-    access: SshAccess
-
-
 class _WithCommand(click.Command):
     """A command that runs another command, given after ``--``."""
 
@@ -101,9 +92,9 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
         if program is None:
             give_up("ssh", "there is no ssh on this machine's PATH: install OpenSSH's client", EXIT_USAGE)
         cluster = connect()
-        found = _access("ssh", cluster, asked_for(cluster, job))
-        host, port = _address_of("ssh", found, _chosen("ssh", found.status, task))
-        with _key_file(found.access.key) as file:
+        status, access = _access("ssh", cluster, asked_for(cluster, job))
+        host, port = _address_of("ssh", status, access, _chosen("ssh", status, task))
+        with _key_file(access.key) as file:
             words = [program, "-p", str(port)]
             for name, value in {**_OPTIONS, "ClearAllForwardings": "yes"}.items():
                 words += ["-o", f"{name}={value}"]
@@ -138,8 +129,8 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
     """  # noqa: D301 - the backslash is click's, and no backslash
     with plain_failures("ssh-config", "stopped"):
         cluster = connect()
-        found = _access("ssh-config", cluster, asked_for(cluster, job))
-        name, access = found.status.name, found.access
+        status, access = _access("ssh-config", cluster, asked_for(cluster, job))
+        name = status.name
         if access.key is None and key is not None:
             why = f"job {name} has no key of its own, its ssh takes yours: give --identity in place of --key"
             give_up("ssh-config", why, EXIT_USAGE)
@@ -147,7 +138,7 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
             why = f"job {name} has a private key of its own: say where to keep it, --key FILE"
             give_up("ssh-config", why, EXIT_USAGE)
         if not access.addresses:
-            _not_running("ssh-config", f"job {name}", found.status.raw_state)
+            _not_running("ssh-config", f"job {name}", status.raw_state)
         if access.key is not None and key is not None:
             _keep(Path(key), access.key)
         file = key or identity
@@ -160,8 +151,8 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
             click.echo(f"    {option} {value}")
 
 
-def _access(command: str, cluster: Cluster, entry: Entry) -> _Found:
-    """Return a job that has not ended and has ssh; or end the command."""
+def _access(command: str, cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
+    """Return the status of a job that has not ended, and its ssh; or end the command."""
     name, status = entry.job, entry.known
     if status.finished:
         why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
@@ -171,7 +162,7 @@ def _access(command: str, cluster: Cluster, entry: Entry) -> _Found:
     access = cluster.ssh(name)
     if access.missing is not None:
         give_up(command, f"job {name} has no ssh: {access.missing}", EXIT_FAILED)
-    return _Found(status, access)
+    return status, access
 
 
 def _chosen(command: str, status: JobStatus, task: str | None) -> tuple[str, int]:
@@ -194,18 +185,18 @@ def _some(tasks: Sequence[tuple[str, int]], most: int = 6) -> str:
     return ", ".join([*shown, "..."] if len(tasks) > most else shown)
 
 
-def _address_of(command: str, found: _Found, task: tuple[str, int]) -> Address:
+def _address_of(command: str, status: JobStatus, access: SshAccess, task: tuple[str, int]) -> Address:
     """Return where the container of a task is reached; or end the command."""
-    address = found.access.addresses.get(task)
+    address = access.addresses.get(task)
     if address is not None:
         return address
     role, index = task
-    roles = found.access.roles
+    roles = access.roles
     if roles is not None and role not in roles:
-        why = f"job {found.status.name} has ssh in the tasks of {', '.join(sorted(roles))} only"
+        why = f"job {status.name} has ssh in the tasks of {', '.join(sorted(roles))} only"
         give_up(command, why, EXIT_FAILED)
-    state = next(each.state for each in found.status.tasks if (each.role, each.index) == task)
-    return _not_running(command, f"{role}/{index} of job {found.status.name}", state)
+    state = next(each.state for each in status.tasks if (each.role, each.index) == task)
+    return _not_running(command, f"{role}/{index} of job {status.name}", state)
 
 
 def _not_running(command: str, what: str, state: str | None) -> NoReturn:

@@ -23,6 +23,7 @@ from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
+from luigi_pai.sweep.results_page import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,11 +190,9 @@ def _show(
 
 
 def _text(column: str, value: Any) -> str:
-    if value is None:
-        return ""
     if column == "seconds" and isinstance(value, (int, float)):
         return duration(value)
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    return " ".join(text_of(value).split())
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:

@@ -20,9 +20,9 @@ from luigi_pai.hdfs.globs import glob
 from luigi_pai.hdfs.paths import hdfs_path, split_uri
 from luigi_pai.hdfs.reader import BufferedHdfsReader, HdfsReader
 from luigi_pai.hdfs.transfer.downloading import download
-from luigi_pai.hdfs.transfer.local_tree import LocalTree
+from luigi_pai.hdfs.transfer.local_tree import local_tree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
-from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
+from luigi_pai.hdfs.transfer.remote_tree import remote_tree
 from luigi_pai.hdfs.transfer.staging import send_new
 from luigi_pai.hdfs.transport import Account
 from luigi_pai.hdfs.writer import HdfsWriter
@@ -221,7 +221,7 @@ class WebHdfs(HdfsFileSystem):
             TransferError: some files cannot be sent; none was.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
-        send_new(LocalTree.of(Path(local_path), posixpath.basename(goal)), server, goal)
+        send_new(local_tree(Path(local_path), posixpath.basename(goal)), server, goal)
 
     def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
         """Copy a file or folder to a new local path, or into an existing folder.
@@ -249,7 +249,7 @@ class WebHdfs(HdfsFileSystem):
         if source is server and goal.startswith(f"{place.rstrip('/')}/"):
             step = "copy it to a folder that is not in it"
             raise server.failed("COPY", place, f"it cannot be copied into itself, to {goal}", next_step=step)
-        send_new(RemoteTree.of(source, place, WorkerPool(JOBS)), server, goal)
+        send_new(remote_tree(source, place, WorkerPool(JOBS)), server, goal)
 
     # changes
 

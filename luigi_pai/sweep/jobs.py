@@ -86,37 +86,30 @@ class JournalClaims:
     See ``tasks.claims.Claims``. For other points the journal has copies of the claims, to count attempts.
 
     Attributes:
-        shares_job: the copy is written by ``flush`` of any point of the job.
+        journal: of the sweep.
+        shares_job: the copy is written with those of the other points of the job.
     """
 
     shares_job = False
 
     def __init__(self, journal: Journal, name: str) -> None:
-        self._journal = journal
+        self.journal = journal
         self._name = name
-
-    def read(self) -> None:
-        """Read the events of other processes that run the sweep; errors as of ``Journal.read``."""
-        self._journal.read()
 
     def last(self) -> Claim | None:
         """Return the claim of the last submission; None if there is none."""
-        return self._journal.of(self._name).claim
+        return self.journal.of(self._name).claim
 
     def claim(self, claim: Claim) -> Claim:
         """Claim a submission, and return the valid claim."""
-        return self._journal.begin(claim)
+        return self.journal.begin(claim)
 
     def replace(self, claim: Claim) -> Claim:
         """Replace the claim, and return the new one."""
-        self._journal.note_claim(claim)
+        self.journal.note_claim(claim)
         if not self.shares_job:
-            self._journal.flush()
+            self.journal.flush()
         return claim
-
-    def flush(self) -> None:
-        """Write the claims of all points of a job."""
-        self._journal.flush()
 
     def end(self, claim: Claim, state: str) -> Claim:
         """Return the claim: the journal records the ends of points."""
@@ -129,11 +122,11 @@ class JournalClaims:
 
     def release_void(self, number: int) -> None:
         """Record that a submission never runs, so that it is no attempt of the point."""
-        record = self._journal.of(self._name)
+        record = self.journal.of(self._name)
         if number in record.begun:
             token = record.claim.token if record.claim is not None else ""
             event = {"event": "released", "point": self._name, "number": number, "token": token}
-            self._journal.write(event)
+            self.journal.write(event)
 
 
 class Member:

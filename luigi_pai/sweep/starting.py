@@ -127,7 +127,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
         return
     if entry is not None and entry.void:
         member.claims.release_void(entry.number)
-    member.number = run.next_number(entry)
+    member.number = run.evidence.next_number(entry, run.options["on_forgotten"])
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
@@ -152,7 +152,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
     number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
         if read:
-            member.claims.read()
+            member.claims.journal.read()
         is_last = number == max(point.record.made, default=0)
         if is_last and (number > point.handled or point.record.is_final(number, most)):
             return False
@@ -276,7 +276,7 @@ def _claim(
             jobs.append(job)
         else:
             started.again.append(member)
-    members[0].claims.flush()
+    members[0].claims.journal.flush()
     return jobs
 
 

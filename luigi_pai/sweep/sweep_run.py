@@ -23,8 +23,7 @@ from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, c
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.stopping import stop_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
-from luigi_pai.tasks.luigi_page import LuigiPage
-from luigi_pai.tasks.messages import answered_within
+from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:

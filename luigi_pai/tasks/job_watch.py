@@ -12,8 +12,7 @@ from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
-from luigi_pai.tasks.luigi_page import LuigiPage
-from luigi_pai.tasks.messages import answered_within
+from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
 from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import continues
 
@@ -77,7 +76,7 @@ class JobWatch:
             PaiApiError: lookups failed for too long; the text says that the job continues.
         """
         name, status = status.name, self._with_start(status)
-        self._on_kill.watching(name)
+        self._on_kill.note(name, is_there=True)
         self._event = None
         self._page.link(self._api.page(name))
         watcher = Watcher(self._book)
@@ -109,7 +108,7 @@ class JobWatch:
                     reports.show(name, self._logged)
         except PaiApiError as error:
             raise error.extended(continues(self._api, name)) from None
-        self._on_kill.over()
+        self._on_kill.note("")
         if logs is not None and last.outcome is Outcome.ENDED:
             yield from logs.end(status)
         return last
@@ -149,8 +148,9 @@ class JobWatch:
         """Do what a message says, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
-        if not (name := self._on_kill.watched):
+        if not self._on_kill.is_there:
             return "the job is not submitted yet; send the message again later"
+        name = self._on_kill.name
         try:
             self._api.stop_surely(name)
         except PaiError as error:

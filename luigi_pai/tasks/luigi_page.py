@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import logging
 import math
+import queue
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -21,7 +22,7 @@ from luigi.cmdline_parser import CmdlineParser
 from luigi.task_status import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from luigi_pai.api.clock import Clock
 
@@ -118,3 +119,29 @@ def has_page() -> bool:
     if known is not None and getattr(known, "core_local_scheduler", None) is not None:
         return not known.core_local_scheduler
     return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)
+
+
+def answered_within(
+    task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
+) -> Iterator[str]:
+    """Wait, answer the messages of the scheduler to a running task that come meanwhile, and yield each.
+
+    Args:
+        task: the task.
+        seconds: how long to wait.
+        clock: of the cluster.
+        answer: returns the response to a message.
+    """
+    messages = getattr(task, "scheduler_messages", None)
+    if messages is None:
+        clock.sleep(seconds)
+        return
+    end = clock.monotonic() + seconds
+    while (left := end - clock.monotonic()) > 0:
+        try:
+            message = clock.get(messages, left)
+        except queue.Empty:
+            return
+        text = str(message).strip()
+        message.respond(page_text(answer(text)))
+        yield text

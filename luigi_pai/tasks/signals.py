@@ -119,45 +119,34 @@ class OnKill:
     Args:
         api: of the cluster.
         options: of the task.
+
+    Attributes:
+        name, is_there: as noted.
     """
 
     def __init__(self, api: RestApi, options: Options) -> None:
         self._api = api
         self._options = options
-        self._name = ""
-        self._is_there = False
+        self.note("")
 
-    @property
-    def watched(self) -> str:
-        """The name of the job that is on the server and has not ended; empty for none."""
-        return self._name if self._is_there else ""
-
-    def posting(self, name: str) -> None:
-        """Record that a job is being submitted."""
-        self._name, self._is_there = name, False
-
-    def watching(self, name: str) -> None:
-        """Record that a job is on the server and has not ended."""
-        self._name, self._is_there = name, True
-
-    def over(self) -> None:
-        """Record that no job is being watched or submitted."""
-        self._name = ""
+    def note(self, name: str, *, is_there: bool = False) -> None:
+        """Note a job that is being submitted, or is there and has not ended; "" for none."""
+        self.name, self.is_there = name, is_there
 
     def act(self) -> None:
         """Stop the job if ``on_kill`` is ``stop``, or log that it continues."""
-        if not self._name:
+        if not self.name:
             return
         why = ""
         if self._options["on_kill"] == "stop":
             try:
-                self._api.stop_surely(self._name)
+                self._api.stop_surely(self.name)
             except PaiError as error:
-                why = f"job {self._name} could not be stopped ({error}): "
+                why = f"job {self.name} could not be stopped ({error}): "
             else:
-                logger.warning("Interrupted: job %s was asked to stop", self._name)
+                logger.warning("Interrupted: job %s was asked to stop", self.name)
                 return
-        rest = continues(self._api, self._name) if self._is_there else submission_unknown(self._name)
+        rest = continues(self._api, self.name) if self.is_there else submission_unknown(self.name)
         logger.warning("Interrupted: %s%s", why, rest)
 
 

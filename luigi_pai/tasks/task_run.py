@@ -195,7 +195,7 @@ class TaskRun:
         if self.is_done(entry):
             return None
         while entry is None or entry.status is None or entry.failed:
-            entry = yield from self.submit(self.next_number(entry))
+            entry = yield from self.submit(self.evidence.next_number(entry, self.options["on_forgotten"]))
             if entry is not None and entry.posted:
                 break
         assert entry is not None
@@ -227,14 +227,6 @@ class TaskRun:
         self._log("Job %s is complete: its outputs show it; the server no longer knows the job", self._name)
         return True
 
-    def next_number(self, entry: Entry | None) -> int:
-        """Return the number of the next submission: 1, or the one after a submission that did not succeed.
-
-        Raises:
-            PaiJobForgotten: the job was submitted, and its result is not known.
-        """
-        return self.evidence.next_number(entry, self.options["on_forgotten"])
-
     def submit(self, number: int) -> Steps[Entry | None]:
         """Claim and post a submission; return it, or the submission that holds its name or claim."""
         name = self.book.job_name(self._name, number)
@@ -244,7 +236,7 @@ class TaskRun:
         posting = Posting(self.book, name, single=self._single)
         spoken = self.book.api.dialect.version
         try:
-            self._on_kill.posting(name)
+            self._on_kill.note(name)
             status = yield from posting.steps(job)
         except PaiApiError as error:
             if posting.may_be_submitted:
@@ -258,7 +250,7 @@ class TaskRun:
             raise
         if status is None:
             return (yield from self.book.holder(self._name, number))
-        self._on_kill.watching(name)
+        self._on_kill.note(name, is_there=True)
         self.evidence.posted()
         return self.book.posted(self._name, number, status)
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.hdfs.connection import Connection
-    from luigi_pai.hdfs.transfer.local_tree import LocalTree
-    from luigi_pai.hdfs.transfer.pool import WorkerPool
+    from luigi_pai.hdfs.transfer.local_tree import LocalFile
+    from luigi_pai.hdfs.transfer.pool import Tree, WorkerPool
 
 logger = logging.getLogger("luigi-interface")
 
@@ -80,7 +80,7 @@ class Destination:
         missing = {name for name in folders if not self.has_folder(name)}
         return missing if self.exists else missing | {""}
 
-    def conflicts_with(self, tree: LocalTree) -> list[str]:
+    def conflicts_with(self, tree: Tree[LocalFile]) -> list[str]:
         """Return the names of files here that are folders on HDFS, and the reverse."""
         files = [name for name in tree.files if self.has_folder(name)]
         folders = [name for name in tree.folders if name in self.statuses and not self.has_folder(name)]

@@ -13,7 +13,7 @@ from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import local_temporary, tidy_local
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
-from luigi_pai.hdfs.transfer.remote_tree import RemoteTree
+from luigi_pai.hdfs.transfer.remote_tree import remote_tree
 from luigi_pai.hdfs.transfer.summary import Transfer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
     """
     server, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
-    tree = RemoteTree.of(server, place, pool)
+    tree = remote_tree(server, place, pool)
     if tree.is_file and (os.fspath(local).endswith("/") or os.path.isdir(goal)):  # noqa: PTH112  never raises
         goal /= posixpath.basename(place)
     places = {name: goal if tree.is_file else goal / name for name in tree.files}

@@ -13,7 +13,7 @@ from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import TransferError
 from luigi_pai.hdfs.temporary import is_temporary
 from luigi_pai.hdfs.transfer.destination import MANIFEST
-from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
+from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE, Tree
 
 if TYPE_CHECKING:
     import re
@@ -76,52 +76,36 @@ class LocalFile:
         return TransferError("not everything was sent", [Problem(_shown(str(self.place)), reason)])
 
 
-@dataclass(frozen=True)
-class LocalTree:
-    """The files to send: those of a folder, or one file.
+def local_tree(place: Path, name: str) -> Tree[LocalFile]:
+    """Return the tree of a local file or folder; a file gets the name ``name``.
 
-    Attributes:
-        files: by name.
-        folders: names of all folders below the folder, also of empty ones.
-        is_file: whether it is one file.
+    Raises:
+        TransferError: some files cannot be sent; names all.
     """
+    try:
+        found = place.stat()
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
+        raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
+    if place.is_dir():
+        return folder_tree(place)
+    _check(place, [Problem(_shown(name), why) for why in _wrong_with(name)])
+    return Tree({name: LocalFile(name, place, found.st_size)}, [], is_file=True)
 
-    files: dict[str, LocalFile]
-    folders: frozenset[str] = frozenset()
-    is_file: bool = False
 
-    @classmethod
-    def of(cls, place: Path, name: str) -> LocalTree:
-        """Return the tree of a local file or folder; a file gets the name ``name``.
-
-        Raises:
-            TransferError: some files cannot be sent; names all.
-        """
-        try:
-            found = place.stat()
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
-            raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
-        if place.is_dir():
-            return cls.of_folder(place)
-        _check(place, [Problem(_shown(name), why) for why in _wrong_with(name)])
-        return cls({name: LocalFile(name, place, found.st_size)}, is_file=True)
-
-    @classmethod
-    def of_folder(cls, folder: Path) -> LocalTree:
-        """Return the tree of a folder without ignored files; raises as ``of()``."""
-        files: dict[str, LocalFile] = {}
-        folders: set[str] = set()
-        problems: list[Problem] = []
-        root = folder.resolve()
-        for name, entry in _walk(root, "", _ignored(folder), (root,), problems):
-            if entry.is_dir():
-                folders.add(name)
-            else:
-                files[name] = LocalFile(name, Path(entry.path), entry.stat().st_size)
-        _check(folder, problems)
-        return cls(files, frozenset(folders))
+def folder_tree(folder: Path) -> Tree[LocalFile]:
+    """Return the tree of a folder without ignored files; raises as ``local_tree``."""
+    tree: Tree[LocalFile] = Tree({}, [])
+    problems: list[Problem] = []
+    root = folder.resolve()
+    for name, entry in _walk(root, "", _ignored(folder), (root,), problems):
+        if entry.is_dir():
+            tree.folders.append(name)
+        else:
+            tree.files[name] = LocalFile(name, Path(entry.path), entry.stat().st_size)
+    _check(folder, problems)
+    return tree
 
 
 def _walk(

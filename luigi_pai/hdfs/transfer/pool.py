@@ -8,13 +8,32 @@ import os
 import sys
 import threading
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Thing = TypeVar("Thing")
 Result = TypeVar("Result")
+
+File = TypeVar("File")
+
+
+@dataclass(frozen=True)
+class Tree(Generic[File]):
+    """The files of a folder, or one file.
+
+    Attributes:
+        files: by name.
+        folders: names of all folders below the folder, parents first.
+        is_file: whether it is one file.
+    """
+
+    files: dict[str, File]
+    folders: list[str]
+    is_file: bool = False
+
 
 JOBS = 16
 """Default number of files that are sent or fetched at once."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.hdfs.reader import HdfsReader
 from luigi_pai.hdfs.temporary import is_temporary
 from luigi_pai.hdfs.transfer.destination import MANIFEST, is_folder, list_tree
-from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE
+from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -43,35 +43,20 @@ class RemoteFile:
                 yield part
 
 
-@dataclass(frozen=True)
-class RemoteTree:
-    """The files of a folder on HDFS, or one file.
-
-    Attributes:
-        files: by name.
-        folders: names of all folders below the folder, parents first.
-        is_file: whether it is one file.
-    """
-
-    files: dict[str, RemoteFile]
-    folders: list[str]
-    is_file: bool = False
-
-    @classmethod
-    def of(cls, server: Connection, path: str, pool: WorkerPool) -> RemoteTree:
-        """Return the tree at a path, without the manifest and temporary files of uploads."""
-        status = server.file_status(path)
-        if not is_folder(status):
-            name = posixpath.basename(path)
-            return cls({name: _file(server, path, name, status)}, [], is_file=True)
-        found = list_tree(server, path, pool, _is_content)
-        entries = {name: entry for name, entry in found.items() if _is_content(name)}
-        files = {
-            name: _file(server, posixpath.join(path, name), name, entry)
-            for name, entry in entries.items()
-            if not is_folder(entry)
-        }
-        return cls(files, [name for name in entries if name not in files])
+def remote_tree(server: Connection, path: str, pool: WorkerPool) -> Tree[RemoteFile]:
+    """Return the tree at a path, without the manifest and temporary files of uploads."""
+    status = server.file_status(path)
+    if not is_folder(status):
+        name = posixpath.basename(path)
+        return Tree({name: _file(server, path, name, status)}, [], is_file=True)
+    found = list_tree(server, path, pool, _is_content)
+    entries = {name: entry for name, entry in found.items() if _is_content(name)}
+    files = {
+        name: _file(server, posixpath.join(path, name), name, entry)
+        for name, entry in entries.items()
+        if not is_folder(entry)
+    }
+    return Tree(files, [name for name in entries if name not in files])
 
 
 def _file(server: Connection, path: str, name: str, status: Mapping[str, Any]) -> RemoteFile:

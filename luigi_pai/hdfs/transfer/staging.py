@@ -17,13 +17,14 @@ from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, ma
 from luigi_pai.hdfs.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
     from luigi_pai.hdfs.connection import Connection
-    from luigi_pai.hdfs.transfer.local_tree import LocalFile, LocalTree
-    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile, RemoteTree
+    from luigi_pai.hdfs.transfer.local_tree import LocalFile
+    from luigi_pai.hdfs.transfer.pool import Tree
+    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
 
 logger = logging.getLogger("luigi-interface")
 
@@ -82,7 +83,7 @@ class Stage:
         self._server.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
         self._sent[file.name] = (length, digest.hexdigest())
 
-    def publish(self, folders: frozenset[str], *, is_upload: bool = True) -> None:
+    def publish(self, folders: Iterable[str], *, is_upload: bool = True) -> None:
         """Publish the files that were sent completely, and folders.
 
         Args:
@@ -142,7 +143,7 @@ class Stage:
         self._pool.map(self._server.make_folders, empty)
 
 
-def send_new(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> None:
+def send_new(tree: Tree[LocalFile] | Tree[RemoteFile], server: Connection, goal: str) -> None:
     """Send a file or folder to a new path on HDFS."""
     if server.status(goal):
         raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
@@ -154,4 +155,4 @@ def send_new(tree: LocalTree | RemoteTree, server: Connection, goal: str) -> Non
         there = Destination(posixpath.dirname(goal), exists=True)
     with Stage(server, there, pool) as stage:
         pool.map(stage.send, files)
-        stage.publish(frozenset(tree.folders), is_upload=False)
+        stage.publish(tree.folders, is_upload=False)

@@ -15,7 +15,7 @@ from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
 from luigi_pai.hdfs.temporary import is_temporary, tidy
 from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
-from luigi_pai.hdfs.transfer.local_tree import LocalTree
+from luigi_pai.hdfs.transfer.local_tree import local_tree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.hdfs.transfer.summary import Transfer
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
+    from luigi_pai.hdfs.transfer.pool import Tree
 
 __all__ = ["Upload", "upload"]
 
@@ -124,8 +125,8 @@ class Upload:
             self._tree = self._read_tree()
         return file_destination(self._server, self._path)
 
-    def _read_tree(self) -> LocalTree:
-        return LocalTree.of(self._local, posixpath.basename(self._path) or self._local.name)
+    def _read_tree(self) -> Tree[LocalFile]:
+        return local_tree(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
         """Send files and publish them; complete ones are published even if others fail."""

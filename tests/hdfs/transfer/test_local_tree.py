@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from luigi_pai.hdfs import TransferError
-from luigi_pai.hdfs.transfer.local_tree import LocalFile, LocalTree
+from luigi_pai.hdfs.transfer.local_tree import LocalFile, folder_tree
 
 
 def made(folder: Path, *names: str) -> Path:
@@ -25,13 +25,13 @@ def made(folder: Path, *names: str) -> Path:
 
 def test_files_and_folders(tmp_path):
     """All files with their sizes, and all folders, empty ones too."""
-    tree = LocalTree.of_folder(made(tmp_path, "a.py", "deep/er/b.txt", "empty/", ".hidden"))
+    tree = folder_tree(made(tmp_path, "a.py", "deep/er/b.txt", "empty/", ".hidden"))
     assert {name: file.size for name, file in tree.files.items()} == {
         "a.py": 4,
         "deep/er/b.txt": 13,
         ".hidden": 7,
     }
-    assert tree.folders == {"deep", "deep/er", "empty"}
+    assert set(tree.folders) == {"deep", "deep/er", "empty"}
 
 
 def test_what_is_not_sent(tmp_path):
@@ -50,16 +50,16 @@ def test_what_is_not_sent(tmp_path):
         ".luigi-pai-tmp-x.data.csv",
         "a/kept.py",
     )
-    tree = LocalTree.of_folder(tmp_path)
+    tree = folder_tree(tmp_path)
     assert set(tree.files) == {"a/kept.py"}
-    assert tree.folders == {"a", "sub"}
+    assert set(tree.folders) == {"a", "sub"}
 
 
 def test_git_is_not_asked_for_by_a_wide_rule(tmp_path):
     """Rules that take everything in leave out Git's folder, which may hold keys, and the rules themselves."""
     made(tmp_path, ".git/config", "sub/.git/config", "a/__pycache__/x.pyc")
     (tmp_path / ".paiignore").write_text("!*/\n!**\n")
-    assert set(LocalTree.of_folder(tmp_path).files) == {"a/__pycache__/x.pyc"}
+    assert set(folder_tree(tmp_path).files) == {"a/__pycache__/x.pyc"}
 
 
 def test_the_ignore_file(tmp_path):
@@ -78,7 +78,7 @@ def test_the_ignore_file(tmp_path):
     (tmp_path / ".paiignore").write_text(
         "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n!/luigi.cfg\n"
     )
-    tree = LocalTree.of_folder(tmp_path)
+    tree = folder_tree(tmp_path)
     assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc", "luigi.cfg"}
     assert "build" not in tree.folders
 
@@ -105,14 +105,14 @@ def test_the_rules_of_gitignore(tmp_path, rules, sent):
     """Anchored or not, folders alone, negation, any depth, comments."""
     made(tmp_path, "a/log/x", "a/log.txt", "b", "log.txt", "log/x")
     (tmp_path / ".paiignore").write_text(rules)
-    assert sorted(LocalTree.of_folder(tmp_path).files) == sorted(sent)
+    assert sorted(folder_tree(tmp_path).files) == sorted(sent)
 
 
 def test_an_ignore_file_that_cannot_be_read(tmp_path):
     """It is an error, not an empty one: it may keep secrets from being sent."""
     (tmp_path / ".paiignore").write_bytes(b"\xff\xfe")
     with pytest.raises(TransferError, match=r"\.paiignore: .*codec can't decode"):
-        LocalTree.of_folder(tmp_path)
+        folder_tree(tmp_path)
 
 
 def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
@@ -121,7 +121,7 @@ def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).write_text("")
     (tmp_path / ".paiignore").write_text("ignored*\n")
     with pytest.raises(TransferError) as caught:
-        LocalTree.of_folder(tmp_path)
+        folder_tree(tmp_path)
     assert str(caught.value) == (
         f"nothing of {tmp_path} was sent: 12:30: HDFS takes no ':' in a name; "
         "b:c: HDFS takes no ':' in a name; \\udcff: its name is not UTF-8"
@@ -133,7 +133,7 @@ def test_many_problems_are_counted(tmp_path):
     """An error shows 20 of them and says how many more there are."""
     made(tmp_path, *(f"{number:03}:" for number in range(120)))
     with pytest.raises(TransferError, match=r"019:: HDFS takes no ':' in a name; and 100 more$"):
-        LocalTree.of_folder(tmp_path)
+        folder_tree(tmp_path)
 
 
 def test_links_inside_are_followed(tmp_path):
@@ -141,9 +141,9 @@ def test_links_inside_are_followed(tmp_path):
     made(tmp_path, "real/a.txt")
     (tmp_path / "link.txt").symlink_to("real/a.txt")
     (tmp_path / "folder").symlink_to(tmp_path / "real")
-    tree = LocalTree.of_folder(tmp_path)
+    tree = folder_tree(tmp_path)
     assert set(tree.files) == {"real/a.txt", "link.txt", "folder/a.txt"}
-    assert tree.folders == {"real", "folder"}
+    assert set(tree.folders) == {"real", "folder"}
 
 
 def test_the_folder_itself_may_be_a_link(tmp_path):
@@ -151,7 +151,7 @@ def test_the_folder_itself_may_be_a_link(tmp_path):
     made(tmp_path, "real/a.txt", "real/b.txt")
     (tmp_path / "real" / "c.txt").symlink_to(tmp_path / "real" / "a.txt")
     (tmp_path / "link").symlink_to("real")
-    assert set(LocalTree.of_folder(tmp_path / "link").files) == {"a.txt", "b.txt", "c.txt"}
+    assert set(folder_tree(tmp_path / "link").files) == {"a.txt", "b.txt", "c.txt"}
 
 
 def test_links_that_cannot_be_followed(tmp_path):
@@ -164,7 +164,7 @@ def test_links_that_cannot_be_followed(tmp_path):
     (folder / "itself").symlink_to("itself")
     (folder / "sub" / "up").symlink_to("..")
     with pytest.raises(TransferError) as caught:
-        LocalTree.of_folder(folder)
+        folder_tree(folder)
     assert [str(problem) for problem in caught.value.problems] == [
         f"away: it is a link out of the folder, to {outside / 'secret'}",
         f"away-folder: it is a link out of the folder, to {outside}",
@@ -178,7 +178,7 @@ def test_what_is_no_file(tmp_path):
     """A pipe would be waited for for ever."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TransferError, match="pipe: it is neither a file nor a folder"):
-        LocalTree.of_folder(tmp_path)
+        folder_tree(tmp_path)
 
 
 def test_what_cannot_be_read(tmp_path, monkeypatch):
@@ -195,7 +195,7 @@ def test_what_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", no_entry)
     monkeypatch.setattr(os, "access", lambda path, mode: "key" not in str(path) and access(path, mode))
     with pytest.raises(TransferError) as caught:
-        LocalTree.of_folder(folder)
+        folder_tree(folder)
     assert [str(problem) for problem in caught.value.problems] == [
         "locked/: it cannot be read (Permission denied)",
         "secret.key: it cannot be read (Permission denied)",
@@ -214,7 +214,7 @@ def test_a_file_that_vanishes_while_its_folder_is_read(tmp_path, monkeypatch):
         return readable
 
     monkeypatch.setattr(os, "access", then_removed)
-    tree = LocalTree.of_folder(folder)
+    tree = folder_tree(folder)
     assert sorted(tree.files) == ["a.swp", "b"]
     with pytest.raises(TransferError, match=r"not everything was sent: .*a\.swp: No such file or directory"):
         list(tree.files["a.swp"].parts())
