@@ -103,7 +103,7 @@ def chosen_section(cluster: str | None) -> str:
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
     known = [section for section in _sections() if section == SECTION or section.startswith(_PREFIX)]
     there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has none of the kind"
-    hints = [hint for found, hint in _misspelled_clusters().items() if found == section]
+    hints = [hint for found, hint in misspelled_clusters().items() if found == section]
     raise ConfigError(
         f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; "
         + "; ".join([there, *hints])
@@ -170,12 +170,7 @@ def misspelled_sections() -> list[str]:
     ]
 
 
-def misspelled_clusters() -> list[str]:
-    """Return a problem for each misspelled [OpenPai:NAME]."""
-    return list(_misspelled_clusters().values())
-
-
-def _misspelled_clusters() -> dict[str, str]:
+def misspelled_clusters() -> dict[str, str]:
     """Return the advice for each misspelled [OpenPai:NAME], by the right name."""
     wrong = {}
     for section in _sections():

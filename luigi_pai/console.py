@@ -181,8 +181,10 @@ def is_users(error: BaseException) -> bool:
 
 def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
     """Return the last frame of the user's code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return next((frame for frame in reversed(frames) if not _is_library(frame.filename)), None)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_not_theirs()) and "site-packages" not in frame.filename:
+            return frame
+    return None
 
 
 def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
@@ -213,10 +215,6 @@ def shortened(message: str) -> str:
 
     text = _FRAME.sub(kept, message)
     return text.replace(_HEADING, "") if _FRAME.search(text) else message
-
-
-def _is_library(file: str) -> bool:
-    return file.startswith(_not_theirs()) or "site-packages" in file
 
 
 @functools.cache

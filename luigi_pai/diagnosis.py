@@ -95,7 +95,7 @@ def _configuration() -> Iterator[Check]:
         )
     for problem in misspelled_sections():
         yield Check("configuration", "fail", problem)
-    for problem in misspelled_clusters():
+    for problem in misspelled_clusters().values():
         yield Check("configuration", "warn", problem, "it names no cluster as it is")
     try:
         section = chosen_section(None)

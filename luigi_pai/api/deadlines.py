@@ -86,10 +86,6 @@ class Timer:
         elif self.running_since is None and status.state is not JobState.UNKNOWN:
             self.running_since = now
 
-    def miss(self) -> None:
-        """Record that the job was stopped for its deadline."""
-        self.missed = Deadline.QUEUE if self.queued else Deadline.RUN
-
 
 def _age(since_ms: int | None, clock: Clock) -> float:
     """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""

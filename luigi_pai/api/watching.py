@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.deadlines import Timer
+from luigi_pai.api.deadlines import Deadline, Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
@@ -19,7 +19,6 @@ from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateL
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.deadlines import Deadline
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
@@ -368,7 +367,7 @@ class Watcher:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup finds out
             self._api.stop(name)
-        job.timer.miss()
+        job.timer.missed = Deadline.QUEUE if job.timer.queued else Deadline.RUN
         job.single_until = math.inf
 
     # the schedule

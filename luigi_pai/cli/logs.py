@@ -86,7 +86,8 @@ def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
         return
     of_role = [task for task in status.tasks if task.role == role]
     if not of_role:
-        give_up("logs", f"job {name} has no task role {role!r}; it has {_roles(status)}", EXIT_USAGE)
+        roles = ", ".join(dict.fromkeys(task.role for task in status.tasks))
+        give_up("logs", f"job {name} has no task role {role!r}; it has {roles}", EXIT_USAGE)
     if index is not None and index not in [task.index for task in of_role]:
         indexes = "0" if len(of_role) == 1 else f"0 to {len(of_role) - 1}"
         give_up("logs", f"job {name} has no {role}/{index}; INDEX of {role} is {indexes}", EXIT_USAGE)
@@ -103,7 +104,3 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
     if not cluster.book.api.dialect.gives_logs:
         text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
         give_up("logs", text, EXIT_USAGE)
-
-
-def _roles(status: JobStatus) -> str:
-    return ", ".join(dict.fromkeys(task.role for task in status.tasks))

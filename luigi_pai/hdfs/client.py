@@ -186,7 +186,7 @@ class WebHdfs(HdfsFileSystem):
     def count(self, path: str) -> dict[str, int]:
         """Return ``content_size`` in bytes, ``dir_count`` and ``file_count`` of all that is below a path."""
         server, place = self.at(path)
-        summary = server.content_summary(place)
+        summary = server.library.content(place)
         return {
             "content_size": summary["length"],
             "dir_count": summary["directoryCount"],

@@ -43,7 +43,7 @@ class Connection(Transport):
     def owner(self) -> str:
         """The owner of files that are written; with Kerberos, the user of the home folder."""
         if not self._owner:
-            self._owner = posixpath.basename(self.home())
+            self._owner = posixpath.basename(str(self.library.resolve(".")))
         return self._owner
 
     def file_status(self, path: str) -> dict[str, Any]:
@@ -86,15 +86,6 @@ class Connection(Transport):
             if recursive and status["type"] == "DIRECTORY":
                 with missing_ok():
                     yield from self.walk(below)
-
-    def content_summary(self, path: str) -> dict[str, Any]:
-        """Return the ContentSummary of a file or folder."""
-        found: dict[str, Any] = self.library.content(path)
-        return found
-
-    def home(self) -> str:
-        """Return the home folder of the user."""
-        return str(self.library.resolve("."))
 
     def make_folders(self, path: str) -> None:
         """Make a folder and its parents; NotADirectory if one of them is a file."""
@@ -158,10 +149,6 @@ class Connection(Transport):
                     raise
             else:
                 break
-
-    def append_file(self, path: str, data: bytes) -> None:
-        """Append to a file in one request to a DataNode; after an error, all of the data may be there."""
-        self.send_file("POST", path, "APPEND", data)
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

@@ -35,11 +35,6 @@ __all__ = [
     "MissingParentDirectory",
     "NotADirectory",
     "TransferError",
-    "failed",
-    "malformed",
-    "not_kept",
-    "refused",
-    "unanswered",
 ]
 
 _UNAUTHORIZED = 401

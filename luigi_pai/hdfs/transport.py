@@ -215,7 +215,7 @@ class Transport:
         progress.sent = False
         account = self.account
         namenodes = [urlsplit(base).netloc for base in account.bases]
-        login = self._session.auth if urlsplit(url).netloc in namenodes else _without_login
+        login = self._session.auth if urlsplit(url).netloc in namenodes else lambda request: request
         failure: HdfsError
         try:
             reply: requests.Response = self._session.request(
@@ -266,8 +266,3 @@ def _log_in_with_kerberos(session: requests.Session) -> None:
             "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
         ) from error
     KerberosClient("namenode:", session=session)  # its only effect here is session.auth
-
-
-def _without_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Return a request unchanged: the ``auth`` of requests to hosts that no setting names."""
-    return request

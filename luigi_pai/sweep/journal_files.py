@@ -108,7 +108,7 @@ class HdfsFiles:
             server, place = self._fs.at(path)
             try:
                 if self._number in self._read:
-                    server.append_file(place, data)
+                    server.send_file("POST", place, "APPEND", data)
                 else:
                     server.create_file(place, data)
                     self._read[self._number] = 0

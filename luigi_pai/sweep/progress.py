@@ -146,7 +146,8 @@ class Progress:
         """Return the same without the forecast, at any time."""
         parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
-        return f"{_points(total)}: {', '.join(parts)}{best}"
+        points = "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"
+        return f"{points}: {', '.join(parts)}{best}"
 
     def _forecast(self, left: int, slowest: float) -> str:
         now = self._clock.monotonic()
@@ -155,10 +156,6 @@ class Progress:
         since = self._ends[0] if len(self._ends) == _RATE_OF else self._began
         seconds = max(slowest, left * (now - since) / len(self._ends))
         return f"; done in about {duration(seconds)}"
-
-
-def _points(total: int | None) -> str:
-    return "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"
 
 
 def _is_number(value: object) -> bool:

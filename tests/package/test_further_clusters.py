@@ -80,7 +80,7 @@ def test_a_misspelled_section_is_named(written):
     luigi.configuration.get_config().set(written, "pai_url", "http://eu:1")
     try:
         assert refused().endswith(f"; rename [{written}] to [OpenPai:eu]")
-        assert misspelled_clusters() == [f"rename [{written}] to [OpenPai:eu]"]
+        assert list(misspelled_clusters().values()) == [f"rename [{written}] to [OpenPai:eu]"]
     finally:
         luigi.configuration.get_config().remove_section(written)
 

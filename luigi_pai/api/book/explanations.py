@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.errors import PaiHttpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.shared import SharedDocument
@@ -24,13 +24,11 @@ class Explanations:
 
     Args:
         shared: document shared with forks; small, as it is written often.
-        virtual_clusters: document shared with forks, for the virtual clusters.
         clock: measures ages.
     """
 
-    def __init__(self, shared: SharedDocument, virtual_clusters: SharedDocument, clock: Clock) -> None:
+    def __init__(self, shared: SharedDocument, clock: Clock) -> None:
         self._shared = shared
-        self._clusters = virtual_clusters
         self._clock = clock
 
     def note_waiting(self) -> int:
@@ -79,21 +77,3 @@ class Explanations:
             kept = {**state.get(_KEY, {}), what: [now, text]}
             state[_KEY] = dict(sorted(kept.items(), key=lambda item: item[1][0])[-_MOST_KEPT:])
         return text
-
-    def virtual_clusters(
-        self, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], Mapping[str, Any]]
-    ) -> Mapping[str, Any] | None:
-        """Return the virtual clusters by name; None if they are not known and no request may be made."""
-        known = self._young(max_age)
-        if known is None:
-            with self._clusters.locked("virtual clusters"):
-                known = self._young(max_age)  # of another process, meanwhile
-                if known is None and may_ask():
-                    now, known = self._clock.monotonic(), ask()
-                    with self._clusters.update() as state:
-                        state["virtual clusters"] = [now, known]
-        return known
-
-    def _young(self, max_age: float) -> Mapping[str, Any] | None:
-        at, known = self._clusters.read().get("virtual clusters", (0.0, None))
-        return known if known is not None and 0 <= self._clock.monotonic() - at < max_age else None

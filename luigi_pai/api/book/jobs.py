@@ -45,10 +45,10 @@ class Jobs:
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
         self.api = api
         self.failed_posts = FailedPosts(shared, api.clock)
-        self._shared = shared
+        self._shared, self._shared_lists = shared, shared_lists
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
         self._lists = Lists(shared_lists)
-        self.explanations = Explanations(shared, shared_lists, api.clock)
+        self.explanations = Explanations(shared, api.clock)
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # time of the last answer
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
@@ -161,14 +161,6 @@ class Jobs:
         """
         return self._lists.arrays(self._newest_list())
 
-    def latest_number(self, name: str) -> int:
-        """Return the number of the newest submission after the first in the user's list; 0 if it has none.
-
-        Raises:
-            PaiApiError: a new list was needed, and failed.
-        """
-        return self._newest_list().latest.get(self.api.job_name(name), 0)
-
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
         """Return whether the last list has no submission of a piece of work, and no array that may have one.
 
@@ -203,9 +195,14 @@ class Jobs:
             self._held = listing.at, [name for name in arrays if arrays[name] is None], held
         return self._held[1:]
 
-    def listed_number(self, name: str) -> int:
-        """Return the number of the newest submission after the first in the last list; 0 without one."""
-        listing = self._lists.current(self.api)
+    def listed_number(self, name: str, *, is_needed: bool = False) -> int:
+        """Return the number of the newest submission after the first in the user's list; 0 if it has none.
+
+        Args:
+            name: of the work.
+            is_needed: without a list, a new one is made; PaiApiError if that fails.
+        """
+        listing = self._newest_list() if is_needed else self._lists.current(self.api)
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
@@ -229,9 +226,23 @@ class Jobs:
             max_age: seconds for which a reply may be reused.
             may_ask: whether a request may be made; if not, the result may be None.
         """
-        is_known = self.api.detector.known is not None  # the dialect need not be detected from the reply
-        ask = self.api.dialect.virtual_clusters if is_known else self.api.virtual_clusters
-        return self.explanations.virtual_clusters(max_age, may_ask, ask)
+        key, clock = "virtual clusters", self.api.clock
+
+        def young() -> Mapping[str, Any] | None:
+            at, known = self._shared_lists.read().get(key, (-math.inf, None))
+            return known if 0 <= clock.monotonic() - at < max_age else None
+
+        if (known := young()) is not None:
+            return known
+        with self._shared_lists.locked(key):
+            known = young()  # of another process, meanwhile
+            if known is None and may_ask():
+                now, is_known = clock.monotonic(), self.api.detector.known is not None
+                # else the dialect is detected from the reply
+                known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
+                with self._shared_lists.update() as state:
+                    state[key] = [now, known]
+        return known
 
     def shared_status(self, name: str, max_age: float) -> JobStatus | None:
         """Return a job's status from the list that forks share; None if the job is to be looked up alone.

@@ -127,7 +127,8 @@ class Search:
     def _from_list(self, entry: Entry | None) -> Steps[Entry | None]:
         """Look for a later submission in the list, and for one in an array."""
         if entry is None:
-            number = yield from self._retried("", partial(self._jobs.latest_number, self._name))
+            ask = partial(self._jobs.listed_number, self._name, is_needed=True)
+            number = yield from self._retried("", ask)
             if number == 0 and not self._api.dialect.whole_lists:
                 number = 2
             if number > 1:

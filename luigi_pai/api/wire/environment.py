@@ -42,13 +42,6 @@ class Environment:
                     break
         self._proxies: dict[str, dict[str, str]] = {}
 
-    def ca_bundle_problem(self) -> str:
-        """Return the error text for a CA bundle that cannot be read."""
-        return (
-            f"{self.verify_source} = {self.verify!r} is not a readable file of CA certificates (PEM); "
-            "correct it, or set verify in [OpenPai] of luigi.cfg to true, false or such a file"
-        )
-
     def proxies(self, url: str) -> Mapping[str, str]:
         """Return the proxies for the host of a URL, as requests takes them; empty for a direct connection.
 

@@ -92,7 +92,10 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
         return ClusterUnreachable(_certificate(target, refused, failed.environment.verify_source))
     bundle = failed.environment.verify
     if url.startswith("https:") and isinstance(bundle, str) and _is_unreadable(bundle):
-        return ConfigError(failed.environment.ca_bundle_problem())
+        return ConfigError(
+            f"{failed.environment.verify_source} = {bundle!r} is not a readable file of CA certificates "
+            "(PEM); correct it, or set verify in [OpenPai] of luigi.cfg to true, false or such a file"
+        )
     advice = f"check {_SETTING}, and that the rest-server runs" if is_servers else ""
     if proxy:
         advice = (

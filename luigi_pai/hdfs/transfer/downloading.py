@@ -51,7 +51,11 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
         goal /= posixpath.basename(place)
     places = {name: goal if tree.is_file else goal / name for name in tree.files}
     folders = [goal.parent] if tree.is_file else [goal, *(goal / name for name in tree.folders)]
-    wrong = [Problem(str(place), "is not a file here") for place in places.values() if _is_blocked(place)]
+    wrong = [
+        Problem(str(place), "is not a file here")
+        for place in places.values()
+        if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  which never raise
+    ]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)
     changed = [file for name, file in tree.files.items() if not _is_here(file, places[name])]
@@ -68,11 +72,6 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
     done = Transfer("downloaded", os.fspath(local), len(changed), len(tree.files), size)
     logger.info("%s", done)
     return done
-
-
-def _is_blocked(place: Path) -> bool:
-    """Return whether a local path is something else than a file: a folder, device or pipe."""
-    return os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  which never raise
 
 
 def _is_here(file: RemoteFile, place: Path) -> bool:

@@ -34,6 +34,9 @@ class Stage:
 
     It is beside a new destination, and becomes it by one rename. It is in an existing destination, and each
     file is renamed to its place.
+
+    Attributes:
+        sent: length and SHA-256 of the files that were sent completely, by name.
     """
 
     def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
@@ -42,7 +45,7 @@ class Stage:
         self._pool = pool
         self._numbers = itertools.count()
         self._places: dict[str, str] = {}
-        self._sent: dict[str, tuple[int, str]] = {}
+        self.sent: dict[str, tuple[int, str]] = {}
         self._path = temporary_path(there.of("upload") if there.exists else there.path, server.owner)
 
     def __enter__(self) -> Self:
@@ -52,11 +55,6 @@ class Stage:
         with contextlib.suppress(HdfsError):  # the next upload removes it
             self._server.remove(self._path, recursive=True)
         tidy(self._server, posixpath.dirname(self._path))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no file has been sent completely."""
-        return not self._sent
 
     def send(self, file: LocalFile | RemoteFile) -> None:
         """Send a file, without publishing it.
@@ -81,7 +79,7 @@ class Stage:
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
         self._server.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
-        self._sent[file.name] = (length, digest.hexdigest())
+        self.sent[file.name] = (length, digest.hexdigest())
 
     def publish(self, folders: Iterable[str], *, is_upload: bool = True) -> None:
         """Publish the files that were sent completely, and folders.
@@ -95,13 +93,13 @@ class Stage:
             HdfsError: HDFS refused a request or did not answer.
         """
         there = self._there
-        begun = [self._places[name] for name in self._places.keys() - self._sent.keys()]
+        begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
         self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
         entries = self._entries()
         self._make_folders(there.lacks(folders))
         if there.exists:
             rename = replace if is_upload else rename_exactly
-            self._pool.map(lambda name: rename(self._server, self._places[name], there.of(name)), self._sent)
+            self._pool.map(lambda name: rename(self._server, self._places[name], there.of(name)), self.sent)
         if is_upload:
             self._write_manifest({**there.manifest, **entries})
         if not there.exists:
@@ -118,7 +116,7 @@ class Stage:
 
     def _entries(self) -> dict[str, Entry]:
         """Check the lengths of the files that were sent, and return their manifest entries."""
-        folders = sorted({posixpath.dirname(self._places[name]) for name in self._sent})
+        folders = sorted({posixpath.dirname(self._places[name]) for name in self.sent})
         listings = self._pool.map(self._server.list_status, folders)
         found = {
             posixpath.join(folder, status["pathSuffix"]): status
@@ -126,7 +124,7 @@ class Stage:
             for status in listing
         }
         entries = {}
-        for name, (length, sha256) in self._sent.items():
+        for name, (length, sha256) in self.sent.items():
             place = self._places[name]
             there = found.get(place, {}).get("length")
             if there != length:
@@ -138,7 +136,7 @@ class Stage:
         """Make the missing folders that neither a file nor a folder in them makes."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
-        filled = {posixpath.dirname(name) for name in (*missing, *(self._sent if is_new else ())) if name}
+        filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}
         empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
         self._pool.map(self._server.make_folders, empty)
 

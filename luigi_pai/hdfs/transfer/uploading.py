@@ -134,7 +134,7 @@ class Upload:
             try:
                 self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C
-                if not stage.is_empty:
+                if stage.sent:
                     with contextlib.suppress(HdfsError):  # the first failure is the one to raise
                         stage.publish(self._tree.folders)
                 raise

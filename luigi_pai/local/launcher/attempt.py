@@ -145,11 +145,8 @@ class AttemptRun:
         for task in [item for item in self.tasks if item.container_id not in self._allocated]:
             if must_end.is_set():
                 return False
-            await self._start(task)
+            await self._runner.start(task, self.tasks, self._allocations)
         return True
-
-    async def _start(self, task: Task) -> None:
-        await self._runner.start(task, self.tasks, self._allocations)
 
     async def _ended_before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
@@ -194,7 +191,7 @@ class AttemptRun:
         if task.container_id in self._allocated:
             await self._allocated[task.container_id].wait()
             del self._allocated[task.container_id]
-            await self._start(task)
+            await self._runner.start(task, self.tasks, self._allocations)
         await self._runner.ended(task)
         self.release([task])
 

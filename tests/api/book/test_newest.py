@@ -268,7 +268,7 @@ def test_the_latest_submission_is_found_in_the_list(faulty, cluster):
     """Of work whose first jobs are forgotten; one list serves all work for some seconds."""
     for name in ("a__attempt2", "a__attempt5", "a__attempt4", "b", "c__attempt3"):
         faulty.add(name)
-    assert [cluster.book.latest_number(name) for name in "abcd"] == [5, 0, 3, 0]
+    assert [cluster.book.listed_number(name, is_needed=True) for name in "abcd"] == [5, 0, 3, 0]
     assert faulty.lists == 1
 
 
@@ -277,7 +277,7 @@ def test_the_list_is_one_for_a_family_of_processes(faulty, cluster, clock, in_fo
     faulty.add("a__attempt2")
 
     def child(_number):
-        assert cluster.book.latest_number("a") == 2
+        assert cluster.book.listed_number("a", is_needed=True) == 2
 
     in_forks(child)
     child(0)

@@ -66,9 +66,12 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
     problems = validate_protocol(document, release=release.spec_release)
     refused = [problem for problem in problems if problem.level is Level.REFUSED]
     if refused and _fits_schema(document, number):
-        _render(document)
+        try:
+            entrypoints(document)
+        except SpecError as error:
+            raise _failure(error) from None
     if refused:
-        raise _invalid("; ".join(map(str, refused)))
+        raise ApiError(400, "InvalidProtocolError", "; ".join(map(str, refused)))
     if any("instances" not in role for role in document["taskRoles"].values()):
         raise ApiError(500, "UnknownError", "a task role has no instances")
     return dict(document)
@@ -79,20 +82,8 @@ def _fits_schema(document: Any, number: tuple[int, ...]) -> bool:
     return not any(finding.level is Level.REFUSED for finding in findings)
 
 
-def _render(document: Mapping[str, Any]) -> None:
-    """Raise ApiError 500 if the commands cannot be rendered."""
-    try:
-        entrypoints(document)
-    except SpecError as error:
-        raise _failure(error) from None
-
-
 def _failure(error: SpecError) -> ApiError:
     return ApiError(500, None, "; ".join(map(str, error.problems)))
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(400, "InvalidProtocolError", message)
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
@@ -119,7 +110,8 @@ def spec_of(
     except (AttributeError, LookupError, TypeError):
         raise ApiError(500, None, "extras: something is missing, or of a wrong shape") from None
     if is_too_large(spec):
-        raise _invalid(f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job")
+        text = f"luigi-pai local runs at most {MAX_TASKS} tasks with {MAX_JOB_PORTS} ports in a job"
+        raise ApiError(400, "InvalidProtocolError", text)
     return spec
 
 
