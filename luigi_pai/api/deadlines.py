@@ -29,15 +29,16 @@ class Timer:
 
     Attributes:
         queue_timeout, run_timeout: seconds; infinity for no limit.
-        queued_since: when it was submitted, or went back to the queue.
-        running_since: when it began to run, or was first seen running; None while it waits.
+        queued: whether it waits in the queue.
+        since: when it was submitted, or went back to the queue; once it runs, when it began to run, or was
+            first seen running.
         missed: the deadline that has passed.
     """
 
     queue_timeout: float
     run_timeout: float
-    queued_since: float
-    running_since: float | None = None
+    queued: bool
+    since: float
     missed: Deadline | None = None
 
     @classmethod
@@ -51,25 +52,14 @@ class Timer:
         run_timeout: float | None = None,
     ) -> Timer:
         """Return the timer of a job; see ``Watcher.add``."""
-        now = clock.monotonic()
-        timer = cls(
+        queued = status.state in (*_QUEUED, JobState.UNKNOWN)
+        age = 0.0 if new else _age(status.created_ms if queued else status.launched_ms, clock)
+        return cls(
             math.inf if queue_timeout is None else queue_timeout,
             math.inf if run_timeout is None else run_timeout,
-            now if new else now - _age(status.created_ms, clock),
+            queued,
+            clock.monotonic() - age,
         )
-        if status.state not in (*_QUEUED, JobState.UNKNOWN):
-            timer.running_since = now if new else now - _age(status.launched_ms, clock)
-        return timer
-
-    @property
-    def queued(self) -> bool:
-        """Whether the job waits in the queue."""
-        return self.running_since is None
-
-    @property
-    def since(self) -> float:
-        """When the job began to wait, or to run."""
-        return self.queued_since if self.running_since is None else self.running_since
 
     @property
     def end(self) -> float:
@@ -80,11 +70,9 @@ class Timer:
 
     def observe(self, status: JobStatus, now: float) -> None:
         """Take a new status of the job."""
-        if status.state in _QUEUED:
-            if self.running_since is not None:  # the cluster starts it again
-                self.queued_since, self.running_since = now, None
-        elif self.running_since is None and status.state is not JobState.UNKNOWN:
-            self.running_since = now
+        queued = status.state in _QUEUED
+        if queued != self.queued and status.state is not JobState.UNKNOWN:  # it runs, or is started again
+            self.queued, self.since = queued, now
 
 
 def _age(since_ms: int | None, clock: Clock) -> float:

@@ -40,72 +40,53 @@ def job_failure(
         secrets: of the job; redacted, as the job's log may show them.
         next_step: last line of the error.
     """
-    status = _redacted_status(status, secrets)
-    last = last_lines(api, status)
+    # the diagnostics may contain the end of a log
+    status = replace(status, diagnostics=status.diagnostics and redact_values(status.diagnostics, secrets))
+    task, log = last_lines(api, status) or (None, "")
+    log = redact_values(log, secrets)
     reason, report = (redact_values(text, secrets) for text in reason_and_report(status.diagnostics or ""))
     lines = [_summary(status) + (f": {_end_of(printable(reason))}" if reason else "")]
     if missed is not None:
         verb = "waited" if missed is Deadline.QUEUE else "ran"
         lines.append(f"it was stopped because it {verb} for longer than {missed.value}")
-    lines += _failed_tasks(status)
+    failed = _failed_tasks(status)
+    if failed and len(status.tasks) > 1:
+        shown = ", ".join(_with_exit_code(each) for each in failed[:_MOST_FAILED])
+        more = f" and {len(failed) - _MOST_FAILED} more" if len(failed) > _MOST_FAILED else ""
+        lines.append(f"failed task{'' if len(failed) == 1 else 's'}: {shown}{more}")
     if status.exit_reason:
         lines.append(f"which means: {status.exit_reason}")
     if status.exit_solution:
         lines.append(f"what may help: {status.exit_solution}")
-    if last is not None:
-        task, log = last
-        shown = _end_of(redact_values(log, secrets))
-        lines.append(f"last lines of {task}:\n{shown}")
-    has_log = last is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
+    if task is not None:
+        lines.append(f"last lines of {task}:\n{_end_of(log)}")
+    has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
     if report and not has_log:  # else it repeats the end of the log
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
-    lines += _output_pages(status)
+    lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []
+    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # continuations: indented twice
     kind = PaiJobFailed if missed is None else PaiJobTimeout
-    log_lines = "" if last is None else redact_values(last[1], secrets).rstrip()
-    return kind(_joined(lines), status, log_lines.rpartition("\n")[2].strip())
+    return kind(text, status, log.rstrip().rpartition("\n")[2].strip())
 
 
-def _joined(lines: Sequence[str]) -> str:
-    """Join the lines of an error. All but the first are indented; continuation lines are indented twice."""
-    first, *others = [line.split("\n") for line in lines]
-    text = ["\n    ".join(first)]
-    text += ["\n    ".join(other) for other in others]
-    return "\n  ".join(text)
-
-
-def _failed_tasks(status: JobStatus) -> Iterator[str]:
-    """Yield the failed tasks, first the one that caused the end."""
+def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
+    """Return the failed tasks, first the one that caused the end; none if it is not known which failed."""
     decided = deciding_task(status)
-    if decided is None or len(status.tasks) == 1:
-        return
-    failed = [decided, *(task for task in status.failed_tasks() if task != decided)]
-    shown = ", ".join(_with_exit_code(task) for task in failed[:_MOST_FAILED])
-    more = f" and {len(failed) - _MOST_FAILED} more" if len(failed) > _MOST_FAILED else ""
-    yield f"failed task{'' if len(failed) == 1 else 's'}: {shown}{more}"
+    return [] if decided is None else [decided, *(task for task in status.failed_tasks() if task != decided)]
 
 
 def _with_exit_code(task: TaskStatus) -> str:
     return str(task) if task.exit_code is None else f"{task} with exit code {task.exit_code}"
 
 
-def _output_pages(status: JobStatus) -> Iterator[str]:
-    """Yield the URLs of the output of the failed tasks; of all tasks if it is not known which failed."""
-    failed = [task for task in [deciding_task(status)] if task is not None]
-    failed += [task for task in status.failed_tasks() if task not in failed]
-    logged = [task for task in failed or status.tasks if task.log_url]
+def _output_pages(logged: Sequence[TaskStatus]) -> Iterator[str]:
+    """Yield the URLs of the output of tasks."""
     for task in logged[:_MOST_LOGS]:
         yield f"output of {task}: {task.log_url}"
     if len(logged) > _MOST_LOGS:
         yield f"and {len(logged) - _MOST_LOGS} tasks more, on the job page"
-
-
-def _redacted_status(status: JobStatus, secrets: Sequence[str]) -> JobStatus:
-    """Return a status with redacted diagnostics: they may contain the end of a log."""
-    if not status.diagnostics:
-        return status
-    return replace(status, diagnostics=redact_values(status.diagnostics, secrets))
 
 
 def _summary(status: JobStatus) -> str:

@@ -106,13 +106,10 @@ class Limits:
             headers: of its reply.
             refused: the reply is a 429.
         """
-        if "X-RateLimit-Remaining" not in headers and not refused:
+        left = 0.0 if refused else _number(headers.get("X-RateLimit-Remaining"))
+        if left is None or (wait := reset_after(headers, self._clock.time(), _WINDOWS[kind])) is None:
             return
-        left, size = _number(headers.get("X-RateLimit-Remaining")), _number(headers.get("X-RateLimit-Limit"))
-        wait = reset_after(headers, self._clock.time(), _WINDOWS[kind])
-        if wait is None or (left is None and not refused):
-            return
-        left = 0.0 if refused or left is None else left
+        size = _number(headers.get("X-RateLimit-Limit"))
         ends = self._clock.monotonic() + wait
         with self._state.update() as state:
             known = self._window(state, kind)
@@ -131,9 +128,9 @@ class Limits:
         size = of["of"] or None
         return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
-    def polling_wait(self, kind: Kind = Kind.CALL) -> float:
+    def polling_wait(self) -> float:
         """Return how many seconds polling should pause, to spread the remaining requests over the window."""
-        window = self._window(self._state.read(), kind)
+        window = self._window(self._state.read(), Kind.CALL)
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from luigi_pai.api.request_limits import Kind, server_time
 from luigi_pai.api.wire.replies import error_of, parsed
 from luigi_pai.errors import PaiApiError, PaiHttpError
+from luigi_pai.jobspec.paths import mapping_of
 
 if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import DialectDetector
@@ -62,14 +63,10 @@ class Server:
         """
         response = self._session.get(self._session.url("/api/v1/"))
         date = server_time(response.headers)
-        try:
-            reply = parsed(response)
-        except ValueError:
-            reply = None
         return Greeting(
             status=response.status_code,
             is_page="html" in response.headers.get("Content-Type", ""),
-            info=reply if isinstance(reply, dict) else {},
+            info=mapping_of(parsed(response)),
             error_code=error_of(response)[0],
             skew=None if date is None else date - self._session.clock.time(),
         )

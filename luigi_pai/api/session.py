@@ -22,6 +22,7 @@ from luigi_pai.errors import (
     PaiApiError,
     PaiError,
 )
+from luigi_pai.jobspec.paths import item_of, mapping_of
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
@@ -181,11 +182,7 @@ class Session:
                 response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
             ):
                 self._read(response)
-        try:
-            reply = parsed(response)
-        except ValueError:
-            return {}
-        return reply if is_success(response) and isinstance(reply, dict) else {}
+        return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, text: str) -> str:
         """Return a text of the server with password, token and private keys redacted.
@@ -240,8 +237,7 @@ class Session:
             is_refusal = HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
             if is_refusal or self._lacks_password(answer):
                 self._refuse_login(answer)
-            reply = self._read(answer)
-            token = reply.get("token") if isinstance(reply, dict) else None
+            token = item_of(self._read(answer), "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
                     f"{self.url(_TOKEN)} replied to a login without a token; "
@@ -331,15 +327,7 @@ class Session:
 
     def _read(self, response: requests.Response) -> Any:
         if not is_success(response):
-            credentials = "token" if self.account.token else "username and password"
-            raise_error(
-                response,
-                self.account.url,
-                credentials,
-                self.redacted,
-                self.clock.time(),
-                mocked=self._transport.mocked,
-            )
+            raise_error(response, self.account, self.redacted, self.clock.time(), mocked=self.mocked)
         return json_of(response, self.account.url)
 
 

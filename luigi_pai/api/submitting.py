@@ -28,8 +28,9 @@ from luigi_pai.errors import (
 from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.dialects.detection import Dialect
     from luigi_pai.api.retries import Steps
     from luigi_pai.jobspec.protocol import JobProtocol
 
@@ -81,37 +82,40 @@ class Posting:
                 has the other API version.
             PaiApiError: no reply.
         """
-        try:
-            return (yield from self._steps(job))
-        except TRANSIENT as error:
-            if self._tries <= 1 or self._began is None:
-                raise
-            seconds = self._api.clock.monotonic() - self._began
-            raise error.extended(f"tried {self._tries} times in {seconds:.0f} s") from None
-
-    def _steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
         posts = self._retry()
-        while True:
-            yield from self._turn()
-            began = self._api.clock.monotonic()
-            try:
-                self._post(job)
-                break
-            except NameConflict as error:
-                if self.may_be_submitted:
+        with self._counted():
+            while True:
+                yield from self._turn()
+                began = self._api.clock.monotonic()
+                try:
+                    self._post(job)
                     break
-                if (yield from self._is_held(error)):
-                    return None
-            except TRANSIENT as error:
-                self._began = began if self._began is None else self._began
-                status = yield from self._after(error, posts, self._api.clock.monotonic() - began)
-                if status is not None:
-                    return status
+                except NameConflict as error:
+                    if self.may_be_submitted:
+                        break
+                    if (yield from self._is_held(error)):
+                        return None
+                except TRANSIENT as error:
+                    self._began = began if self._began is None else self._began
+                    status = yield from self._after(error, posts, self._api.clock.monotonic() - began)
+                    if status is not None:
+                        return status
         posts.succeeded()
         self._book.failed_posts.end()
         level = logging.INFO if self._single else logging.DEBUG
         logger.log(level, "Submitted job %s to %s", self._name, self._api.url)
         return self._first_status()
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Add the number of posts to a transient error, if there were several."""
+        try:
+            yield
+        except TRANSIENT as error:
+            if self._tries <= 1 or self._began is None:
+                raise
+            seconds = self._api.clock.monotonic() - self._began
+            raise error.extended(f"tried {self._tries} times in {seconds:.0f} s") from None
 
     def _post(self, job: PaiJob | JobProtocol) -> None:
         dialect = self._api.dialect
@@ -119,7 +123,9 @@ class Posting:
         try:
             dialect.submit(job)
         except PaiHttpError as error:
-            raise self._explained(error, job, dialect) from None
+            self._api.detector.record_refusal(dialect, error)
+            setting = "virtual_cluster of the task" if isinstance(job, PaiJob) else "defaults.virtualCluster"
+            raise with_virtual_clusters(error, setting, dialect.virtual_clusters) from None
         finally:
             self._book.note_post(self._name)
 
@@ -182,11 +188,6 @@ class Posting:
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.note(self._name, error)
         return isinstance(error, InvalidReply)
-
-    def _explained(self, error: PaiHttpError, job: PaiJob | JobProtocol, dialect: Dialect) -> PaiHttpError:
-        self._api.detector.record_refusal(dialect, error)
-        setting = "virtual_cluster of the task" if isinstance(job, PaiJob) else "defaults.virtualCluster"
-        return with_virtual_clusters(error, setting, dialect.virtual_clusters)
 
     def _first_status(self) -> JobStatus:
         """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""

@@ -72,6 +72,7 @@ class Update:
 class _Watched:
     """The state of a watched job. Times are seconds of the monotonic clock."""
 
+    name: str
     status: JobStatus
     timer: Timer
     retry: Retry
@@ -115,7 +116,7 @@ class Watcher:
         self._clock = book.api.clock
         self._polling = polling or book.api.polling
         self._jobs: dict[str, _Watched] = {}
-        self._due: list[tuple[float, int, str]] = []
+        self._due: list[tuple[float, int, _Watched]] = []  # a heap; turns differ, so jobs are not compared
         self._serial = itertools.count()
         self._paused_until = self._no_single_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
@@ -151,9 +152,8 @@ class Watcher:
             status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
         )
         retry = Retry(self._polling.patience, self._clock, f"job {status.name}")
-        job = _Watched(status, timer, retry, with_tasks)
-        self._jobs[status.name] = job
-        self._schedule(status.name, job)
+        job = self._jobs[status.name] = _Watched(status.name, status, timer, retry, with_tasks)
+        self._schedule(job)
 
     def remove(self, name: str) -> None:
         """Stop watching a job; the job itself continues."""
@@ -181,15 +181,14 @@ class Watcher:
                 break
             if self._list(updates) if len(self._jobs) > _FEW else self._still_waits():
                 continue
-            _, _, name = heapq.heappop(self._due)
-            job = self._jobs[name]
+            _, _, job = heapq.heappop(self._due)
             try:
-                update = self._look_up(name, job)
+                update = self._look_up(job)
             except PaiApiError as error:
                 if updates:  # do not lose them: the next step repeats the request
-                    self._due_at(self._clock.monotonic(), name)
+                    self._due_at(self._clock.monotonic(), job)
                     break
-                updates += self._take_failure(name, job, error)
+                updates += self._take_failure(job, error)
             else:
                 self._succeeded(job)
                 updates += [update] if update is not None else []
@@ -204,40 +203,39 @@ class Watcher:
         if job is not None:
             job.retry.succeeded()
 
-    def _take_failure(self, name: str, job: _Watched, error: PaiApiError) -> list[Update]:
+    def _take_failure(self, job: _Watched, error: PaiApiError) -> list[Update]:
         """Schedule a job again whose lookup failed, alone or with all jobs, or give it up."""
         now = self._clock.monotonic()
-        self._failed.add(name)
+        self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
         if is_servers or isinstance(error, (ClusterUnreachable, RateLimited)):
-            self._due_at(now, name)
+            self._due_at(now, job)
             self._pause(self._outage.wait_after(error))
             return []
         try:
             if not isinstance(error, TRANSIENT):
                 raise error
-            self._due_at(now + job.retry.wait_after(error), name)
+            self._due_at(now + job.retry.wait_after(error), job)
         except PaiApiError as final:
             if not self._isolated:
                 raise
-            del self._jobs[name]
-            return [Update(name, job.status, Outcome.REFUSED, job.timer.missed, final)]
+            del self._jobs[job.name]
+            return [Update(job.name, job.status, Outcome.REFUSED, job.timer.missed, final)]
         return []
 
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
         """Return whether a third job is due before the first one, or the next list, would be due again."""
-        name, now = self._due[0][2], self._clock.monotonic()
-        first = self._jobs[name]
+        first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
             return False
-        again = max(self._next_wait(first), min(wait, self._patience_of(name)))
+        again = max(self._next_wait(first), min(wait, self._patience_of(first)))
         before = now + again * (1 + _JITTER)
         due = (
             entry
             for entry in self._due
-            if entry[0] <= before and self._is_valid(entry) and now >= self._jobs[entry[2]].single_until
+            if entry[0] <= before and self._is_valid(entry) and now >= entry[2].single_until
         )
         return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
@@ -265,13 +263,12 @@ class Watcher:
 
         Each fork of Luigi watches one job: without the list, 50 queued jobs take 300 lookups a minute.
         """
-        name, now = self._due[0][2], self._clock.monotonic()
-        job = self._jobs[name]
+        job, now = self._due[0][2], self._clock.monotonic()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
             return False
         if self._book.explanations.note_waiting() <= _FEW:
             return False
-        row = self._book.shared_status(name, self._next_wait(job))
+        row = self._book.shared_status(job.name, self._next_wait(job))
         if row is None:
             job.note_absent(now)
             return False
@@ -279,14 +276,14 @@ class Watcher:
         if row.state is not JobState.WAITING:
             return False
         self._succeeded(job)
-        self._schedule(name, job)
+        self._schedule(job)
         return True
 
     def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
         """Update all jobs from a list, and space the next one."""
         waits: list[float] = []
-        for name, job in list(self._jobs.items()):
-            if (row := listed.get(name)) is None:
+        for job in list(self._jobs.values()):
+            if (row := listed.get(job.name)) is None:
                 job.note_absent(now)
                 continue
             job.absent, job.single_until = 0, -math.inf
@@ -296,21 +293,21 @@ class Watcher:
                 single = is_new or now - job.looked_up >= _TASKS_EVERY
             try:
                 if not single and job.with_tasks:
-                    self._schedule(name, job)
+                    self._schedule(job)
                 elif not single:
-                    update = self._observe(name, job, listed_status(job.status, row))
+                    update = self._observe(job, listed_status(job.status, row))
             except PaiApiError:  # of its stop, which the lookup repeats
                 single = True
             if single:
                 job.single_until = math.inf
-                self._due_at(now, name)
+                self._due_at(now, job)
             waits += [] if row.finished else [self._next_wait(job)]
             updates += [update] if update is not None else []
         self._book.space_lists(waits)
 
-    def _patience_of(self, name: str) -> float:
+    def _patience_of(self, job: _Watched) -> float:
         """Return for how many seconds a job waits for a list."""
-        return max(_PATIENCE, self._next_wait(self._jobs[name]))
+        return max(_PATIENCE, self._next_wait(job))
 
     def _postpone(self, moment: float) -> None:
         """Let the jobs that are due wait for the next list, or for a lookup of their own."""
@@ -318,76 +315,76 @@ class Watcher:
         due = []
         while self._due and self._due[0][0] <= now:
             due.append(heapq.heappop(self._due))
-        for _, _, name in filter(self._is_valid, due):
-            job, until = self._jobs[name], moment
+        for _, _, job in filter(self._is_valid, due):
+            until = moment
             if now < job.single_until:
                 until = now
-            elif moment - now > self._patience_of(name):
+            elif moment - now > self._patience_of(job):
                 until = min(moment, self._no_single_before)
-            self._due_at(max(now, min(until, job.timer.end)), name)
+            self._due_at(max(now, min(until, job.timer.end)), job)
 
     # single jobs
 
-    def _look_up(self, name: str, job: _Watched) -> Update | None:
+    def _look_up(self, job: _Watched) -> Update | None:
         job.looked_up = self._clock.monotonic()
         self._no_single_before = job.looked_up + _SINGLE_EVERY
         try:
-            status = self._book.of(name)
+            status = self._book.of(job.name)
         except JobNotFound as error:
-            return self._unknown(name, job, for_good=error.mocked)
-        return self._observe(name, job, status)
+            return self._unknown(job, for_good=error.mocked)
+        return self._observe(job, status)
 
-    def _observe(self, name: str, job: _Watched, status: JobStatus) -> Update | None:
+    def _observe(self, job: _Watched, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
         if job.single_until == math.inf and job.timer.missed is None:
             job.single_until = -math.inf
         if status.finished:
-            del self._jobs[name]
-            return Update(name, status, Outcome.ENDED, job.timer.missed)
+            del self._jobs[job.name]
+            return Update(job.name, status, Outcome.ENDED, job.timer.missed)
         job.timer.observe(status, self._clock.monotonic())
-        self._stop_if_late(name, job)
+        self._stop_if_late(job)
         changed, job.status = status != job.status, status
-        self._schedule(name, job)
-        return Update(name, status, Outcome.CHANGED, job.timer.missed) if changed else None
+        self._schedule(job)
+        return Update(job.name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
-    def _unknown(self, name: str, job: _Watched, *, for_good: bool) -> Update | None:
+    def _unknown(self, job: _Watched, *, for_good: bool) -> Update | None:
         """Record that the server does not know a job, which is no error right after its submission."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if not for_good and now - job.unknown_since < _LOST_AFTER:
-            self._schedule(name, job)
+            self._schedule(job)
             return None
-        del self._jobs[name]
-        return Update(name, job.status, Outcome.LOST, job.timer.missed)
+        del self._jobs[job.name]
+        return Update(job.name, job.status, Outcome.LOST, job.timer.missed)
 
-    def _stop_if_late(self, name: str, job: _Watched) -> None:
+    def _stop_if_late(self, job: _Watched) -> None:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
         if self._clock.monotonic() < job.timer.end:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup finds out
-            self._api.stop(name)
+            self._api.stop(job.name)
         job.timer.missed = Deadline.QUEUE if job.timer.queued else Deadline.RUN
         job.single_until = math.inf
 
     # the schedule
 
-    def _schedule(self, name: str, job: _Watched) -> None:
+    def _schedule(self, job: _Watched) -> None:
         now = self._clock.monotonic()
-        self._due_at(max(now, min(now + self._next_wait(job), job.timer.end)), name)
+        self._due_at(max(now, min(now + self._next_wait(job), job.timer.end)), job)
 
     def _next_wait(self, job: _Watched) -> float:
         age = max(0.0, self._clock.monotonic() - job.timer.since)
         return next_wait(age, self._polling, queued=job.timer.queued)
 
-    def _due_at(self, moment: float, name: str) -> None:
-        turn = self._jobs[name].turn = next(self._serial)
-        heapq.heappush(self._due, (moment, turn, name))
+    def _due_at(self, moment: float, job: _Watched) -> None:
+        job.turn = next(self._serial)
+        heapq.heappush(self._due, (moment, job.turn, job))
 
-    def _is_valid(self, due: tuple[float, int, str]) -> bool:
+    def _is_valid(self, due: tuple[float, int, _Watched]) -> bool:
         """Return whether an entry of the schedule is the latest of its job; the job may have been removed."""
-        _, turn, name = due
-        return name in self._jobs and self._jobs[name].turn == turn
+        _, turn, job = due
+        return self._jobs.get(job.name) is job and job.turn == turn
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = self._clock.monotonic() + seconds

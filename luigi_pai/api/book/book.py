@@ -152,4 +152,4 @@ class Book(Jobs):
             raise ClusterUnreachable(text)
 
     def _search(self, name: str, patience: float | None = None) -> Search:
-        return Search(self, self.api, name, patience)
+        return Search(self, name, patience)

@@ -32,16 +32,15 @@ class Search:
 
     Args:
         jobs: looks up single jobs.
-        api: of the cluster.
         name: of the work.
         patience: seconds for which transient errors are retried; None: those of the cluster.
     """
 
-    def __init__(self, jobs: Jobs, api: RestApi, name: str, patience: float | None) -> None:
+    def __init__(self, jobs: Jobs, name: str, patience: float | None) -> None:
         self._jobs = jobs
-        self._api = api
+        self._api = jobs.api
         self._name = name
-        self._patience = api.polling.patience if patience is None else patience
+        self._patience = jobs.api.polling.patience if patience is None else patience
 
     def newest(self, first: int, evidence: Evidence | None) -> Steps[Entry | None]:
         """Find the newest submission.

@@ -113,11 +113,8 @@ class DialectDetector:
         Raises:
             PaiHttpError: the server speaks v2 only, and ``api_version = v1`` is set.
         """
-        if dialect.version != "v1" or error.code not in _V2_ONLY:
-            return
-        if self.given is not None:
-            raise error.extended(_V2_HINT.format(self._session.account.section)) from None
-        self.record("v2")
+        if dialect.version == "v1" and error.code in _V2_ONLY:
+            self._record_v2(error)
 
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job: 12 hours up to 0.17, 30 days later."""
@@ -149,9 +146,13 @@ class DialectDetector:
             PaiHttpError: it does, and ``api_version = v1`` is set.
         """
         if error.code == "NoApiError":
-            if self.given == "v1":
-                raise error.extended(_V2_HINT.format(self._session.account.section)) from None
-            self.record("v2")
+            self._record_v2(error)
             return True
         is_open = error.code == "NoJobError" and self.known is None and not error.mocked
         return is_open and self.detect() == "v2"
+
+    def _record_v2(self, error: PaiHttpError) -> None:
+        """Record that the server speaks v2 only, as a reply to v1 shows; if v1 is set, that is an error."""
+        if self.given is not None:
+            raise error.extended(_V2_HINT.format(self._session.account.section)) from None
+        self.record("v2")

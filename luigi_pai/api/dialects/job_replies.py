@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
+from luigi_pai.api.wire.replies import objects_of
 from luigi_pai.errors import InvalidReply
+from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.redaction import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
 
@@ -27,14 +32,19 @@ def job_status(name: str, reply: Any) -> JobStatus:
     Raises:
         InvalidReply: it has no state.
     """
-    status = reply.get("jobStatus") if isinstance(reply, dict) else None
-    if not isinstance(status, dict) or not isinstance(status.get("state"), str):
+    status = mapping_of(reply, "jobStatus")
+    if not isinstance(status.get("state"), str):
         raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
-    roles = reply.get("taskRoles")
     fields = {**status, "tags": reply["tags"]} if "tags" in reply else status
-    return _with_last_task(
-        _status_of(name, fields, tasks=tuple(_tasks(roles)) if isinstance(roles, dict) else ())
-    )
+    tasks = tuple([_task(printable(role), task) for role, task in tasks_of(reply)])
+    return _with_last_task(_status_of(name, fields, tasks))
+
+
+def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each task in the reply for one job: its role, and its fields."""
+    for role, about in mapping_of(reply, "taskRoles").items():
+        for task in objects_of(about, "taskStatuses"):
+            yield role, task
 
 
 def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
@@ -87,7 +97,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         attempt=numbers.get("attemptId"),
         tasks=tasks,
         retry_causes=_retry_causes(fields.get("retryDetails")),
-        tags=tuple([printable(tag) for tag in _list(fields.get("tags")) if isinstance(tag, str)]),
+        tags=tuple([printable(tag) for tag in list_of(fields, "tags") if isinstance(tag, str)]),
         takes_tags="tags" in fields,
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
@@ -112,25 +122,16 @@ def _with_last_task(status: JobStatus) -> JobStatus:
 
 
 def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
-    counts = _integers(details) if isinstance(details, dict) else {}
+    counts = _integers(mapping_of(details))
     return tuple([(cause, counts[cause]) for cause in ("user", "platform", "resource") if counts.get(cause)])
 
 
-def _exit_spec(spec: Any) -> tuple[str | None, str | None, str | None]:
+def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
     """Return the class of an end, its explanation, and what may help."""
-    if not isinstance(spec, dict):
+    spec = mapping_of(given)
+    if not spec:
         return None, None, None
     return _texts(spec).get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
-
-
-def _tasks(roles: dict[str, Any]) -> list[TaskStatus]:
-    return [
-        _task(printable(role), task)
-        for role, about in roles.items()
-        if isinstance(about, dict)
-        for task in _list(about.get("taskStatuses"))
-        if isinstance(task, dict)
-    ]
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
@@ -151,10 +152,6 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
         launched_ms=numbers.get("launchedTime") or None,
         completed_ms=numbers.get("completedTime") or None,
     )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _sentence(value: Any) -> str | None:

@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.dialects.job_replies import tasks_of
+from luigi_pai.api.wire.replies import objects_of
 from luigi_pai.errors import InvalidReply
+from luigi_pai.jobspec.paths import item_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,11 +50,9 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
     Raises:
         InvalidReply: a host or a port is not valid.
     """
-    containers = info.get("containers") if isinstance(info, dict) else None
     by_id = {
         each.get("id"): _address(each.get("sshIp"), each.get("sshPort"))
-        for each in containers or ()
-        if isinstance(each, dict)
+        for each in objects_of(info, "containers")
     }
     return SshAccess(
         {at: by_id[task["containerId"]] for at, task in _tasks(reply) if task.get("containerId") in by_id},
@@ -69,8 +70,8 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     Raises:
         InvalidReply: a host or a port is not valid.
     """
-    plugins = list(_ssh_plugins(protocol))
-    open_to_users = [plugin for plugin in plugins if _parameters(plugin).get("userssh")]
+    plugins = [each for each in objects_of(protocol.get("extras"), _PLUGINS) if each.get("plugin") == "ssh"]
+    open_to_users = [plugin for plugin in plugins if item_of(plugin.get("parameters"), "userssh")]
     if not open_to_users:
         inside = "its ssh plugin connects its containers only" if plugins else "it has no ssh plugin"
         how = "give the plugin userssh with your public key, as RuntimePlugin.ssh(userssh=...) does"
@@ -79,7 +80,7 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     roles = frozenset(role for some in named for role in some or ()) if all(named) else None
     return SshAccess(
         {
-            at: _address(task.get("containerIp"), (task.get("containerPorts") or {}).get("ssh"))
+            at: _address(task.get("containerIp"), item_of(task.get("containerPorts"), "ssh"))
             for at, task in _tasks(reply)
             if task.get("taskState") == "RUNNING" and (roles is None or at[0] in roles)
         },
@@ -87,25 +88,9 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     )
 
 
-def _ssh_plugins(protocol: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    extras = protocol.get("extras")
-    plugins = extras.get(_PLUGINS) if isinstance(extras, dict) else None
-    for plugin in plugins if isinstance(plugins, list) else ():
-        if isinstance(plugin, dict) and plugin.get("plugin") == "ssh":
-            yield plugin
-
-
-def _parameters(plugin: dict[str, Any]) -> dict[str, Any]:
-    parameters = plugin.get("parameters")
-    return parameters if isinstance(parameters, dict) else {}
-
-
 def _tasks(reply: Any) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
-    roles = reply.get("taskRoles") if isinstance(reply, dict) else None
-    for role, about in (roles or {}).items():
-        for task in about.get("taskStatuses") or () if isinstance(about, dict) else ():
-            if isinstance(task, dict):
-                yield (role, int(task.get("taskIndex") or 0)), task
+    for role, task in tasks_of(reply):
+        yield (role, int(task.get("taskIndex") or 0)), task
 
 
 def _address(host: Any, port: Any) -> Address:

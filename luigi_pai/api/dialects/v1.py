@@ -13,6 +13,7 @@ from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.jobspec.paths import item_of
 
 if TYPE_CHECKING:
     import builtins
@@ -71,14 +72,11 @@ class V1Dialect:
         try:
             self._session.request("POST", _JOBS, body=config.to_json(), kind=Kind.SUBMIT)
         except PaiHttpError as error:
-            hint = None
             if (error.code, error.server_message) == ("UnknownError", "Bad Request"):
-                hint = _LAUNCHER_HINT
-            elif error.code == "InvalidParametersError" and "~" in str(config.jobName):
-                hint = _TILDE_HINT
-            if hint is None:
-                raise
-            raise error.extended(hint) from None
+                raise error.extended(_LAUNCHER_HINT) from None
+            if error.code == "InvalidParametersError" and "~" in str(config.jobName):
+                raise error.extended(_TILDE_HINT) from None
+            raise
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job."""
@@ -172,7 +170,7 @@ class V1Dialect:
                 raise
             return SshAccess({}, missing=_NO_SSH)
         pair = object_of(info, f"{_path(name)}/ssh").get("keyPair")
-        link = str(pair.get("privateKeyDirectDownloadLink") or "") if isinstance(pair, dict) else ""
+        link = str(item_of(pair, "privateKeyDirectDownloadLink") or "")
         if not link.startswith(("http://", "https://")):
             raise InvalidReply(f"the server sent no link to the private key of job {name!r}")
         response = self._session.get(link)

@@ -12,7 +12,7 @@ from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
-from luigi_pai.api.wire.replies import object_of, stop_accepted
+from luigi_pai.api.wire.replies import object_of, objects_of, stop_accepted
 from luigi_pai.errors import (
     AuthenticationError,
     JobNotFound,
@@ -169,11 +169,8 @@ class V2Dialect:
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
         """Return the URI of the prerequisite of type output, if there is exactly one."""
-        prerequisites = config.get("prerequisites")
-        named = prerequisites if isinstance(prerequisites, list) else []
-        outputs = [
-            each.get("uri") for each in named if isinstance(each, dict) and each.get("type") == "output"
-        ]
+        prerequisites = objects_of(config, "prerequisites")
+        outputs = [each.get("uri") for each in prerequisites if each.get("type") == "output"]
         only = outputs[0] if len(outputs) == 1 else None
         return only if isinstance(only, str) and only else None
 
@@ -193,7 +190,7 @@ class V2Dialect:
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
         path = f"{task}/attempts/{next(iter(attempts), None) or 0}/logs"
         try:
-            locations = self._object_of_job(status.name, path).get("locations")
+            reply = self._object_of_job(status.name, path)
         except PaiHttpError as error:
             if error.code != "NoApiError":
                 raise
@@ -201,13 +198,13 @@ class V2Dialect:
             raise error.reworded("OpenPAI before 1.4 gives no logs out") from None
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
-            for place in (locations if isinstance(locations, list) else ())
-            if isinstance(place, dict) and isinstance(place.get("uri"), str)
+            for place in objects_of(reply, "locations")
+            if isinstance(place.get("uri"), str)
         )
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the Kubernetes events of a job (1.3 and later)."""
-        return _rows(self._object_of_job(name, "/events").get("data"))
+        return objects_of(self._object_of_job(name, "/events"), "data")
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later)."""
@@ -229,7 +226,7 @@ class V2Dialect:
 
     def storages(self) -> builtins.list[dict[str, Any]]:
         """Return the storages that the user may mount (1.0 and later)."""
-        return _rows(self._object(f"{_API}/storages").get("storages"))
+        return objects_of(self._object(f"{_API}/storages"), "storages")
 
     def _path(self, name: str) -> str:
         return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
@@ -279,7 +276,3 @@ class V2Dialect:
 
     def _object(self, path: str) -> dict[str, Any]:
         return object_of(self._session.request("GET", path), path)
-
-
-def _rows(given: object) -> list[dict[str, Any]]:
-    return [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []

@@ -210,7 +210,6 @@ class LogReader:
                     yield from self._last_line(stream)
                 if not self._is_resting(stream):
                     yield self.per_log
-            self._streams = {key: stream for key, stream in self._streams.items() if not stream.closed}
             is_whole = not any(each.cut_short for each in self._streams.values())
             if ended and (is_whole or self.gave_up):
                 for stream in self._streams.values():

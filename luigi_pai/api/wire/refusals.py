@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiApiError
+from luigi_pai.jobspec.paths import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -116,8 +117,7 @@ def _finding(error: Mapping[str, Any]) -> str:
     is_ajv_8 = "instancePath" in error
     place = str(error.get("instancePath" if is_ajv_8 else "dataPath") or "").lstrip("./")
     text = f"{place}: {error.get('message')}".lstrip(": ")
-    params = error.get("params")
-    params = params if isinstance(params, dict) else {}
+    params = mapping_of(error, "params")
     extra = params.get("additionalProperty")
     if isinstance(extra, str):
         since = ", which needs OpenPAI 1.6" if extra in _SINCE_1_6 and not is_ajv_8 else ""

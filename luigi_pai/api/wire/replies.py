@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from luigi_pai.api.request_limits import reset_after
@@ -18,11 +17,17 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
 )
+from luigi_pai.jobspec.paths import item_of, list_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import requests
+
+    from luigi_pai.api.wire.transport import Account
+
+NOT_JSON = object()
+"""What ``parsed`` returns for a reply that is not JSON."""
 
 _DIGITS = 20  # of a whole number
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
@@ -44,8 +49,8 @@ def parsed(response: requests.Response) -> Any:
     """
     try:
         return response.json(parse_int=_whole_number)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    except (ValueError, RecursionError):  # not passed on: it has the text, which may contain a token
+        return NOT_JSON
 
 
 def _whole_number(text: str) -> float:
@@ -62,13 +67,13 @@ def json_of(response: requests.Response, server: str) -> Any:
     Raises:
         InvalidReply: the reply is not JSON.
     """
-    with contextlib.suppress(ValueError):
-        return parsed(response)
-    # raised here, so that the text of the reply, which may contain a token, is not its context
-    raise InvalidReply(
-        f"{response.url} answered {response.status_code} with "
-        f"{response.headers.get('Content-Type') or 'something'} instead of JSON; {_check_url(server)}"
-    )
+    reply = parsed(response)
+    if reply is NOT_JSON:
+        raise InvalidReply(
+            f"{response.url} answered {response.status_code} with "
+            f"{response.headers.get('Content-Type') or 'something'} instead of JSON; {_check_url(server)}"
+        )
+    return reply
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
@@ -82,13 +87,18 @@ def object_of(reply: Any, path: str) -> dict[str, Any]:
     return reply
 
 
+def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
+    """Return the objects in the list under a key of a reply; none if there is no such list."""
+    return [each for each in list_of(reply, key) if isinstance(each, dict)]
+
+
 def stop_accepted(reply: Any, name: str) -> None:
     """Check the reply to a stop: every release sends an object with a message.
 
     Raises:
         InvalidReply: it is something else, so the job may not have been stopped.
     """
-    if not isinstance(reply, dict) or not isinstance(reply.get("message"), str):
+    if not isinstance(item_of(reply, "message"), str):
         raise InvalidReply(
             f"the stop of job {name!r} was answered without a message, so not by an OpenPAI rest-server; the "
             "job may continue"
@@ -101,19 +111,17 @@ _NEW_ONE = "make a new application token on your profile page of the web portal,
 
 def raise_error(
     response: requests.Response,
-    server: str,
-    credentials: str,
+    account: Account,
     redact: Callable[[str], str],
     now: float,
     *,
-    mocked: bool = False,
-) -> None:
+    mocked: bool,
+) -> NoReturn:
     """Raise the error for a reply without a 2xx status.
 
     Args:
         response: the reply.
-        server: the URL in ``pai_url``.
-        credentials: the keys of [OpenPai] that were used for the request.
+        account: of the request.
         redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
         mocked: it is a test's: any 404 to a GET is about a missing job, except ``NoApiError``.
@@ -143,10 +151,11 @@ def raise_error(
     is_bare = response.content.strip() in (b"", b"{}")  # any other text is that of a gateway
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
-    if code is None and (status == HTTPStatus.NOT_FOUND or not _is_json(response)):
-        raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(server)}")
+    if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):
+        raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(account.url)}")
     if status == HTTPStatus.UNAUTHORIZED:
-        advice = _NEW_ONE if credentials == "token" else "write the right ones"
+        credentials = "token" if account.token else "username and password"
+        advice = _NEW_ONE if account.token else "write the right ones"
         raise AuthenticationError(
             f"{text}; the server does not accept the {credentials} of [OpenPai] in luigi.cfg: {advice}",
             **about,
@@ -159,23 +168,12 @@ def raise_error(
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:
     """Return OpenPAI's error code, if the reply has one, and its message."""
-    try:
-        reply = parsed(response)
-    except ValueError:
-        return None, ""
+    reply = parsed(response)
     if not isinstance(reply, dict):
         return None, ""
     code = reply.get("code")
     is_code = isinstance(code, str) and len(code) <= _LONGEST_CODE
     return (code if is_code else None), str(reply.get("message") or "")[:_LONGEST_MESSAGE]
-
-
-def _is_json(response: requests.Response) -> bool:
-    try:
-        parsed(response)
-    except ValueError:
-        return False
-    return True
 
 
 def _where(response: requests.Response) -> str:

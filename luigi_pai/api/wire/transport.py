@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -41,7 +43,7 @@ _READ_RETRIES = Retry(
 )
 """A GET is repeated at once, once for each kind of error; the caller retries longer."""
 
-_most: ContextVar[float | None] = ContextVar("most", default=None)
+_most: ContextVar[float] = ContextVar("most", default=math.inf)
 
 
 @contextlib.contextmanager
@@ -135,17 +137,16 @@ class Transport:
         failure: PaiError
         progress.sent = None
         try:
-            try:
-                response = self._request(method, url, data, token, content_type, part)
-            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
-                if method != "GET":
-                    raise
-                response = self._request(method, url, data, token, content_type, part)
+            response = self._request(method, url, data, token, content_type, part)
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
-            failure = explain_failure(self._failed(method, url), error)
+            server, environment = self._account.url, self._environment
+            failed = FailedRequest(
+                method, url, server, *self._timeouts(), environment, progress.sent, self.answered
+            )
+            failure = explain_failure(failed, error)
         else:
             self.mocked = progress.sent is None
             self.answered = True
@@ -155,37 +156,30 @@ class Transport:
     def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
     ) -> requests.Response:
-        account = self._account
         headers = {
             **({} if data is None else {"Content-Type": content_type}),
             **({} if part is None else {"Range": part}),
             **({} if not token else {"Authorization": f"Bearer {token}"}),
         }
-        return self._http.request(
+        request = functools.partial(
+            self._http.request,
             method,
             url,
             data=None if data is None else data.encode(),
             headers=headers,
-            timeout=(_limited(account.connect_timeout), _limited(account.read_timeout)),
+            timeout=self._timeouts(),
             allow_redirects=method == "GET",
             proxies=dict(self._environment.proxies(url)),
             verify=self._environment.verify,
         )
+        try:
+            return request()
+        except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
+            if method != "GET":
+                raise
+            return request()
 
-    def _failed(self, method: str, url: str) -> FailedRequest:
-        account = self._account
-        return FailedRequest(
-            method=method,
-            url=url,
-            server=account.url,
-            connect_timeout=_limited(account.connect_timeout),
-            read_timeout=_limited(account.read_timeout),
-            environment=self._environment,
-            sent=progress.sent,
-            answered=self.answered,
-        )
-
-
-def _limited(timeout: float) -> float:
-    most = _most.get()
-    return timeout if most is None else min(timeout, most)
+    def _timeouts(self) -> tuple[float, float]:
+        """Return the seconds that a connection, and each silence of the server, may take."""
+        most = _most.get()
+        return min(self._account.connect_timeout, most), min(self._account.read_timeout, most)
