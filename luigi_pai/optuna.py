@@ -164,9 +164,8 @@ class OptunaSweep(PaiSweep):
     @property
     def _objectives(self) -> list[Best]:
         """The columns to optimise."""
-        return [
-            Best(text) for text in ([self.direction] if isinstance(self.direction, str) else self.direction)
-        ]
+        given = self.direction
+        return [Best(text) for text in ([given] if isinstance(given, str) else given)]
 
     def _values(self, trial: optuna.Trial) -> dict[int, float]:
         """Return the reported values of a trial by step."""

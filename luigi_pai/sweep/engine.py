@@ -390,7 +390,7 @@ class Engine:
             point.handled, most = max(point.handled, ended.number), self._limits.attempts(point)
             attempt = f"attempt {min(len(point.record.made) + 1, most)} of {most}"
             logger.info("%s: %s; it is submitted again, %s", self._table.sweep, failure(ended), attempt)
-            self._table.left(point)
+            self._table.progress.left(point.name)
             self._source.put_back(point)
             return
         self._source.tell(point, self._table.ended(ended))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.status import JobState, instance_statuses
@@ -111,11 +111,6 @@ class JournalClaims:
             self.journal.flush()
         return claim
 
-    def end(self, claim: Claim, state: str) -> Claim:
-        """Return the claim: the journal records the ends of points."""
-        del state
-        return claim
-
     def release(self, claim: Claim) -> None:
         """Release a claim whose job was certainly not submitted."""
         self.release_void(claim.number)
@@ -129,15 +124,13 @@ class JournalClaims:
             self.journal.write(event)
 
 
+@dataclass(slots=True, eq=False)
 class Member:
     """A point that is looked up, submitted or run.
 
-    Args:
+    Attributes:
         point: the point.
         claims: in the journal; used if the output folder is not on HDFS.
-
-    Attributes:
-        point, claims: as given.
         run: of its task.
         number: of its submission.
         index: its instance in the job; None for a job of its own.
@@ -145,17 +138,18 @@ class Member:
         started_ms: time of the first lookup that found the job running, in ms since 1970.
     """
 
-    __slots__ = ("claims", "index", "looked_up", "number", "point", "run", "started_ms")
+    point: Point
+    claims: JournalClaims
+    run: TaskRun = field(init=False)
+    number: int = 0
+    index: int | None = None
+    looked_up: float = 0.0
+    started_ms: int | None = None
 
-    def __init__(self, point: Point, claims: JournalClaims) -> None:
-        self.point = point
-        self.claims = claims
-        self.run = TaskRun(point.task._definition(), single=False, claims=claims)  # noqa: SLF001  of this package
-        self.number = 0
-        self.index: int | None = None
-        self.looked_up = 0.0
-        self.started_ms: int | None = None
-        point.max_attempts = int(self.run.options["max_attempts"])
+    def __post_init__(self) -> None:
+        definition = self.point.task._definition()  # noqa: SLF001  of this package
+        self.run = TaskRun(definition, single=False, claims=self.claims)
+        self.point.max_attempts = int(self.run.options["max_attempts"])
 
     @property
     def submission(self) -> str:
@@ -211,12 +205,11 @@ class SweepJob:
         for member in list(self.members):
             yield member, status if member.index is None else of(member.index)
 
-    def endings(self, update: Update, kept: Sequence[Member] = ()) -> Iterator[Ending]:
+    def endings(self, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
         """Yield the ends of the points that have ended; of all if the job has ended.
 
-        Args:
-            update: of the job; ``status`` is still what was known before it.
-            kept: points that stay to the end of the job if they fail, to share their next job, too.
+        ``status`` is still what was known before the update. ``kept`` points stay to the end of the job if
+        they fail, to share their next job, too.
         """
         before = instance_statuses(self.status)
         self.is_over = update.outcome is not Outcome.CHANGED
@@ -229,10 +222,6 @@ class SweepJob:
             outcome = Outcome.ENDED if status.finished else outcome
             known = self._entry(member, self.status if member.index is None else before(member.index))
             yield Ending(self, member, known, replace(update, status=status, outcome=outcome))
-
-    def reports(self) -> list[dict[str, Any]]:
-        """Return the reports of the point's containers in this submission, oldest first."""
-        return self.members[0].run.outputs.reports(self.name)
 
     def _entry(self, member: Member, status: JobStatus) -> Entry:
         return Entry(member.number, self.name, status, member.index, self.posted)
@@ -281,7 +270,7 @@ class Ending:
             if status.state is JobState.STOPPED and ended.point.record.pruned:
                 return replace(ended, row=replace(row, state="PRUNED"))
             may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
-            may_retry = may_retry and run.options.is_retried((status.exit_code, status.command_exit_code))
+            may_retry = may_retry and run.options.is_retried(status)
             return replace(ended, row=replace(row, error=_reason(error, self.update)), may_retry=may_retry)
         except PaiError as error:
             return replace(ended, row=replace(row, state="FAILED", error=first_line(error)))

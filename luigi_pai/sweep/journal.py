@@ -280,8 +280,7 @@ class Journal:
 
     def retry(self) -> int:
         """Let the next run submit failed points again, and return their number."""
-        failed = [name for name, record in self.records.items() if record.row is not None]
-        failed = [name for name in failed if not self.records[name].is_good]
+        failed = [name for name, record in self.records.items() if record.row and not record.is_good]
         self.again(failed)
         self.flush()
         return len(failed)

@@ -298,14 +298,8 @@ def flattened(
     columns = [*names, "state", *values, "seconds", "job", "page", "error"]
     table = []
     for (_, row), own, result in zip(rows, parameters, results, strict=True):
-        fixed = {
-            "state": row.state,
-            "seconds": row.seconds,
-            "job": row.job or None,
-            "page": row.page or None,
-            "error": row.error or None,
-        }
-        found = {**own, **result, **fixed}
+        texts = {key: getattr(row, key) or None for key in ("job", "page", "error")}
+        found = {**own, **result, **texts, "state": row.state, "seconds": row.seconds}
         table.append({column: found.get(column) for column in columns})
     return columns, table
 

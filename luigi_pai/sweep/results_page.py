@@ -74,10 +74,8 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
     """Return the columns in the order of the page: parameters that do not vary are near the end."""
     given = columns[: columns.index("state")]
     same = [column for column in given if len(rows) > 1 and len({str(row[column]) for row in rows}) == 1]
-    shown = [
-        column for column in columns if column not in ("page", "error", *same)
-    ]  # page: the link of the job
-    return [*shown, *same, "error"]
+    left_out = ("page", "error", *same)  # page: the link of the job
+    return [*(column for column in columns if column not in left_out), *same, "error"]
 
 
 def _counts(summary: Mapping[str, Any]) -> str:

@@ -83,7 +83,7 @@ class Source:
             sweep._recall(journal.notes)  # noqa: SLF001  of this package
             self._tasks = iterated(sweep.points)
             self._replay()
-        self._again = deque(sorted(self.points, key=_is_new))
+        self._again = deque(sorted(self.points, key=lambda point: point.record.claim is None))
 
     @property
     def exhausted(self) -> bool:
@@ -132,7 +132,9 @@ class Source:
     def _checked(self, point: Point) -> Point | Ended:
         """Record a proposed point, and return it, or its end; points of a list were checked before."""
         if point.record.asked is None:
-            self._journal.ask(self._event("asked", point.name, **_recipe(point.task)))
+            task = point.task  # from family and parameters it can be made again
+            texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+            self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
         if (ended := self._table.known(point)) is not None:
             return ended
         if (missing := missing_requirement(point.task, self._complete)) is not None:
@@ -262,19 +264,9 @@ class Source:
         self._added(task, name)
 
 
-def _is_new(point: Point) -> bool:
-    return point.record.claim is None
-
-
 def _name_of(task: JobTask) -> str:
     """Return the name of a point; if that raises an error, the text of its task."""
     try:
         return task._definition().name  # noqa: SLF001  of this package
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
         return str(task)
-
-
-def _recipe(task: JobTask) -> dict[str, Any]:
-    """Return family and parameters, from which a task can be made again."""
-    texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-    return {"family": task.task_family, "parameters": texts}

@@ -75,11 +75,12 @@ class Pruning:
         for job in [job for job, due in self._due.items() if due <= now]:
             if self._clock.monotonic() > now + _SLICE:
                 break
-            point = job.members[0].point
+            member = job.members[0]
+            point = member.point
             self._due[job] = self._clock.monotonic() + _REPORTS_EVERY
             try:
                 if not point.record.pruned:
-                    if self._is_kept(point, job.reports()):
+                    if self._is_kept(point, member.run.outputs.reports(job.name)):
                         continue
                     self._journal.write({"event": "pruned", "point": point.name, "job": job.name})
             except (PaiError, OSError) as error:

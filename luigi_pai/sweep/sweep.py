@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import hashlib
 import json
 import shlex
@@ -26,6 +27,7 @@ __all__ = ["PaiSweep", "default_folder"]
 
 _HASH = 10  # characters
 _PATIENCE = 2.0  # seconds for which complete() retries transient errors of HDFS
+_count = functools.partial(luigi.IntParameter, significant=False)
 
 
 def default_folder(name: str) -> str:
@@ -118,21 +120,13 @@ class PaiSweep(Task):
         return has_page()
 
     # type checkers let subclasses define these as plain attributes and as properties
-    parallel_jobs: ClassVar[Any] = luigi.IntParameter(
-        default=50, significant=False, description="jobs that wait or run at once"
-    )
+    parallel_jobs: ClassVar[Any] = _count(default=50, description="jobs that wait or run at once")
     tolerance: ClassVar[Any] = luigi.FloatParameter(
         default=0.0, significant=False, description="share (below 1) or number of points that may fail"
     )
-    max_attempts: ClassVar[Any] = luigi.IntParameter(
-        default=1, significant=False, description="number of submissions of a failing point"
-    )
-    points_per_job: ClassVar[Any] = luigi.IntParameter(
-        default=1, significant=False, description="points that share a job"
-    )
-    max_points: ClassVar[Any] = luigi.IntParameter(
-        default=10_000, significant=False, description="most points"
-    )
+    max_attempts: ClassVar[Any] = _count(default=1, description="number of submissions of a failing point")
+    points_per_job: ClassVar[Any] = _count(default=1, description="points that share a job")
+    max_points: ClassVar[Any] = _count(default=10_000, description="most points")
 
     @property
     def is_search(self) -> bool:

@@ -104,10 +104,6 @@ class Table:
             logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
 
-    def left(self, point: Point) -> None:
-        """Note that the job of a point has ended."""
-        self.progress.left(point.name)
-
     def ended(self, ended: Ended) -> Mapping[str, Any]:
         """Record the end of a point, log a failure, and return its row: column -> value."""
         if not ended.row.is_good:
@@ -116,7 +112,7 @@ class Table:
                 logger.warning("%s: %s", self.sweep, failure(ended))
             elif len(self.failed) == SHOWN_FAILURES + 1:
                 logger.warning("%s: further failures are in its table only", self.sweep)
-        self.left(ended.point)
+        self.progress.left(ended.point.name)
         self.progress.ended(ended.row.state)
         self._record(ended)
         row = self.row_of(ended.point)

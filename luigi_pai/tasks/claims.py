@@ -74,10 +74,6 @@ class ClaimStore(Protocol):
         """Put a claim in place of the one that is there, and return it."""
         ...
 
-    def end(self, claim: Claim, state: str) -> Claim:
-        """Record the final state of a submission, and return the claim with it."""
-        ...
-
     def release(self, claim: Claim) -> None:
         """Remove a claim whose job was certainly not submitted."""
         ...

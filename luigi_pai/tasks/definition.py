@@ -81,15 +81,9 @@ class Definition:
 
 
 class TaskJob:
-    """The job of a task, built once: what is checked is what is claimed, posted and compared.
+    """The job of a task, built once: what is checked is what is claimed, posted and compared."""
 
-    Args:
-        definition: of the task.
-        book: of the cluster.
-        options: returns those of the task.
-    """
-
-    def __init__(self, definition: Definition, book: Book, options: Callable[[], Options]) -> None:
+    def __init__(self, definition: Definition, book: Book, options: Options) -> None:
         self._task, self._name = definition.task, definition.name
         self._book = book
         self._options = options
@@ -114,7 +108,7 @@ class TaskJob:
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 
         job = for_containers(self.job, name, with_runtime=self._task.runtime)
-        notify = self._options().notify
+        notify = self._options.notify
         if notify and not self._is_notified():
             text = "Job %s: notify is ignored, clusters of OpenPAI before 1.5 send no notifications"
             logger.warning(text, name)
@@ -151,14 +145,8 @@ class TaskJob:
         from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
 
         if job_digest(other.job()) != job_digest(self.job):
-            raise SpecError(
-                self._name,
-                [
-                    Problem(
-                        "name",
-                        f"two different tasks have it: {other} and {self._task}. One of them would get the "
-                        "result of the other; put what tells them apart into the name, "
-                        'such as name = f"train-{self.rate}"',
-                    )
-                ],
+            wrong = (
+                f"two different tasks have it: {other} and {self._task}. One of them would get the result of "
+                'the other; put what tells them apart into the name, such as name = f"train-{self.rate}"'
             )
+            raise SpecError(self._name, [Problem("name", wrong)])

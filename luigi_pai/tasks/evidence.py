@@ -313,7 +313,7 @@ class Evidence:
         if (claim := self._ended(entry, status)) is not None:
             if claim.state is None:
                 self._flag.add(self._definition.name, submitted_here=True)
-                self._end(entry, status)
+                self._end(claim, status)
         elif not self._flag.holds(self._definition.name):
             check_folder(status, self._definition.folder, self._book.api)
             self._flag.add(self._definition.name, submitted_here=False)
@@ -330,7 +330,8 @@ class Evidence:
         is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
         if is_latest and (claim is None or claim.state is None):
             self._flag.discard(self._definition.name)
-            self._end(entry, status)
+            if claim is not None:
+                self._end(claim, status)
 
     def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
         """Return the claim of a submission; with a state only if that is its end."""
@@ -341,10 +342,9 @@ class Evidence:
             raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
         return claim
 
-    def _end(self, entry: Entry, status: JobStatus) -> None:
-        claim = self._known.claim
-        if self._claims is not None and claim is not None and claim.number == entry.number:
-            self._known.claim = self._claims.end(claim, status.state.value)
+    def _end(self, claim: Claim, status: JobStatus) -> None:
+        if self._hdfs_claims is not None:
+            self._known.claim = self._hdfs_claims.end(claim, status.state.value)
 
     # the definition
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
@@ -30,37 +31,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 
+@dataclass(eq=False)
 class JobWatch:
-    """Watches the job of one task, and shows its progress.
+    """Watches the job of one task, and shows its progress."""
 
-    Args:
-        definition: of the task.
-        book: of the cluster.
-        outputs: of the task.
-        options: of the task.
-        on_kill: of the run.
-        evidence: of the job.
-        job: of the task.
-    """
+    definition: Definition
+    book: Book
+    outputs: Outputs
+    options: Options
+    on_kill: OnKill
+    evidence: Evidence
+    job: TaskJob
 
-    def __init__(
-        self,
-        definition: Definition,
-        book: Book,
-        outputs: Outputs,
-        options: Options,
-        on_kill: OnKill,
-        evidence: Evidence,
-        job: TaskJob,
-    ) -> None:
-        self._definition = definition
-        self._book, self._api = book, book.api
-        self._outputs = outputs
-        self._options = options
-        self._on_kill = on_kill
-        self._with_start = evidence.with_start
-        self._reasons = WaitingReasons(book, lambda: job.job)
-        self._page = LuigiPage(definition.task, book.api.clock)
+    def __post_init__(self) -> None:
+        self._api = self.book.api
+        self._reasons = WaitingReasons(self.book, lambda: self.job.job)
+        self._page = LuigiPage(self.definition.task, self._api.clock)
         self._logged = ""
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
@@ -75,21 +61,21 @@ class JobWatch:
         Raises:
             PaiApiError: lookups failed for too long; the text says that the job continues.
         """
-        name, status = status.name, self._with_start(status)
-        self._on_kill.note(name, is_there=True)
+        name, status = status.name, self.evidence.with_start(status)
+        self.on_kill.note(name, is_there=True)
         self._event = None
         self._page.link(self._api.page(name))
-        watcher = Watcher(self._book)
+        watcher = Watcher(self.book)
         logs = None
-        if self._options["logs"] == "stream":
-            logs = LogStream(self._book, name, self._definition.secrets())
+        if self.options["logs"] == "stream":
+            logs = LogStream(self.book, name, self.definition.secrets())
         watcher.add(
             status,
             new=submitted,
-            queue_timeout=self._options["queue_timeout"],
-            run_timeout=self._options["run_timeout"],
+            queue_timeout=self.options["queue_timeout"],
+            run_timeout=self.options["run_timeout"],
         )
-        reports = Reports(self._outputs.hdfs, self._definition.folder, self._api.clock, self._page.report)
+        reports = Reports(self.outputs.hdfs, self.definition.folder, self._api.clock, self._page.report)
         last: Update | None = None
         try:
             self.show(status)
@@ -98,7 +84,7 @@ class JobWatch:
                 idle = math.inf if logs is None else logs.idle(status)
                 yield min(watcher.idle(), self._reasons.idle(status), idle)
                 for update in watcher.step():
-                    status = self._with_start(update.status)
+                    status = self.evidence.with_start(update.status)
                     last = update if update.outcome is not Outcome.CHANGED else None
                 self.show(status)
                 self._tell(status)
@@ -108,7 +94,7 @@ class JobWatch:
                     reports.show(name, self._logged)
         except PaiApiError as error:
             raise error.extended(continues(self._api, name)) from None
-        self._on_kill.note("")
+        self.on_kill.note("")
         if logs is not None and last.outcome is Outcome.ENDED:
             yield from logs.end(status)
         return last
@@ -128,7 +114,7 @@ class JobWatch:
 
     def _tell(self, status: JobStatus) -> None:
         """Trigger the event of a new status."""
-        task, reason = self._definition.task, self._reasons.of(status)
+        task, reason = self.definition.task, self._reasons.of(status)
         known, self._event = self._event, None
         if status.state is JobState.RUNNING:
             self._event = PaiEvent.RUNNING, str(status.retries)
@@ -141,16 +127,16 @@ class JobWatch:
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""
-        for _ in answered_within(self._definition.task, seconds, self._api.clock, self._answer):
+        for _ in answered_within(self.definition.task, seconds, self._api.clock, self._answer):
             pass
 
     def _answer(self, message: str) -> str:
         """Do what a message says, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
-        if not self._on_kill.is_there:
+        if not self.on_kill.is_there:
             return "the job is not submitted yet; send the message again later"
-        name = self._on_kill.name
+        name = self.on_kill.name
         try:
             self._api.stop_surely(name)
         except PaiError as error:

@@ -78,7 +78,9 @@ class KeptLogs:
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
         try:
-            files = {file.name: file for file in self._files(status, task)}
+            with at_most(_SHORT):
+                logs = self._request(lambda: self._api.dialect.task_logs(status, task.role, task.index))
+            files = {file.name: file for file in logs}
             if not any(name in files for name in STREAMS):
                 reasons["no log"] = "the task has not run, or the cluster has no log of it"
         except PaiApiError as error:
@@ -93,11 +95,6 @@ class KeptLogs:
             with hdfs.open_writer(f"{path}.unreadable.txt") as note:
                 note.write("".join(f"{name}: {reason}\n" for name, reason in reasons.items()).encode())
         return not reasons
-
-    def _files(self, status: JobStatus, task: TaskStatus) -> tuple[LogFile, ...]:
-        dialect = self._api.dialect
-        with at_most(_SHORT):
-            return self._request(lambda: dialect.task_logs(status, task.role, task.index))
 
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""

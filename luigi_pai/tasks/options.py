@@ -10,6 +10,7 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     import luigi
 
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.config import OpenPai
 
 
@@ -50,9 +51,9 @@ class Options:
         """The changes of state that the cluster is to notify the user of."""
         return words_of(self["notify"])
 
-    def is_retried(self, codes: tuple[int | None, ...]) -> bool:
-        """Return whether a job that ended with one of these exit codes is submitted again in the same run."""
-        wanted = self["retry_exit_codes"]
+    def is_retried(self, status: JobStatus) -> bool:
+        """Return whether a job that has ended with such exit codes is submitted again in the same run."""
+        wanted, codes = self["retry_exit_codes"], (status.exit_code, status.command_exit_code)
         if wanted is None:
             return True
         return any(code in some for some in exit_codes(wanted) for code in codes if code is not None)

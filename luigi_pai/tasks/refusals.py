@@ -40,15 +40,13 @@ def forgotten(claim: Claim, age: float, folder: str | None, api: RestApi) -> Pai
     option = cluster_option(api.section)
     if claim.state is not None:
         end = f"its recorded state is {claim.state}, but the completion flag in its output folder is gone"
-    accept = (
-        ""
-        if folder is None
-        else (
+    accept = ""
+    if folder is not None:
+        accept = (
             f"  output folder: {folder}\n"
             "  to accept its output as complete: "
             f"touch _SUCCESS && luigi-pai put{option} _SUCCESS '{folder}/_SUCCESS'\n"
         )
-    )
     return PaiJobForgotten(
         f"job {claim.job!r} was submitted{there} {ago(age)} by {claim.user!r}, and {api.url} "
         f"{knows} it: {end}. Nothing was submitted\n{accept}"

@@ -58,7 +58,7 @@ class TaskRun:
 
     Attributes:
         book: of the cluster, in the dialect that the job needs.
-        outputs: of the task.
+        outputs, options: of the task.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -79,7 +79,9 @@ class TaskRun:
             self.book = self.book.with_version(definition.api_version)
         self._hdfs = configured_hdfs(self._settings, self._task.cluster)
         self.outputs = Outputs(self._hdfs, definition)
-        self._job = TaskJob(definition, self.book, lambda: self.options)
+        self.options = Options(self._task, self._settings)
+        self._job = TaskJob(definition, self.book, self.options)
+        self._on_kill = OnKill(self.book.api, self.options)
         self._made = 0  # attempts of this run
         self._check_signals: Callable[[], None] = lambda: None
 
@@ -87,15 +89,6 @@ class TaskRun:
     def evidence(self) -> Evidence:
         """Information about the job that its server does not have."""
         return Evidence(self._definition, self.outputs, self.book, self._job, self._claims)
-
-    @functools.cached_property
-    def options(self) -> Options:
-        """The settings of the task."""
-        return Options(self._task, self._settings)
-
-    @functools.cached_property
-    def _on_kill(self) -> OnKill:
-        return OnKill(self.book.api, self.options)
 
     @functools.cached_property
     def _watch(self) -> JobWatch:
@@ -156,29 +149,26 @@ class TaskRun:
         for warning in self._definition.check(self._job.job):
             logger.warning("Job %s: %s", self._name, warning)
         with before_signals(self._on_kill.act) as self._check_signals:
-            yield from self._steps()
-
-    def _steps(self) -> Steps[None]:
-        while True:
-            entry = yield from self.begin()
-            if entry is None or entry.status is None:
-                return
-            self._made += 1
-            update = Update(entry.job, entry.status, Outcome.ENDED)
-            if not entry.status.finished:
-                update = yield from self._watch.steps(entry.status, submitted=entry.posted)
-            elif entry.posted:  # it has ended before it was watched
-                self._watch.show(entry.status)
-            retry = Retry(self.book.api.polling.patience, self.book.api.clock, f"job {entry.job}")
-            yield from self.record(entry, update, retry)
-            try:
-                self.finish(entry, update, next_step=self._next_step(update))
-            except PaiJobFailed as error:
-                if self._obstacle(update) is not None:
-                    raise
-                logger.warning("%s", error)
-            else:
-                return
+            while True:
+                entry = yield from self.begin()
+                if entry is None or entry.status is None:
+                    return
+                self._made += 1
+                update = Update(entry.job, entry.status, Outcome.ENDED)
+                if not entry.status.finished:
+                    update = yield from self._watch.steps(entry.status, submitted=entry.posted)
+                elif entry.posted:  # it has ended before it was watched
+                    self._watch.show(entry.status)
+                retry = Retry(self.book.api.polling.patience, self.book.api.clock, f"job {entry.job}")
+                yield from self.record(entry, update, retry)
+                try:
+                    self.finish(entry, update, next_step=self._next_step(update))
+                except PaiJobFailed as error:
+                    if self._obstacle(update) is not None:
+                        raise
+                    logger.warning("%s", error)
+                else:
+                    return
 
     def begin(self) -> Steps[Entry | None]:
         """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
@@ -377,7 +367,7 @@ class TaskRun:
             return "the job was stopped"
         if self._made >= self.options["max_attempts"]:
             return "there are no more (max_attempts)"
-        if not self.options.is_retried((status.exit_code, status.command_exit_code)):
+        if not self.options.is_retried(status):
             return "its exit code is not in retry_exit_codes"
         return None
 
