@@ -314,11 +314,11 @@ class WebHdfs(HdfsFileSystem):
     def chmod(self, path: str, permissions: str | int, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
         """Set mode bits, in octal (``"755"``) or as a number (``0o755``)."""
         mode = f"{permissions:o}" if isinstance(permissions, int) else permissions
-        self._each(path, lambda server, place: server.change_mode(place, mode), recursive=recursive)
+        self._each(path, lambda server, place: server.library.set_permission(place, mode), below=recursive)
 
     def chown(self, path: str, owner: str | None, group: str | None, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
         """Set owner, group or both; needs an HDFS superuser."""
-        self._each(path, lambda server, place: server.change_owner(place, owner, group), recursive=recursive)
+        self._each(path, lambda server, place: server.library.set_owner(place, owner, group), below=recursive)
 
     def glob(self, pattern: str) -> list[str]:
         """Return the paths that a pattern of ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}`` names."""
@@ -336,10 +336,11 @@ class WebHdfs(HdfsFileSystem):
             raise server.failed("RENAME", place, f"{dest!r} is on {other.server}")
         return server, place, goal
 
-    def _each(self, path: str, work: Callable[[Connection, str], None], *, recursive: bool) -> None:
+    def _each(self, path: str, work: Callable[[Connection, str], object], *, below: bool) -> None:
+        """Call a function with a path and, if wanted, with each one below it."""
         server, place = self.at(path)
         work(server, place)
-        if recursive and server.is_folder(place):
-            for below, _status in server.walk(place):
+        if below and server.is_folder(place):
+            for entry, _status in server.walk(place):
                 with missing_ok():
-                    work(server, below)
+                    work(server, entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import posixpath
 from typing import TYPE_CHECKING, Any
@@ -35,16 +36,10 @@ def missing_ok() -> Iterator[None]:
 class Connection(Transport):
     """The operations of one HDFS, as one account. Paths are absolute and normalised."""
 
-    def __init__(self, account: Account) -> None:
-        super().__init__(account)
-        self._owner = account.user if account.auth == "simple" else ""
-
-    @property
+    @functools.cached_property
     def owner(self) -> str:
         """The owner of files that are written; with Kerberos, the user of the home folder."""
-        if not self._owner:
-            self._owner = posixpath.basename(str(self.library.resolve(".")))
-        return self._owner
+        return self._user or posixpath.basename(str(self.library.resolve(".")))
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
@@ -123,14 +118,6 @@ class Connection(Transport):
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
         return done
-
-    def change_mode(self, path: str, permission: str) -> None:
-        """Set mode bits, written in octal."""
-        self.library.set_permission(path, permission)
-
-    def change_owner(self, path: str, owner: str | None, group: str | None) -> None:
-        """Set owner or group."""
-        self.library.set_owner(path, owner=owner, group=group)
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
         """Return a reply with the file from an offset on as its body. The caller closes it."""

@@ -17,13 +17,7 @@ from luigi_pai.api.wire.environment import Environment
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of
-from luigi_pai.hdfs.errors import (
-    HdfsError,
-    HdfsUnreachable,
-    failed,
-    refused,
-    unanswered,
-)
+from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, failed, refused, unanswered
 from luigi_pai.redaction import redact, redact_urllib3_logs
 from luigi_pai.timed_http import TimedAdapter, progress
 

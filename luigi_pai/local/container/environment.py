@@ -1,4 +1,4 @@
-"""The environment variables that a task gets from this machine, the same on all releases."""
+"""The environment variables that a task gets on every release: of this machine, of its job and its own."""
 
 from __future__ import annotations
 
@@ -28,17 +28,40 @@ _INHERITED = (
 
 
 def base_variables(start: TaskStart) -> dict[str, str]:
-    """Return the environment variables that are the same on all releases."""
-    return {
+    """Return the environment variables that have the same values on all releases."""
+    job, task, api = start.job, start.task, start.job.release.api
+    values = {
+        "work_dir": start.files.work,
+        "user": job.username,
+        "virtual_cluster": job.virtual_cluster,
+        "role_count": len(job.roles),
+        "tasks": sum(role["taskNumber"] for role in job.roles),
+        "index": task.index,
+        "host": CONTAINER_IP,
+        "http": task.ports["http"][0],
+        "ssh": task.ports["ssh"][0],
+    }
+    environment = {
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
         "LUIGI_PAI_WEBHDFS_URL": start.hdfs.webhdfs_url,
-        **variables("v1", "hadoop_user", start.job.username),
-        **variables("v1", "work_dir", start.files.work),
+        **variables("v1", "hadoop_user", job.username),
+        **all_variables(api, values),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
-        "CUDA_VISIBLE_DEVICES": start.task.gpus,  # without a container, this keeps other GPUs from a task
-        "NVIDIA_VISIBLE_DEVICES": start.task.gpus or "none",
+        "CUDA_VISIBLE_DEVICES": task.gpus,  # without a container, this keeps other GPUs from a task
+        "NVIDIA_VISIBLE_DEVICES": task.gpus or "none",
     }
+    for label, ports in task.ports.items():
+        environment |= variables(api, "own_label", commas(ports), label=label)
+    return environment
+
+
+def all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
+    """Return the environment variables that carry values by their keys, see `variables`."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        found |= variables(api, key, value, **fields)
+    return found
 
 
 def commas(numbers: Iterable[int]) -> str:

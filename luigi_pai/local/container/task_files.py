@@ -181,9 +181,8 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = _find_bash()
-        root.mkdir(
-            mode=0o700, exist_ok=True
-        )  # other users do not read what jobs write, wherever the data folder is
+        # other users do not read what jobs write, wherever the data folder is
+        root.mkdir(mode=0o700, exist_ok=True)
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")
         new.replace(script)  # running tasks go on reading the file they have

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
+from luigi_pai.local.container.environment import CONTAINER_IP, all_variables, base_variables, commas
 from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
@@ -34,30 +34,23 @@ def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> tupl
 
 
 def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
-    """Return dataDir, outputDir and codeDir with ``$PAI_DEFAULT_FS_URI`` replaced, as the server does.
+    """Return the job's three folders with ``$PAI_DEFAULT_FS_URI`` replaced, as the server does.
 
     An outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
     """
     output = job.spec["outputDir"] or f"{fs_uri}/Output/{job.username}/{job.name}"
-    given = {"dataDir": job.spec["dataDir"], "outputDir": output, "codeDir": job.spec["codeDir"]}
+    given = {"data_dir": job.spec["dataDir"], "output_dir": output, "code_dir": job.spec["codeDir"]}
     return {key: value.replace("$PAI_DEFAULT_FS_URI", fs_uri, 1) for key, value in given.items()}
 
 
 def _environment(start: TaskStart) -> dict[str, str]:
     job, task, role = start.job, start.task, start.role
-    roles = job.roles
-    directories = _hdfs_directories(job, start.hdfs.fs_uri)
     values = {
         "application": start.application_id,
         "job": job.name,
         "fs_uri": start.hdfs.fs_uri,
-        "virtual_cluster": job.virtual_cluster,
-        "user": job.username,
-        "data_dir": directories["dataDir"],
-        "output_dir": directories["outputDir"],
-        "code_dir": directories["codeDir"],
+        **_hdfs_directories(job, start.hdfs.fs_uri),
         "role": role["name"],
-        "index": task.index,
         "count": role["taskNumber"],
         "cpus": role["cpuNumber"],
         "memory_mb": role["memoryMB"],
@@ -66,21 +59,12 @@ def _environment(start: TaskStart) -> dict[str, str]:
         "min_failed": _or_empty(role["minFailedTaskCount"]),
         "min_succeeded": _or_empty(role["minSucceededTaskCount"]),
         "kill_all": "",
-        "tasks": sum(item["taskNumber"] for item in roles),
-        "role_count": len(roles),
-        "roles": ",".join(item["name"] for item in roles),
+        "roles": ",".join(item["name"] for item in job.roles),
         "container": task.container_id,
-        "host": CONTAINER_IP,
-        "http": task.ports["http"][0],
-        "ssh": task.ports["ssh"][0],
         "own_ports": ";".join(f"{label}:{commas(ports)}" for label, ports in task.ports.items()),
     }
-    environment = base_variables(start)
-    for key, value in values.items():
-        environment |= variables("v1", key, value)
-    for label, ports in task.ports.items():
-        environment |= variables("v1", "own_label", commas(ports), label=label)
-    for item in roles:
+    environment = base_variables(start) | all_variables("v1", values)
+    for item in job.roles:
         addresses = (
             f"{CONTAINER_IP}:{other.ports['http'][0]}" for other in start.tasks if other.role == item["name"]
         )

@@ -29,9 +29,6 @@ class OwnHdfs:
     def __init__(self, root: Path, address: HdfsAddress) -> None:
         self.address = address
         self._tree = Tree(root)
-        self._make_shared()
-
-    def _make_shared(self) -> None:
         self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def empty(self) -> None:
@@ -40,7 +37,7 @@ class OwnHdfs:
             gone = self._tree.delete(f"/{entry['pathSuffix']}", recursive=True)
             if gone is not None:
                 self._tree.purge(gone)
-        self._make_shared()
+        self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def routes(self) -> Sequence[URLSpec]:
         """Return the routes of WebHDFS."""

@@ -10,7 +10,6 @@ from luigi_pai.local.config.settings import Resources
 from luigi_pai.local.container import processes
 from luigi_pai.local.launcher.completion import Outcome, attempt_outcome, retry_delay
 from luigi_pai.local.launcher.task_runner import TaskLost, TaskRunner
-from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import RUNNING, Task
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class AttemptRun:
         must_end: asyncio.Future[Any] = asyncio.create_task(self._runner.must_end.wait())
         try:
             while True:
-                outcome = attempt_outcome(list(self._roles.values()), ended, len(self.tasks))
+                outcome = attempt_outcome(self._roles, ended, len(self.tasks))
                 if outcome is not None or must_end.done():
                     return outcome
                 done, _ = await asyncio.wait({must_end, *waits}, return_when=asyncio.FIRST_COMPLETED)
@@ -131,7 +130,7 @@ class AttemptRun:
 
     def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
         """Return what tasks decided that ended before one was lost; raise the error if they did not."""
-        outcome = attempt_outcome(list(self._roles.values()), ended, len(self.tasks))
+        outcome = attempt_outcome(self._roles, ended, len(self.tasks))
         if outcome is None or not isinstance(error, TaskLost):
             raise error
         return outcome
@@ -208,14 +207,6 @@ class AttemptRun:
         """End every process that is left of the tasks."""
         await self._runner.clean_up(self.tasks)
 
-    def end_tasks(self, code: int) -> None:
-        """Save this exit code for every task that did not end by itself."""
-        for task in self.tasks:
-            if task.exit_code is None:
-                task.exit_code = code
-                task.completed = now_ms()
-                self._services.store.save_task(task)
-
 
 def begin_attempt(
     job: Job,
@@ -228,35 +219,33 @@ def begin_attempt(
     Ports are in the order of roles and indexes, and allocations by the tasks' numbers in that order; tasks
     without one wait for it.
     """
-    allocations: dict[str, Allocation] = {}
-    tasks = []
     store = services.store
     with store.changing():
         attempt = store.add_attempt(job)
         app_id = attempt.application_id(store.cluster_timestamp)
         folder = f"{services.folders.of_job(job.id, job.name)}/attempt{attempt.number}"
         names = [(role["name"], index) for role in job.roles for index in range(role["taskNumber"])]
-        for number, ((role, index), ports) in enumerate(zip(names, reserved, strict=True)):
-            allocation = allocated.get(number)
-            task = Task(
+        tasks = [
+            Task(
                 container_id=job.release.launcher.container_id(app_id, number),
                 attempt_id=attempt.id,
                 role=role,
                 index=index,
                 folder=f"{folder}/{role}-{index}",
                 ports=ports,
-                gpus="" if allocation is None else allocation.gpus,
-                launched=None if allocation is None else attempt.launched,
             )
-            if allocation is not None:
-                allocations[task.container_id] = allocation
+            for number, ((role, index), ports) in enumerate(zip(names, reserved, strict=True))
+        ]
+        for number, allocation in allocated.items():
+            tasks[number].gpus, tasks[number].launched = allocation.gpus, attempt.launched
+        for task in tasks:
             store.add_task(task)
-            tasks.append(task)
         job.sub_state = RUNNING
         job.launched = job.launched or attempt.launched
         store.save_job(job)
         message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"
         services.store.record_event(job, "AttemptBegan", message)
+    allocations = {tasks[number].container_id: allocation for number, allocation in allocated.items()}
     runner = TaskRunner(job, attempt, services, services.orphans.members)
     return AttemptRun(job, attempt, tasks, allocations, runner, services, is_new=True)
 

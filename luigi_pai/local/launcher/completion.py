@@ -6,16 +6,16 @@ attempt is for the release's launcher to say (`LauncherRules.decide_retry`).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.container.task_files import redactor
-from luigi_pai.local.releases import RetryDecision
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.local.launcher.attempt import AttemptRun
     from luigi_pai.local.launcher.task_runner import Services
@@ -45,27 +45,21 @@ class Outcome:
     rule: str
 
 
-def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], total: int) -> Outcome | None:
+def attempt_outcome(
+    roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
+) -> Outcome | None:
     """Return the outcome of an attempt that the first trigger in time decided, or None while it goes on.
 
-    Args:
-        roles: the task roles of the job, defaults filled in.
-        ended: the tasks that have ended, in the order of their ends.
-        total: how many tasks the attempt has.
+    Roles are by name; ``ended`` has the tasks in the order of their ends, ``total`` counts all of them.
     """
-    policies = {role["name"]: role for role in roles}
-    failed = dict.fromkeys(policies, 0)
-    succeeded = dict.fromkeys(policies, 0)
+    counts: Counter[tuple[str, str]] = Counter()
     for task in ended:
-        policy = policies[task.role]
-        if task.exit_code:
-            failed[task.role] += 1
-            if failed[task.role] == policy["minFailedTaskCount"]:
-                return Outcome(task.exit_code, task, _rule("Failed", failed[task.role]))
-        else:
-            succeeded[task.role] += 1
-            if succeeded[task.role] == policy["minSucceededTaskCount"]:
-                return Outcome(0, task, _rule("Succeeded", succeeded[task.role]))
+        word = "Failed" if task.exit_code else "Succeeded"
+        counts[task.role, word] += 1
+        count = counts[task.role, word]
+        if count == roles[task.role][f"min{word}TaskCount"]:
+            rule = f"{word}TaskCount {count} has reached Min{word}TaskCount {count}"
+            return Outcome(task.exit_code or 0, task, rule)
     if len(ended) < total:
         return None
     rule = (
@@ -73,10 +67,6 @@ def attempt_outcome(roles: Sequence[dict[str, Any]], ended: Sequence[Task], tota
         "FrameworkAttemptCompletionPolicy have ever been triggered"
     )
     return Outcome(0, ended[-1] if ended else None, rule)
-
-
-def _rule(word: str, count: int) -> str:
-    return f"{word}TaskCount {count} has reached Min{word}TaskCount {count}"
 
 
 def retry_delay(retries: int) -> float:
@@ -106,31 +96,25 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
     """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
 
-    Without an outcome the attempt was stopped or lost.
+    Without an outcome the attempt was stopped, or it was lost: then it is always retried, uncounted.
     """
     job = run.job
+    is_stopped = job.execution_type == "STOP"
     _end_attempt(run, outcome, services)
-    if outcome is None and job.execution_type == "STOP":
+    if outcome is not None:
+        limit, retries = job.spec["retryCount"], job.counted_retries
+        decision = job.release.launcher.decide_retry(limit, outcome.exit_code, retries)
+        if is_stopped or not decision.retry:
+            _complete_job(job, outcome.exit_code, _failure_diagnostics(job, outcome, services), services)
+            return False
+        job.counted_retries += decision.counted
+    elif is_stopped:
         complete_stopped_job(job, services)
         return False
-    decision = _decide_retry(job, outcome)
-    if outcome is not None and not decision.retry:
-        _complete_job(job, outcome.exit_code, _failure_diagnostics(job, outcome, services), services)
-        return False
     job.retries += 1
-    job.counted_retries += decision.counted
     job.sub_state = WAITING
     services.store.save_job(job)
     return True
-
-
-def _decide_retry(job: Job, outcome: Outcome | None) -> RetryDecision:
-    """Decide about another attempt; one without an outcome is always retried, uncounted."""
-    if outcome is None:
-        return RetryDecision(retry=True)
-    if job.execution_type == "STOP":
-        return RetryDecision(retry=False)
-    return job.release.launcher.decide_retry(job.spec["retryCount"], outcome.exit_code, job.counted_retries)
 
 
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
@@ -147,10 +131,12 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
         attempt.exit_code = launcher.exit_stopped
     else:
         attempt.exit_code = launcher.exit_lost
-    lost, over = launcher.exit_lost, launcher.exit_attempt_over
-    if over is not None:
-        run.end_tasks(lost if lost is not None and attempt.exit_code == lost else over)
+    is_lost = attempt.exit_code == launcher.exit_lost
+    code = launcher.exit_lost if is_lost else launcher.exit_attempt_over
     for task in run.tasks:
+        if task.exit_code is None and code is not None:  # it did not end by itself
+            task.exit_code, task.completed = code, now_ms()
+            services.store.save_task(task)
         message = f"task {task.name} ended with exit code {task.exit_code}"
         services.store.record_event(
             job, "TaskEnded", message, warning=bool(task.exit_code), container_id=task.container_id

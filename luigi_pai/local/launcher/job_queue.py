@@ -153,17 +153,7 @@ class JobQueue:
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
         """Begin a job: with all of its tasks or, without gang allocation, with those that fit."""
-        requests = _requests(job)
-        allocated: dict[int, Allocation] = {}
-        insufficient: InsufficientResources | None = None
-        if job.gang:
-            result = self._scheduler.allocate(job.virtual_cluster, requests)
-            if isinstance(result, InsufficientResources):
-                insufficient = result
-            else:
-                allocated = dict(enumerate(result))
-        else:
-            insufficient = self._allocate_each(job.virtual_cluster, requests, allocated.__setitem__)
+        allocated, insufficient = self._allocate(job, _requests(job))
         begins = bool(allocated) or insufficient is None
         if begins:
             self.remove(job)
@@ -174,34 +164,37 @@ class JobQueue:
 
     def _allocate_waiting(self, run: AttemptRun) -> InsufficientResources | None:
         tasks = list(run.waiting)
-        requests = [run.request(task) for task in tasks]
-        insufficient = self._allocate_each(
-            run.job.virtual_cluster,
-            requests,
-            lambda number, allocation: run.allocate(tasks[number], allocation),
-        )
+        allocated, insufficient = self._allocate(run.job, [run.request(task) for task in tasks])
+        for number, allocation in allocated.items():
+            run.allocate(tasks[number], allocation)
         self._set_reason(run.job, insufficient)
         return insufficient
 
-    def _allocate_each(
-        self, cluster: str, requests: Sequence[Resources], give: Callable[[int, Allocation], None]
-    ) -> InsufficientResources | None:
-        """Allocate the resources of those tasks that fit, and return why the others wait."""
+    def _allocate(
+        self, job: Job, requests: Sequence[Resources]
+    ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
+        """Allocate the resources of a gang, or of those tasks that fit, and find why the others wait."""
+        if job.gang:
+            gang = self._scheduler.allocate(job.virtual_cluster, requests)
+            if isinstance(gang, InsufficientResources):
+                return {}, gang
+            return dict(enumerate(gang)), None
+        allocated: dict[int, Allocation] = {}
         insufficient: InsufficientResources | None = None
         unfit: set[Resources] = set()
         for number, request in enumerate(requests):
             if request in unfit:
                 continue
-            result = self._scheduler.allocate(cluster, [request])
+            result = self._scheduler.allocate(job.virtual_cluster, [request])
             if not isinstance(result, InsufficientResources):
-                give(number, result[0])
+                allocated[number] = result[0]
                 continue
             if result.machine_wide:
-                return result
+                return allocated, result
             unfit.add(request)
             if insufficient is None or insufficient.permanent:  # a temporary reason says more
                 insufficient = result
-        return insufficient
+        return allocated, insufficient
 
     def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
         """Set why a job waits, and report it once, unless it is the machine-wide limit."""

@@ -134,13 +134,8 @@ def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Make every change inside take effect together, or none of them."""
     db.execute("BEGIN IMMEDIATE")
-    try:
+    with db:  # commits, or rolls back: also where the commit fails
         yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # some failures SQLite takes back itself; others, at the commit too, stay open
-            db.execute("ROLLBACK")
-        raise
 
 
 def now_ms() -> int:

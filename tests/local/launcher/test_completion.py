@@ -9,10 +9,10 @@ from luigi_pai.local.store.records import Task
 
 
 def roles(**policies):
-    return [
-        {"name": name, "minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
+    return {
+        name: {"minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
         for name, (failed, succeeded) in policies.items()
-    ]
+    }
 
 
 def ended(*tasks):

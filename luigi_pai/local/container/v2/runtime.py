@@ -12,7 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.templates.secrets import fill_secrets
-from luigi_pai.local.container.environment import CONTAINER_IP, base_variables, commas
+from luigi_pai.local.container.environment import CONTAINER_IP, all_variables, base_variables, commas
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
 from luigi_pai.local.container.task_files import log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
@@ -53,9 +53,8 @@ def prepare(start: TaskStart) -> Preparation:
     }
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    warnings += [
-        missing[name] for name in ("git", "teamwise_storage") if name in missing
-    ]  # files that a job looks for
+    with_files = ("git", "teamwise_storage")  # a job looks for what they would have brought
+    warnings += [missing[name] for name in with_files if name in missing]
     notes = [*mount_notes(links), *missing.values()]
 
     def make_files() -> None:
@@ -181,18 +180,22 @@ def _script(commands: Sequence[str], policy: Any) -> str:
 def _task_environment(start: TaskStart) -> dict[str, str]:
     """Return every variable of a v2 task."""
     job, task = start.job, start.task
+    values = {
+        "job": job.full_name,
+        "fs_uri": "",
+        "roles": ",".join(role["shown"] for role in job.roles),
+        "role": start.role["shown"],
+        "own_ports": "".join(f"{label}:{commas(ports)};" for label, ports in task.ports.items()),
+    }
     environment = {
         **base_variables(start),
+        **all_variables("v2", values),
         "LUIGI_PAI_MOUNTS": str(start.files.work),
         **_of_the_launcher(job, start.attempt, task),
         **_of_all_tasks(job.roles, start.tasks, start.allocated),
     }
-    for key, value in (_of_the_job(job) | _of_the_task(task) | {"role": start.role["shown"]}).items():
-        environment |= variables("v2", key, value)
     for role in job.roles:
         environment |= _of_a_role(role)
-    for label, ports in task.ports.items():
-        environment |= variables("v2", "own_label", commas(ports), label=label)
     return environment
 
 
@@ -219,20 +222,6 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
     }
 
 
-def _of_the_job(job: Job) -> dict[str, object]:
-    """Return the values of the job's variables, by key."""
-    roles = job.roles
-    return {
-        "job": job.full_name,
-        "user": job.username,
-        "fs_uri": "",
-        "virtual_cluster": job.virtual_cluster,
-        "role_count": len(roles),
-        "roles": ",".join(role["shown"] for role in roles),
-        "tasks": sum(role["taskNumber"] for role in roles),
-    }
-
-
 def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables of a role; they have its own name, not the one in lower case."""
     resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
@@ -242,10 +231,7 @@ def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
         "min_failed": role["minFailedTaskCount"],
         "min_succeeded": role["minSucceededTaskCount"],
     }
-    found: dict[str, str] = {}
-    for key, value in values.items():
-        found |= variables("v2", key, value, role=role["shown"])
-    return found
+    return all_variables("v2", values, role=role["shown"])
 
 
 def _of_all_tasks(
@@ -264,14 +250,3 @@ def _of_all_tasks(
     for name, addresses in hosts.items():
         found |= variables("v2", "hosts", ",".join(addresses), role=name)
     return found
-
-
-def _of_the_task(task: Task) -> dict[str, object]:
-    """Return the values of the task's own variables, by key."""
-    return {
-        "index": task.index,
-        "host": CONTAINER_IP,
-        "http": task.ports["http"][0],
-        "ssh": task.ports["ssh"][0],
-        "own_ports": "".join(f"{label}:{commas(ports)};" for label, ports in task.ports.items()),
-    }
