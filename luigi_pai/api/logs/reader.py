@@ -152,7 +152,7 @@ class LogReader:
         ]
 
     def label(self, line: LogLine) -> str:
-        """Return ``ROLE/INDEX | ``, to stand before a line; empty where the logs of one task are read."""
+        """Return what is to stand before a line, ``worker/0 |`` and a blank; empty for the logs of one task."""
         tasks = self.tasks()
         if len(tasks) <= 1:
             return ""
