@@ -1,12 +1,12 @@
 """A task's view of its job, inside the container: names, addresses, ports, folders, and reports of progress.
 
-One file of the standard library alone, for Python 3.6 and later: images need no luigi_pai. It is
-imported as ``luigi_pai.runtime``, or as the copy ``pai_runtime`` that ``luigi-pai runtime`` writes
-and ``runtime = True`` of a task puts beside the code. Functions import what only they use, so that
-this is loaded in a few milliseconds.
+This file needs only the standard library of Python 3.6 or later, so images need no luigi_pai. Import
+it as ``luigi_pai.runtime``, or as ``pai_runtime``, a copy that ``luigi-pai runtime`` writes and that a
+task with ``runtime = True`` puts beside the code. Functions import the modules that only they use, so
+that this module loads in a few milliseconds.
 
-It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), as
-docs/container.md lists them. Outside a container it shows a job of one task.
+It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), listed
+in docs/container.md. Outside a container, ``current()`` returns the only task of a job.
 """
 
 import contextlib
@@ -46,11 +46,11 @@ __all__ = [
 # ---------------------------------------------------------------- the variables
 
 Variable = namedtuple("Variable", ["meaning", "v1", "v2"])
-"""The meaning of a value, and the names of its variables in each API, the one that is read first."""
+"""A value's meaning, and the names of its environment variables in each API, in the order of lookup."""
 
 
 def _row(meaning: str, v1: str, v2: "str | None" = None) -> Variable:
-    """Return a row of the table; names are separated by spaces; the default of v2 is v1."""
+    """Return a row of ``VARIABLES``. Spaces separate names; without ``v2``, both APIs have the same names."""
     return Variable(meaning, tuple(v1.split()), tuple((v1 if v2 is None else v2).split()))
 
 
@@ -120,7 +120,7 @@ VARIABLES = {
     "checkpoint_dir": _row("checkpoint folder, of all submissions of a task", "LUIGI_PAI_CHECKPOINT_DIR"),
     "attempt": _row("number of the submission, from 1", "LUIGI_PAI_ATTEMPT"),
 }
-"""Every variable of OpenPAI, and the two that luigi_pai sets, by the value that they carry."""
+"""Key of a value -> its environment variables. luigi_pai sets those of the last two, OpenPAI the others."""
 
 
 def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
@@ -130,20 +130,20 @@ def variables(api: str, key: str, value: object, **fields: object) -> "dict[str,
         api: ``v1`` or ``v2``.
         key: the value's key in `VARIABLES`.
         value: the value.
-        fields: the role, index and label that are part of names.
+        fields: the role, index or label that is part of the variables' names.
     """
     names = getattr(VARIABLES[key], api)
     return {name.format(**fields): str(value) for name in names}
 
 
 ATTEMPT_SUFFIX = "__attempt"
-"""What a job is called after that is submitted again: ``NAME__attempt2``, ``NAME__attempt3``."""
+"""Added, with a number, to the name of a job that is submitted again: ``NAME__attempt2``."""
 
 _ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}})", re.DOTALL)
 
 
 def attempt_of(job: str) -> "tuple[str, int]":
-    """Return the task's name and the number of the submission in a job's name, ``NAME__attempt2``."""
+    """Split a job's name into the task's name and the submission number; the number is 1 without suffix."""
     found = _ATTEMPT.fullmatch(job)
     return (found.group("name"), int(found.group("number"))) if found else (job, 1)
 
@@ -169,8 +169,8 @@ class Peer:
     Attributes:
         role, index: which task it is.
         host: its address; None while it has none (v2, without gang allocation).
-        ports: its ports by label, as far as they are known here.
-        gpus: its number of GPUs; None if OpenPAI sets no variable (v1, another role).
+        ports: label -> port numbers; on v1, other tasks have the label ``http`` only.
+        gpus: its number of GPUs; None for other roles on v1, where no variable has the number.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -187,10 +187,10 @@ class Peer:
         return f"<{type(self).__name__} {self} {self.host} {self.ports}>"
 
     def port(self, label: str = "http") -> int:
-        """Return its first port of a label.
+        """Return the task's first port with this label.
 
         Raises:
-            ContainerError: it has none, or this release does not say.
+            ContainerError: the task has no such port, or this release does not list the port.
         """
         try:
             return self.ports[label][0]
@@ -201,10 +201,10 @@ class Peer:
             ) from None
 
     def address(self, label: str = "http") -> str:
-        """Return ``HOST:PORT``.
+        """Return the task's ``HOST:PORT``, for its first port with this label.
 
         Raises:
-            ContainerError: it has no address yet, or no such port.
+            ContainerError: the task has no address yet, or no such port.
         """
         if self.host is None:
             raise ContainerError(
@@ -219,13 +219,13 @@ class Task:
 
     Attributes:
         api: ``v1`` or ``v2``; None outside a container.
-        user, virtual_cluster: of the job.
+        user, virtual_cluster: the job's user and virtual cluster.
         job: the job's name, without ``USER~``.
-        name: the name of the Luigi task's work: the same, without ``__attempt2``.
+        name: the job's name without ``__attempt2``; all submissions of a Luigi task have the same.
         attempt: number of the submission, from 1.
         role, index: which task of the job this is.
-        roles: the tasks of each role. A role is also found under the name that it had before it was
-            converted for v2 (``my_role`` for ``myrole``).
+        roles: role -> its tasks. A role that was renamed in the conversion from v1 to v2 is found under
+            both names (``my_role`` and ``myrole``).
         peers: all tasks of the job, in the order of their ranks.
         cpus, gpus, memory_mb, shm_mb: own resources; None if OpenPAI sets no variable.
         work_dir: the working folder.
@@ -257,12 +257,12 @@ class Task:
 
     @property
     def count(self) -> int:
-        """Number of tasks of the own role."""
+        """Number of tasks in this task's role."""
         return len(self.roles[self.role])
 
     @property
     def rank(self) -> int:
-        """Number of this task among all of the job, from 0: roles in the job's order, then indexes."""
+        """Rank of this task among the job's tasks, from 0: ordered by role, as in the job, then by index."""
         return self.peers.index(self.own)
 
     @property
@@ -272,12 +272,12 @@ class Task:
 
     @property
     def host(self) -> str:
-        """Own address."""
+        """Address of this task; empty if it is not known."""
         return self.own.host or ""
 
     @property
     def ports(self) -> "dict[str, list[int]]":
-        """Own ports by label."""
+        """Ports of this task: label -> port numbers."""
         return self.own.ports
 
     @property
@@ -301,11 +301,11 @@ class Task:
         return self._read("checkpoint_dir") or f"{self.output_dir.rstrip('/')}/_checkpoint"
 
     def peers_of(self, roles: "list[str] | None" = None) -> "list[Peer]":
-        """Return the tasks of some roles, in that order; all tasks of the job where None."""
+        """Return the tasks of these roles, in the order of ``roles``; all tasks of the job if None."""
         return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
-        """Return the value of the first variable, by the names of both APIs, that is set and not empty."""
+        """Return the first non-empty value of a key's variables, this API's first; None if there is none."""
         names = [*(VARIABLES[key].v2 if self.api == "v2" else ()), *VARIABLES[key].v1, *VARIABLES[key].v2]
         values = (self._environ.get(name.format(**fields)) for name in names if fields or "{" not in name)
         return next(filter(None, values), None)
@@ -367,7 +367,7 @@ class Task:
         return own
 
     def _resources(self, role: str) -> "list[int | None]":
-        """Return GPUs, CPUs, memory and shared memory of a role's task; on v1, of the own role's."""
+        """Return GPUs, CPUs, memory and shared memory of a role's task; on v1, always those of this task."""
         text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
         if text:
             gpus, cpus, memory, shared = _numbers(text)
@@ -377,7 +377,7 @@ class Task:
 
 
 class _Roles(dict):  # type: ignore[type-arg]
-    """The tasks of each role, found under a role's earlier name, too."""
+    """Role -> its tasks; a role that v2 has renamed is also found under its old name."""
 
     def __missing__(self, role: str) -> "list[Peer]":
         for name, peers in self.items():
@@ -387,7 +387,7 @@ class _Roles(dict):  # type: ignore[type-arg]
 
 
 class _FreePorts(dict):  # type: ignore[type-arg]
-    """The ports of a task outside a container: any label has one that is free."""
+    """The ports of a task outside a container: each label that is looked up gets a free port."""
 
     def __missing__(self, label: str) -> "list[int]":
         import socket
@@ -399,7 +399,7 @@ class _FreePorts(dict):  # type: ignore[type-arg]
 
 
 def _folded(role: str) -> str:
-    """Return a role's name as v2 writes it in names of variables."""
+    """Return a role's name as v2 writes it in the names of environment variables."""
     return re.sub("[^a-z0-9]", "", role.lower())
 
 
@@ -420,16 +420,16 @@ def current() -> Task:
 
 
 def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[str, str]":
-    """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, one process for each task, and return them.
+    """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE for one process in each task, and return them.
 
     ``torch.distributed.init_process_group("gloo")`` then needs no arguments.
 
     Args:
-        port: label of the first task's port to meet at; on v1 there is ``http`` only.
-        roles: the roles that take part; all where None.
+        port: label of the port of the first task to which all processes connect; on v1, ``http`` only.
+        roles: the roles that take part; all if None.
 
     Raises:
-        ContainerError: this task has none of the roles, or the port is not known here.
+        ContainerError: this task is in none of the roles, or the port is not known here.
     """
     task = current()
     peers = task.peers_of(roles)
@@ -441,11 +441,11 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
 
 
 def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
-    """Return the value of TF_CONFIG: the addresses of each role, and which of them this task is.
+    """Return the value of TF_CONFIG: the addresses of all tasks, by role, and this task's role and index.
 
     Args:
-        port: label of the port that each task serves at; on v1 there is ``http`` only.
-        roles: the roles that take part; all where None. A role keeps its name as ``type``.
+        port: label of the port that each task serves at; on v1, ``http`` only.
+        roles: the roles that take part; all if None. TensorFlow's task types have the roles' names.
 
     Raises:
         ContainerError: a port is not known here, or a task has no address yet.
@@ -460,8 +460,8 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
     """Return the host list of ``mpirun -H`` and ``horovodrun -H``: ``HOST:SLOTS,HOST:SLOTS``.
 
     Args:
-        slots: processes for each task; its number of GPUs where None, 1 without any.
-        roles: the roles that take part; all where None.
+        slots: number of processes in each task; if None, its number of GPUs, or 1 if it has no GPU.
+        roles: the roles that take part; all if None.
 
     Raises:
         ContainerError: slots must be given (v1 does not say how many GPUs other roles have), or a task has
@@ -489,23 +489,23 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 _RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
 _LONGEST = 4096  # bytes of a task's message
 _LINGER = 2.0  # seconds that tasks wait for each other's last messages
-_MOST_SECONDS = 1e6  # eleven days; waiting for a socket accepts no longer timeout, such as infinity
+_MOST_SECONDS = 1e6  # eleven days; to wait for a socket much longer, or without limit, is an error
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
-    """Wait until every task has come to the barrier of this name, one process of each.
+    """Wait until every task has reached the barrier of this name; one process of each task calls this.
 
-    The first task listens at its reserved port, which must be free for that long; the others connect to it.
+    The first task listens at its port, which nothing else may use meanwhile; the others connect to it.
 
     Args:
-        name: of the barrier; each is passed once by each task.
+        name: name of the barrier; each task passes a barrier once.
         timeout: seconds.
-        port: label of that port; on v1 there is ``http`` only.
-        roles: the roles that take part; all where None.
+        port: label of the port; on v1, ``http`` only.
+        roles: the roles that take part; all if None.
 
     Raises:
         BarrierTimeout: tasks did not come; the message names them.
-        ContainerError: this task has none of the roles, or the port is not known here or in use.
+        ContainerError: this task is in none of the roles, or the port is not known here, or is in use.
     """
     task = current()
     peers = task.peers_of(roles)
@@ -523,16 +523,16 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 
 
 class _Meeting:
-    """A barrier at the port of the first task, which at the end sends the others the missing ranks, if any.
+    """A barrier. The first task listens at its port, and finally sends the missing ranks to the others.
 
     If one task gives up, it sends a message, and all others give up with it.
 
     Args:
         job: the job's name.
-        name: of the barrier; the tasks of one barrier send the same job and name.
+        name: name of the barrier; the tasks of one barrier send the same job and name.
         peers: the tasks that take part; their places in this list are their ranks.
         port: label of the port.
-        deadline: when it fails, in seconds of the monotonic clock.
+        deadline: when the barrier fails, in seconds of the monotonic clock.
     """
 
     def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
@@ -547,7 +547,7 @@ class _Meeting:
         self._is_over = False
 
     def whereabouts(self, rank: int) -> str:
-        """Return a text with the other barrier at which a task waits, or an empty one."""
+        """Return a note that a task was last seen at another barrier; empty if it was not."""
         return f" (last seen at barrier {self._elsewhere[rank]!r})" if rank in self._elsewhere else ""
 
     def gather(self) -> "list[int]":
@@ -584,7 +584,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Listen at the address that the others call or, if this container lacks it, at all addresses."""
+        """Bind to the address that the others connect to; to all addresses if this container lacks it."""
         import errno
         import socket
 
@@ -627,7 +627,7 @@ class _Meeting:
         said = self._texts[connection]
         if not text or len(said) > _LONGEST:
             return False
-        if connection in self._ranks:  # it gives up
+        if connection in self._ranks:  # a second message: the task gives up
             self._is_over = True
         elif b"\n" in said:
             try:
@@ -652,7 +652,7 @@ class _Meeting:
 
     @staticmethod
     def _tell(connection: "socket.socket", what: object) -> None:
-        with contextlib.suppress(OSError):  # it is gone
+        with contextlib.suppress(OSError):  # the task is gone
             connection.sendall(json.dumps(what).encode("ascii") + b"\n")
 
     def _missing(self) -> "list[int]":
@@ -660,7 +660,7 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Tell all tasks who is missing; they close connections first, so that the port is free at once."""
+        """Send the missing ranks to all tasks; they close connections first, so the port is free at once."""
         for connection in self._ranks:
             self._tell(connection, missing)
         end = time.monotonic() + _LINGER
@@ -684,14 +684,14 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return the first task's reply: the missing ranks, or the other barrier that it is at."""
+        """Return the first task's reply: the missing ranks, or the name of the other barrier it is at."""
         import socket
         import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # by chance from the same port, while no task listens: close it so that it is free at once
+                # TCP can connect a port to itself if no task listens; reset it, so that the port is free
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -703,7 +703,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # gives up; the reply names the other missing tasks
+                    connection.sendall(b"\n")  # give up; the reply then lists the other missing tasks
         return None
 
     @staticmethod
@@ -720,11 +720,11 @@ class _Meeting:
 # ---------------------------------------------------------------- reports
 
 REPORTS = "_reports"
-"""The folder in the output folder that reports go to: a file ``ROLE-INDEX.jsonl`` for each task."""
+"""The folder of reports, in the output folder; each task has a file ``ROLE-INDEX.jsonl`` in it."""
 
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
-_LONGEST_PAUSE = 160.0  # the same, after several that have failed
+_LONGEST_PAUSE = 160.0  # seconds between two uses, at most, after uses that failed
 _HDFS_SECONDS = 120.0  # time limit of one use
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
@@ -740,18 +740,18 @@ _PLACE = sorted(
 def report(**values: object) -> None:
     """Report progress: one line of JSON in ``OUTPUT_DIR/_reports/ROLE-INDEX.jsonl``.
 
-    The Luigi task shows the last report, and ``step`` with ``steps``, or ``progress`` from 0 to 1, as its
-    progress. To HDFS lines are sent in the background with the image's ``hdfs`` command, every 10 s and at
-    the end. Where that is not possible, the line is printed: a report never fails a job.
+    The Luigi task shows the last report. Its progress is ``step`` of ``steps``, or ``progress`` from 0 to 1.
+    If the folder is on HDFS, the image's ``hdfs`` command sends the lines in the background, every 10 s and
+    at the end. A line that cannot be written is printed, so that a report never fails a job.
 
     Args:
-        values: names and numbers or texts, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
-            ``attempt`` are set here.
+        values: numbers or texts by name, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
+            ``attempt`` are added.
     """
     try:
         values_of_place = [os.environ.get(name) for name in _PLACE]
         folder, name, attempt = _place(*values_of_place, "" if any(values_of_place) else os.getcwd())
-    except Exception:  # noqa: BLE001  the environment or the working folder is broken: not our job's end
+    except Exception:  # noqa: BLE001  a broken environment or working folder must not fail the job
         folder, name, attempt = "", "", 1
     own = {"time": round(time.time(), 3), "attempt": attempt}
     line = _line({**own, **values, **own})
@@ -762,7 +762,7 @@ def report(**values: object) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _place(*_: "str | None") -> "tuple[str, str, int]":
-    """Return the folder of this task's reports, its file, and the number of the submission."""
+    """Return the folder and the file name of this task's reports, and the number of the submission."""
     task = current()
     name = f"{task.role}-{task.index}.jsonl"
     try:
@@ -797,13 +797,9 @@ def _plain(value: object) -> object:
 
 
 class _Reporter:
-    """Writes the reports of this process, or sends them to HDFS.
+    """Writes the reports of this process to a file, or sends them to HDFS; without a folder, prints them.
 
-    A signal handler may report while a report is being sent, so that locks can be taken twice.
-
-    Args:
-        folder: of their file; empty for no file.
-        name: of the file.
+    A signal handler may report while a report is being sent, so the lock is reentrant.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -819,17 +815,16 @@ class _Reporter:
         self._sending = threading.RLock()
         self._is_started = False
         self._is_ended = False
-        self._is_made = False  # whether the folder was made
-        self._is_whole = False  # whether the file ends with a whole line
+        self._is_whole = False  # the last write succeeded, so the folder exists and no line is cut off
         self._main = threading.main_thread()
-        if self._is_hdfs:  # imported now: a process that is forked while a thread imports them cannot
+        if self._is_hdfs:  # imported now: a process forked while a thread imports them could not do so
             import fcntl  # noqa: F401
             import shutil  # noqa: F401
             import subprocess  # noqa: F401
             import tempfile  # noqa: F401
 
     def add(self, line: str) -> None:
-        """Send a line, at once or soon."""
+        """Write a line at once or, on HDFS, queue it to be sent soon."""
         self._lines.append(line)
         is_too_late = self._is_ended or not (self._is_started or self._main.is_alive())
         if not self._is_hdfs or is_too_late:
@@ -839,7 +834,7 @@ class _Reporter:
                 self._start()
 
     def _start(self) -> None:
-        """Start sending waiting lines periodically, and when this process ends."""
+        """Start to send the queued lines, periodically and when this process ends."""
         import atexit
         import threading
 
@@ -847,7 +842,7 @@ class _Reporter:
             return
         self._is_started = True
         atexit.register(self._end)
-        if "multiprocessing.util" in sys.modules:  # its processes end without atexit
+        if "multiprocessing.util" in sys.modules:  # processes of multiprocessing end without atexit
             sys.modules["multiprocessing.util"].Finalize(None, self._end, exitpriority=0)
         with contextlib.suppress(RuntimeError):  # there are too many threads
             threading.Thread(target=self._run, name="reports", daemon=True).start()
@@ -864,12 +859,12 @@ class _Reporter:
             time.sleep(pause)
 
     def send(self, *, last: bool = False) -> bool:
-        """Send the waiting lines; those that cannot be sent wait on or, the last time, are printed.
+        """Send the queued lines. Lines that cannot be sent stay queued or, the last time, are printed.
 
         Returns:
-            False if it could not be sent.
+            False if lines could not be sent.
         """
-        if os.getpid() != self._pid:  # at the end of a process that was forked
+        if os.getpid() != self._pid:  # at the end of a forked process: the lines are its parent's
             return True
         with self._sending:
             lines = []
@@ -884,6 +879,7 @@ class _Reporter:
             except Exception:  # noqa: BLE001  a full disk, no hdfs command, one that fails or hangs
                 self._is_whole = False
             else:
+                self._is_whole = True
                 return True
             kept = [] if last or not self._is_hdfs else lines[-_KEPT:]
             self._lines.extendleft(reversed(kept))
@@ -895,53 +891,42 @@ class _Reporter:
 
         if not self._folder:
             raise FileNotFoundError("there is no output folder that can be written here")
-        if self._is_hdfs:
-            if shutil.which("hdfs") is None:
-                self._is_hdfs, self._folder = False, ""
-                raise FileNotFoundError("this image has no hdfs command")
-            with _alone():
-                self._append_on_hdfs(data)
+        if not self._is_hdfs:
+            os.makedirs(self._folder, exist_ok=True)
+            start = b"" if self._is_whole or self._ends_with_a_line() else b"\n"
+            with open(self._path, "ab") as file:
+                file.write(start + data)
             return
-        os.makedirs(self._folder, exist_ok=True)
-        start = b"" if self._is_whole or self._ends_with_a_line() else b"\n"
-        with open(self._path, "ab") as file:
-            file.write(start + data)
-        self._is_whole = True
+        if shutil.which("hdfs") is None:
+            self._is_hdfs, self._folder = False, ""
+            raise FileNotFoundError("this image has no hdfs command")
+        with _alone():
+            if not self._is_whole:
+                _hdfs("-mkdir", "-p", self._folder)
+            _hdfs("-appendToFile", "-", self._path, data=data)
 
     def _ends_with_a_line(self) -> bool:
-        """Return False after a line that was cut off, by a kill or a full disk."""
+        """Return whether the file ends with a whole line; a kill or a full disk may have cut one off."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(-1, os.SEEK_END)
                 return file.read() == b"\n"
-        except OSError:  # it is not there, or empty
+        except OSError:  # the file is missing or empty
             return True
-
-    def _append_on_hdfs(self, data: bytes) -> None:
-        try:
-            if not self._is_made:
-                _hdfs("-mkdir", "-p", self._folder)
-            self._is_made = True
-            _hdfs("-appendToFile", "-", self._path, data=data)
-        except Exception:
-            self._is_made = False
-            raise
 
 
 _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
 
 
 def _print(lines: "list[str]") -> None:
-    try:
+    with contextlib.suppress(Exception):  # there is no output, or it is closed
         sys.stdout.write("".join(f"report: {line}\n" for line in lines))
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001,S110  there is no output, or it is closed
-        pass
 
 
 @contextlib.contextmanager
 def _alone() -> "Iterator[None]":
-    """Keep other processes of this container from appending on HDFS, where a file takes one at a time."""
+    """Lock out this container's other processes, because a file on HDFS can have one writer at a time."""
     import fcntl
 
     deadline = time.monotonic() + _HDFS_SECONDS
@@ -953,7 +938,7 @@ def _alone() -> "Iterator[None]":
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     time.sleep(_RETRY)
-                else:  # a process that was forked meanwhile has the file open, too
+                else:  # closing is not enough: a process forked meanwhile has the file open, too
                     stack.callback(fcntl.flock, lock, fcntl.LOCK_UN)
                     break
         yield

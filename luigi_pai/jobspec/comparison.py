@@ -1,7 +1,7 @@
 """Comparison of jobs: a digest of one, and the fields in which two differ.
 
-Both ignore secrets, the description, and the job's name, which differs between
-submissions of the same work.
+Both ignore secrets, the description, the contributor and the job's name, because
+the submissions of one task have different names.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
     """Return a digest of a job: 16 hexadecimal digits of a SHA-256.
 
     It does not depend on the order of keys, the layout of the YAML, the job's name,
-    description and contributor, and the values of secrets.
+    description and contributor, or the values of secrets.
 
     Raises:
         TypeError: a field of a PaiJob has a value that JSON does not have.
-        SpecError: the same, of a JobProtocol.
+        SpecError: a field of a JobProtocol has such a value.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
     text = json.dumps(_compared(document), sort_keys=True, separators=(",", ":"))
@@ -48,23 +48,23 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
 
 
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fields of a job that are not as a server has stored them.
+    """Return the paths of a job's fields that differ from the job as a server has stored it.
 
     Changes that a server makes are no difference: defaults filled in, ``require``
     resolved, numbers written as texts, secrets as ``******``, and ``hdfs://HOST:PORT``
-    for ``$PAI_DEFAULT_FS_URI``. So a field that only the stored job has is a default,
-    or was taken away since: it is not in the result.
+    for ``$PAI_DEFAULT_FS_URI``. A field that only the stored job has is not in the
+    result, because it may be a default (or it was removed from the job since).
 
     Args:
-        mine: a v1 job config or a job protocol, as JSON has it.
-        stored: another of the same API version.
+        mine: a v1 job config or a job protocol, in the types of JSON.
+        stored: the stored job, of the same API version.
 
     Returns:
-        paths such as ``taskRoles[0].command``, in the order of the fields of ``mine``; a list of
-        another length is one path. Values are not shown.
+        paths such as ``taskRoles[0].command``, in the order of the fields of ``mine``, without values.
+        If two lists differ in length, the path is that of the list.
     """
     if "protocolVersion" in mine:
-        with contextlib.suppress(SpecError):  # compared as it is, then
+        with contextlib.suppress(SpecError):  # both are compared unresolved then
             mine, stored = resolve(mine), resolve(stored)
         mine, stored = masked(mine), masked(stored)
     return [path_text(path) for path in _differing(_compared(mine), _compared(stored), ())]
@@ -77,7 +77,7 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
 def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
     if isinstance(mine, dict) and isinstance(stored, dict):
         for key, value in mine.items():
-            if value not in ("", [], {}):  # to servers the same as none
+            if value not in ("", [], {}):  # to servers, the same as no field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):
         for index, (one, other) in enumerate(zip(mine, stored, strict=True)):
@@ -87,7 +87,7 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
 
 
 def _same(mine: Any, stored: Any) -> bool:
-    """Return whether two values that are not both mappings, nor lists of one length, mean the same."""
+    """Return whether two values mean the same: their texts are equal, except for the address of HDFS."""
     one, other = javascript_text(mine), javascript_text(stored)
     pattern = re.escape(one).replace(re.escape(FS_URI), r"hdfs://[^/\s,]+")
     return one == other or (FS_URI in one and re.fullmatch(pattern, other) is not None)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol, Role
 
 RUNTIME_FILE = Path(runtime.__file__)
-"""The file that runs in containers."""
+"""The file of ``luigi_pai.runtime``, a copy of which is put into containers."""
 
 RUNTIME_NAME = "pai_runtime.py"
-"""Its name there."""
+"""Name of this copy in containers."""
 
 _ATTEMPT = VARIABLES["attempt"].v1[0]
 _CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
@@ -28,16 +28,11 @@ _OUTPUT = VARIABLES["output_dir"].v1[0]
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
-    """Return the job as it is submitted under a name, with this package's additions to its containers.
+    """Return a job as it is submitted under a name: a copy with this package's additions to its containers.
 
-    A command that names LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR begins with their export, and
-    every command does ``with_runtime``. The commands of a protocol also begin with one that writes
-    ``pai_runtime.py`` into the working folder then; to v1 jobs it comes with their uploads.
-
-    Args:
-        job: the job; it is left as it is.
-        name: of the submission.
-        with_runtime: ``pai_runtime.py`` is wanted.
+    A role whose commands name LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR exports both first; if
+    ``with_runtime``, every role does. A protocol's role then also writes ``pai_runtime.py`` into the
+    working folder; a v1 job gets this file with its uploads.
     """
     if isinstance(job, PaiJob):
         plain = copy.copy(job)
@@ -51,7 +46,7 @@ def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) 
 
 
 def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
-    """Return a role, a TaskRole or a mapping of its fields, with the export in its command."""
+    """Return a role (a TaskRole, or a mapping of its fields) with the export before its command."""
     is_mapping = isinstance(role, Mapping)
     command = role.get("command") if is_mapping else role.command
     if not with_runtime and not _names_variables(command):
@@ -75,7 +70,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return the export of LUIGI_PAI_ATTEMPT and LUIGI_PAI_CHECKPOINT_DIR, empty without output folder."""
+    """Return the export of LUIGI_PAI_ATTEMPT and, empty without output folder, LUIGI_PAI_CHECKPOINT_DIR."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 
@@ -83,7 +78,7 @@ def _export(name: str) -> str:
 def _unpacking() -> str:
     """Return the command that writes ``pai_runtime.py``, and adds its folder to PYTHONPATH.
 
-    This is the working folder or, if that is read-only, as with images of a user other than root, a
+    The folder is the working folder or, if that is read-only, as in images whose user is not root, a
     temporary one.
     """
     packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")

@@ -1,8 +1,8 @@
 """Conversion of v1 job configs to v2 job protocols, with a list of losses.
 
 A v2 container has other variables than a v1 container, no HDFS, and a shell that
-stops at the first failed command. Lines before the command restore what they can;
-the rest is reported as a loss.
+stops at the first failed command. Commands before the job's own restore what they
+can of a v1 container; the rest is reported as a loss.
 """
 
 from __future__ import annotations
@@ -30,11 +30,18 @@ _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
 _SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role without shmMB
-_RDMA = "paiAzRDMA"  # of jobEnvs: the containers get the host's InfiniBand devices
+_RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
 _PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # unchanged within double quotes, except for variables
+
+_WITHOUT_COUNTERPART = {
+    "authFile": "is left out; give the dockerimage prerequisite auth, with the password in secrets",
+    "gpuType": "{!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
+    "killAllOnCompletedTaskNumber": "is left out; use minSucceededTaskCount of a role",
+}
+"""Field that v2 does not have -> message of its loss, a format string for the field's value."""
 
 _FOLDERS = (
     # v1 field, prerequisite type (and field of a role), reference, variable of v1 containers
@@ -58,7 +65,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, except that of the output folder of a task that sets none."""
+        """The losses, without that of the default output folder, which a task has if it sets none."""
         return [
             loss
             for loss in self.losses
@@ -73,18 +80,17 @@ def convert(
 
     Args:
         job: a PaiJob, or the document as JSON gives it.
-        fs_uri: what ``$PAI_DEFAULT_FS_URI`` stands for, which v2 servers do not define.
-        section: of luigi.cfg, where ``fs_uri`` is set: ``OpenPai`` or ``OpenPai:NAME``.
+        fs_uri: the value of ``$PAI_DEFAULT_FS_URI``, a variable that is empty on v2 clusters.
+        section: section of luigi.cfg that sets ``fs_uri``: ``OpenPai`` or ``OpenPai:NAME``.
 
     Raises:
-        SpecError: it is not a valid v1 job; it has every problem.
+        SpecError: the job is not a valid v1 job; the error has every problem.
     """
     problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
-    document = job.to_dict() if isinstance(job, PaiJob) and not problems else job
     if problems:
         name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
         raise SpecError(str(name), problems)
-    assert not isinstance(document, PaiJob)
+    document = job.to_dict() if isinstance(job, PaiJob) else job
     return _Converter(document, fs_uri, section).convert()
 
 
@@ -97,6 +103,8 @@ class _Converter:
         self._section = section
         self._losses: list[Problem] = []
         self._parameters: dict[str, Any] = {}
+        self._folders: dict[str, str] = {}  # type of prerequisite -> folder
+        self._names: dict[str, str] = {}  # name of a role on v1 -> on v2
 
     def convert(self) -> Conversion:
         job = self._job
@@ -104,10 +112,10 @@ class _Converter:
         if name != job["jobName"]:
             self._lose("jobName", f"becomes {name!r}: v2 names have letters, digits, _ and - only")
         self._lose_fields_without_counterpart()
-        folders = {kind: self._folder(field) for field, kind, _, _ in _FOLDERS if job.get(field)}
-        names = dict(self._role_names())
+        self._folders = {kind: self._folder(field) for field, kind, _, _ in _FOLDERS if job.get(field)}
+        self._names = dict(self._role_names())
         roles = {
-            names[role["name"]]: self._role(f"taskRoles[{index}]", role, names, folders)
+            self._names[role["name"]]: self._role(f"taskRoles[{index}]", role)
             for index, role in enumerate(job["taskRoles"])
         }
         document: dict[str, Any] = {
@@ -119,7 +127,7 @@ class _Converter:
                 {"name": _ONLY_PREREQUISITE, "type": "dockerimage", "uri": job["image"]},
                 *(
                     {"name": _ONLY_PREREQUISITE, "type": kind, "uri": [path] if kind == "data" else path}
-                    for kind, path in folders.items()
+                    for kind, path in self._folders.items()
                 ),
             ],
         }
@@ -138,18 +146,9 @@ class _Converter:
 
     def _lose_fields_without_counterpart(self) -> None:
         job = self._job
-        if job.get("authFile"):
-            self._lose(
-                "authFile",
-                "is left out; give the dockerimage prerequisite auth, with the password in secrets",
-            )
-        if job.get("gpuType"):
-            self._lose(
-                "gpuType",
-                f"{job['gpuType']!r} is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
-            )
-        if job.get("killAllOnCompletedTaskNumber"):
-            self._lose("killAllOnCompletedTaskNumber", "is left out; use minSucceededTaskCount of a role")
+        for field, message in _WITHOUT_COUNTERPART.items():
+            if job.get(field):
+                self._lose(field, message.format(job[field]))
         others = [key for key in job.get("extras") or () if key != NOTIFICATION]
         if others:
             self._lose("extras", f"are left out: {', '.join(others)}; v2 gives extras another meaning")
@@ -180,7 +179,7 @@ class _Converter:
         return path
 
     def _role_names(self) -> Iterator[tuple[str, str]]:
-        """Yield each role's name and its new name: unique, of letters and digits in lower case."""
+        """Yield each role's name and its new name, which is unique and has lower-case letters and digits."""
         taken: set[str] = set()
         for index, role in enumerate(self._job["taskRoles"]):
             name = folded(role["name"]) or "role"
@@ -197,35 +196,32 @@ class _Converter:
                 )
             yield role["name"], name
 
-    def _role(
-        self, path: str, role: Mapping[str, Any], names: Mapping[str, str], folders: Mapping[str, str]
-    ) -> dict[str, Any]:
+    def _role(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
         count = int(role.get("taskNumber") or 1)
         resources: dict[str, Any] = {
             "cpu": int(role.get("cpuNumber") or 1),
             "memoryMB": int(role.get("memoryMB") or 100),
             "gpu": int(role.get("gpuNumber") or 0),
         }
-        ports = self._ports(path, role)
-        if ports:
+        if ports := self._ports(path, role):
             resources["ports"] = ports
-        converted: dict[str, Any] = {
+        options = self._container_options(path, role)
+        command = str(role["command"])
+        if "<%" in command:
+            self._parameters[_LESS_PERCENT] = "<%"
+            command = command.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>")
+        return {
             "instances": count,
             "completion": {
                 "minFailedInstances": _never_is_minus_one(role.get("minFailedTaskCount", 1)),
                 "minSucceededInstances": _never_is_minus_one(role.get("minSucceededTaskCount")),
             },
             "dockerImage": _ONLY_PREREQUISITE,
-            **dict.fromkeys(folders, _ONLY_PREREQUISITE),
+            **dict.fromkeys(self._folders, _ONLY_PREREQUISITE),
             "resourcePerInstance": resources,
+            "extraContainerOptions": options,
+            "commands": [_V1_SHELL, *self._exports(role["name"], count, resources), command],
         }
-        converted["extraContainerOptions"] = self._container_options(path, role)
-        command = str(role["command"])
-        if "<%" in command:
-            self._parameters[_LESS_PERCENT] = "<%"
-            command = command.replace("<%", f"<% $parameters.{_LESS_PERCENT} %>")
-        converted["commands"] = [_V1_SHELL, *self._exports(role, count, names, folders), command]
-        return converted
 
     def _container_options(self, path: str, role: Mapping[str, Any]) -> dict[str, Any]:
         options: dict[str, Any] = {"shmMB": _SHM_MB_V1}
@@ -257,47 +253,35 @@ class _Converter:
             ports[label] = int(port.get("portNumber") or 1)
         return ports
 
-    def _exports(
-        self, role: Mapping[str, Any], count: int, names: Mapping[str, str], folders: Mapping[str, str]
-    ) -> list[str]:
+    def _exports(self, role: str, count: int, resources: Mapping[str, Any]) -> list[str]:
         """Return commands that set the v1 variables that v2 containers lack or set differently."""
         own = {
             "PAI_JOB_NAME": '"${PAI_JOB_NAME#*~}"',
             "PAI_JOB_VC_NAME": shlex.quote(self._job.get("virtualCluster") or "default"),
             "HADOOP_USER_NAME": '"$PAI_USER_NAME"',
-            "PAI_TASK_ROLE_NAME": shlex.quote(role["name"]),
-            "PAI_CURRENT_TASK_ROLE_NAME": shlex.quote(role["name"]),
+            "PAI_TASK_ROLE_NAME": shlex.quote(role),
+            "PAI_CURRENT_TASK_ROLE_NAME": shlex.quote(role),
             "PAI_CURRENT_TASK_ROLE_TASK_COUNT": count,
-            "PAI_CURRENT_TASK_ROLE_CPU_COUNT": int(role.get("cpuNumber") or 1),
-            "PAI_CURRENT_TASK_ROLE_MEM_MB": int(role.get("memoryMB") or 100),
-            "PAI_CURRENT_TASK_ROLE_GPU_COUNT": int(role.get("gpuNumber") or 0),
+            "PAI_CURRENT_TASK_ROLE_CPU_COUNT": resources["cpu"],
+            "PAI_CURRENT_TASK_ROLE_MEM_MB": resources["memoryMB"],
+            "PAI_CURRENT_TASK_ROLE_GPU_COUNT": resources["gpu"],
         }
-        commands = [
-            _export(own),
-            _export(
-                {
-                    variable: f'"{reference}"'
-                    if _PLAIN_PATH.fullmatch(folders[kind])
-                    else shlex.quote(folders[kind])
-                    for _, kind, reference, variable in _FOLDERS
-                    if kind in folders
-                }
-            ),
-            _export(
-                {
-                    f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
-                    for old, new in names.items()
-                    if old != new and _VARIABLE.fullmatch(old)
-                }
-            ),
-            _export(self._environment),
-            _FETCH_CODE if "script" in folders else "",
-        ]
-        return [command for command in commands if command]
+        folders = {}
+        for _, kind, reference, variable in _FOLDERS:
+            if path := self._folders.get(kind):
+                is_plain = _PLAIN_PATH.fullmatch(path)
+                folders[variable] = f'"{reference}"' if is_plain else shlex.quote(path)
+        hosts = {
+            f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
+            for old, new in self._names.items()
+            if old != new and _VARIABLE.fullmatch(old)
+        }
+        commands = [_export(each) for each in (own, folders, hosts, self._environment) if each]
+        return [*commands, _FETCH_CODE] if "script" in self._folders else commands
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return the job's own variables, as parameters where the shell's quoting allows it."""
+        """Return jobEnvs as name -> shell word: references to parameters where the quoting allows it."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)
@@ -313,7 +297,7 @@ class _Converter:
 
 
 def _export(variables: Mapping[str, Any]) -> str:
-    return "export " + " ".join(f"{key}={value}" for key, value in variables.items()) if variables else ""
+    return "export " + " ".join(f"{key}={value}" for key, value in variables.items())
 
 
 def _never_is_minus_one(count: Any) -> int:

@@ -15,16 +15,11 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _UNITS = (("GPU", "GPUs"), ("CPU", "CPUs"), ("MB of memory", "MB of memory"))
-_LARGEST = 1e15  # a number of a server or job beyond this is ignored; products of two stay finite
+_LARGEST = 1e15  # larger numbers of a server or job are ignored, so that products of two stay finite
 
 
 class Resources(NamedTuple):
-    """GPUs, CPUs and MB of memory; None where a release does not say.
-
-    Attributes:
-        gpus, cpus: their number.
-        memory_mb: MB.
-    """
+    """GPUs, CPUs and MB of memory; None if the server's release does not send the number."""
 
     gpus: float | None = None
     cpus: float | None = None
@@ -53,7 +48,7 @@ class VirtualCluster:
 
     @classmethod
     def of(cls, name: str, about: object) -> VirtualCluster:
-        """Return a virtual cluster from a server's reply of any format."""
+        """Return a virtual cluster from the reply of a server of any release."""
         given = mapping_of(about)
         waiting = _number(given.get("numPendingJobs"))
         return cls(
@@ -67,7 +62,7 @@ class VirtualCluster:
 
     @property
     def free(self) -> Resources:
-        """The free resources; None if the server sends no total."""
+        """The free resources; each is None if the server sends no total of it."""
         pairs = zip(self.total, self.used, strict=True)
         return Resources(*(None if has is None else max(0, has - (in_use or 0)) for has, in_use in pairs))
 
@@ -77,7 +72,7 @@ class Demand:
     """The resources that a job asks for.
 
     Attributes:
-        whole: of all its instances together.
+        whole: the resources of all its instances together.
         at_once: what must be free before its first instance starts: all of a gang; else, for each resource,
             the largest demand of one instance.
         virtual_cluster: the virtual cluster to run in.
@@ -111,12 +106,9 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return the resources of which a virtual cluster has too little for a job: free, in all, wanted.
+    """Return a text with the resources of which a virtual cluster has too little for a job; None if enough.
 
-    Args:
-        demand: what the job asks for.
-        clusters: the answer of a server, virtual clusters by name.
-        name: of the virtual cluster; that of the demand where not given.
+    ``clusters`` is a server's answer, virtual clusters by name. The default of ``name`` is the demand's.
     """
     name = name or demand.virtual_cluster
     if not isinstance(clusters.get(name), dict):
@@ -134,7 +126,7 @@ def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = Non
 
 
 def _without_total(demand: Demand, about: VirtualCluster) -> str | None:
-    """Return a virtual cluster's load, use and waiting jobs, if its total is not known (up to 0.13)."""
+    """Return a text with the load, use and waiting jobs of a virtual cluster without total (up to 0.13)."""
     rows = zip(_UNITS, demand.at_once, about.used, strict=True)
     unit, want, in_use = next((row for row in rows if row[1]), (_UNITS[0], 0, about.used.gpus))
     texts = []
@@ -164,11 +156,7 @@ def free_in(about: object) -> str | None:
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
     """Return why a job can never start: an instance, or the gang, is larger than the whole virtual cluster.
 
-    None if it may start, or if the server does not send the virtual cluster's resources.
-
-    Args:
-        clusters: the answer of a server, virtual clusters by name.
-        job: the job.
+    None if it may start, or if the server does not send resources. ``clusters`` is the server's answer.
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
@@ -179,7 +167,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
-    """Yield each resource of which there is too little: whether the total is too small, and a text."""
+    """Yield, for each resource of which there is too little, whether the total is too small, and a text."""
     for unit, want, has, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if has is None or want is None:
             continue
@@ -191,7 +179,7 @@ def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tup
 
 
 def _of_cluster(of: object) -> Resources:
-    """Return resources by the names of either API version."""
+    """Read resources from a reply with the field names of either API version."""
     given = mapping_of(of)
     return Resources(
         _number(given.get("GPUs", given.get("gpu"))),
@@ -201,8 +189,9 @@ def _of_cluster(of: object) -> Resources:
 
 
 def _number(value: object) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return float(value) if is_number else None  # type: ignore[arg-type]  # it is a number
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:
+        return float(value)
+    return None
 
 
 def _amount(value: float, unit: tuple[str, str]) -> str:

@@ -16,12 +16,9 @@ _MOST_COMPARED = 200
 
 
 def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
-    """Return the known name that is most similar to a name, of the first 200; None if none is similar.
+    """Return the most similar of the first 200 known names; None if none is similar enough.
 
-    Args:
-        name: what was written.
-        known: the valid names.
-        likeness: least similarity, from 0 to 1 (difflib's ratio).
+    ``likeness`` is the similarity that is required, from 0 to 1 (difflib's ratio).
     """
     import difflib  # noqa: PLC0415  only a mistake needs it
 
@@ -30,7 +27,7 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion to follow an unknown name: `` (did you mean 'x'?)`` or `` (known: 'a', 'b')``."""
+    """Return text to append to an unknown name: a space and ``(did you mean 'x'?)`` or ``(known: 'a')``."""
     names = list(islice(known, _MOST_COMPARED))
     near = closest(name, names)
     if near is not None:

@@ -56,7 +56,7 @@ def default_output(name: str) -> str:
 _NO_PORTS: list[Port] = []
 
 _NULL_IS_A_VALUE = frozenset({"minFailedTaskCount", "minSucceededTaskCount"})
-"""Fields in which ``null`` has a meaning to the server: never."""
+"""Fields in which ``null`` means "never" to the server."""
 
 _DEEPEST = 100
 
@@ -127,10 +127,10 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list as it is, so that its owner may add to it.
+    """Return a list itself, not a copy, so that the caller may add to it; convert another iterable.
 
     Raises:
-        TypeError: it is no sequence.
+        TypeError: the value is a text, or is not iterable.
     """
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise TypeError(f"{given!r} is not a list; write [{given!r}]")
@@ -216,21 +216,21 @@ class PaiJob(_Fields):
     """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name, unique on the cluster; names are never free again.
+        jobName: name, unique on the cluster; the server never frees a name.
         image: Docker image of all tasks.
         tasks: the task roles, at least one.
         authFile: registry credentials, a file on HDFS.
         dataDir: data folder on HDFS.
         outputDir: output folder on HDFS.
         codeDir: code folder on HDFS, copied into each task's working folder.
-        virtualCluster: where to run; ``default`` on the server.
+        virtualCluster: virtual cluster to run in; the server's default is ``default``.
         gpuType: type of GPU to ask for.
-        retryCount: how often a failed job is started again by the cluster; -1
-            without a limit, -2 also after a success.
+        retryCount: how often the cluster starts a failed job again; -1 for no limit, -2
+            to start it again after a success, too.
         killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
             ``minSucceededTaskCount`` of a role.
         jobEnvs: environment variables of all tasks (0.9 and later; refused before).
-        extras: anything further (0.12 and later; refused before).
+        extras: a mapping with any further values (0.12 and later; refused before).
 
     Raises:
         TypeError: ``tasks`` is not a sequence of at least one task role.
@@ -290,9 +290,9 @@ class PaiJob(_Fields):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
-        """Read a job config, as ``to_dict`` writes it; missing fields have the server's defaults.
+        """Read a job config, as ``to_dict`` writes it; missing fields have the defaults of these classes.
 
-        Fields that no release knows are left out: see ``luigi_pai.jobspec.validate``.
+        Fields that these classes do not have are left out; ``validate_job`` reports them.
 
         Raises:
             TypeError: ``taskRoles`` is no list of task roles, or one has no name or command.

@@ -31,12 +31,12 @@ class JobFile:
 
     Attributes:
         path: the file.
-        api_version: ``v1``, a job config in JSON, or ``v2``, a job protocol in YAML.
-        document: dicts, lists and plain values.
-        text: of the file.
+        api_version: ``v1`` for a job config, ``v2`` for a job protocol.
+        document: the job as dicts, lists and plain values.
+        text: the file's text.
         lines: path of each value -> its line in the file.
-        warnings: scalars that a server reads in a surprising way, or that servers read differently (v2
-            only). Some have a stricter level than a warning.
+        warnings: scalars of a YAML file that a server reads in a surprising way, or that servers read
+            differently. Some have a stricter level than a warning.
     """
 
     path: Path
@@ -50,8 +50,8 @@ class JobFile:
         """Return every problem of the job.
 
         Args:
-            release: the server's release, ``0.7.1`` or ``ltp-1.5``; if not given, any release of the API
-                version may accept the job.
+            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. None: it is enough that some
+                release of the API version accepts the job.
         """
         number = (0,) if release is None else release_number(release)
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
@@ -71,15 +71,11 @@ class JobFile:
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Read a job from a file.
-
-    Args:
-        path: of the file.
-        content: of the file, where it has been read already.
+    """Read a job from a file, or from the file's ``content`` if that has been read already.
 
     Raises:
-        SpecError: it is neither JSON nor YAML; it names the line.
-        OSError: it cannot be read.
+        SpecError: the content is neither JSON nor YAML, or obviously not a job.
+        OSError: the file cannot be read.
     """
     content = path.read_bytes() if content is None else content
     text = decoded(content, str(path)).removeprefix("\ufeff")
@@ -102,7 +98,7 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
 
 
 def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
-    """Return the lines of a JSON text, which is YAML too; empty where no server reads it as YAML."""
+    """Return path -> line for a JSON text, by reading it as YAML; empty if it is not valid YAML."""
     with contextlib.suppress(SpecError):
         return read_yaml(text, lenient=True).lines
     return {}

@@ -1,7 +1,7 @@
 """Names of jobs, their submissions and task roles.
 
-Servers never free a name. So a job that failed is submitted again as ``NAME__attempt2``, then
-``NAME__attempt3``. Only ``luigi_pai.runtime`` knows this suffix, too: it reads it in containers.
+Servers never free a job's name. So a failed job is submitted again as ``NAME__attempt2``, then
+``NAME__attempt3``. ``luigi_pai.runtime`` defines this suffix, because it reads names in containers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
 _ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
-_NO_PREFIX = "points"  # of arrays whose members' names begin differently
+_NO_PREFIX = "points"  # the prefix if the names of an array's jobs begin differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
 _HASH = 6  # characters; distinguishes names that are equal after the replacement of characters
 
@@ -32,7 +32,7 @@ _HASH = 6  # characters; distinguishes names that are equal after the replacemen
 def v2_name(name: str) -> str:
     """Return the name that a v1 job has on v2 servers.
 
-    They take letters, digits, ``_`` and ``-``. Any other character becomes ``-``,
+    V2 names have letters, digits, ``_`` and ``-``. Any other character becomes ``-``,
     and a few characters of a hash are added, so that ``a.b`` and ``a-b`` stay two
     jobs.
     """
@@ -52,15 +52,15 @@ def attempt_name(name: str, number: int) -> str:
 
 
 def base_name(name: str) -> str:
-    """Return the name of a piece of work by the name of one of its submissions."""
+    """Return a job's name without the suffix of a later submission: ``NAME`` for ``NAME__attempt2``."""
     base, number = attempt_of(name)
     return base if number > 1 else name
 
 
 def array_name(submissions: Iterable[str]) -> str:
-    """Return the name of the job that has these submissions as its instances, in any order.
+    """Return the name of the array whose instances are these submissions, given in any order.
 
-    It begins as their names do, so that ``may_hold`` need not look at arrays of other work.
+    The name begins with their common prefix, by which ``may_hold`` excludes arrays of other jobs.
     """
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
@@ -71,25 +71,20 @@ def array_name(submissions: Iterable[str]) -> str:
 
 
 def is_array_name(name: str) -> bool:
-    """Return whether a name is that of a job with many submissions."""
+    """Return whether a name is that of an array, a job whose instances are many submissions."""
     return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
 
 
 def may_hold(array: str, name: str) -> bool:
-    """Return whether an array may have a submission of a piece of work, by their names."""
+    """Return whether an array can contain a submission of the job ``name``, according to both names."""
     found = _ARRAY_NAME.fullmatch(array)
     return found is not None and (found["prefix"] == _NO_PREFIX or name.startswith(found["prefix"]))
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:
-    """Return the latest submission of each job that was submitted more than once.
+    """Return ``NAME`` -> the number of its latest submission, for jobs that were submitted more than once.
 
-    Args:
-        names: names of jobs, as a server lists them.
-
-    Returns:
-        the job's own name -> the highest number in its ``NAME__attempt2``, ``NAME__attempt3``, ... that is
-        among the names: 2 or more. A job with none of these is not in it.
+    This is the highest number, from 2 on, of ``NAME__attempt2``, ``NAME__attempt3``, ... in ``names``.
     """
     latest: dict[str, int] = {}
     for name in names:
@@ -116,36 +111,24 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return the problems that would prevent further submissions of a task's job.
+    """Return the problems of a name that would prevent further submissions of a task's job.
 
-    Args:
-        name: the name that the task gives its job.
-        path: of the name, in the job's format.
-
-    Returns:
-        a problem if the name is too long for a suffix, and one if it ends in such a suffix already.
+    One if the name is too long for a suffix, and one if it ends in such a suffix already.
     """
     if not isinstance(name, str):
         return []
-    problems = []
+    wrong = []
     if len(name) > _LONGEST:
-        problems.append(
-            Problem(
-                path,
-                f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names "
-                "of later submissions are short enough too",
-            )
+        wrong.append(
+            f"has {len(name)} characters; the job of a task has at most {_LONGEST}, so that the names of "
+            "later submissions are short enough too"
         )
-    numbered = _LIKE_NUMBERED.fullmatch(name)
-    if numbered:
-        problems.append(
-            Problem(
-                path,
-                f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
-                f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number",
-            )
+    if numbered := _LIKE_NUMBERED.fullmatch(name):
+        wrong.append(
+            f"{name!r} ends like the name of a later submission: it would be taken for one of the job "
+            f"{numbered['base']!r}; choose a name that does not end in {_SUFFIX} and a number"
         )
-    return problems
+    return [Problem(path, message) for message in wrong]
 
 
 def folded(role: str) -> str:

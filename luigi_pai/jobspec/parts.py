@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.job import UNSET
+from luigi_pai.jobspec.job import UNSET, Unset
 from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.plain_values import plain
 
@@ -25,28 +27,23 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="Part")
 
+_types = functools.cache(get_type_hints)
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
-
-
-def shaped(shape: str, cls: type[Part] | None = None, **further: Any) -> dict[str, Any]:
-    """Return the metadata of a field that holds an object, or a list or mapping.
-
-    Args:
-        shape: ``object``, ``list`` or ``mapping``, of names to values.
-        cls: the class of the object, or of those in it; None: they are plain values.
-        further: ``hidden``: no repr shows the values; ``lenient``: a value of another shape is kept as it
-            is, because the server accepts it; ``key``: the field's name in the document.
-    """
-    return {"of": cls, "shape": shape, **further}
 
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class Part:
-    """An object of the job protocol.
+    """An object of the job protocol; the annotations of its fields determine how it is read.
+
+    The metadata of a field has ``key``, the field's key in the document, if that differs from its name,
+    and ``hidden`` if ``repr`` must not show its value.
 
     Attributes:
-        more: keys that the class has no field for, with their values.
+        more: keys of the document for which the class has no field, with their values.
     """
+
+    _is_lenient: ClassVar[bool] = False
+    """Whether values of the wrong shape are kept unchanged, in ``more``, because the server accepts them."""
 
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
     _read_keys: tuple[str, ...] = dataclasses.field(default=(), init=False)
@@ -75,7 +72,7 @@ class Part:
 
     def _document(self, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, key, _ in _fields(type(self)):
+        for name, key, _, _ in _fields(type(self)):
             given = getattr(self, name)
             if given is UNSET:
                 continue
@@ -92,7 +89,7 @@ class Part:
         if name not in self.__dataclass_fields__:
             raise AttributeError(
                 f"{type(self).__name__} has no field {name!r}"
-                f"{nearest(name, [each for each, _, _ in _fields(type(self))])}; further keys go into 'more'"
+                f"{nearest(name, [each for each, *_ in _fields(type(self))])}; further keys go into 'more'"
             )
         object.__setattr__(self, name, given)
 
@@ -105,7 +102,7 @@ class Part:
 
     def __repr__(self) -> str:
         shown = []
-        for name, _, metadata in _fields(type(self)):
+        for name, _, _, metadata in _fields(type(self)):
             given = getattr(self, name)
             if given is UNSET or _is_empty(given):
                 continue
@@ -118,13 +115,8 @@ class Part:
 def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = None) -> P:
     """Return the object that a document describes.
 
-    Args:
-        cls: the class of the object.
-        document: dicts, lists and plain values.
-        lines: path of each value -> its line in the file.
-
     Raises:
-        SpecError: values have the wrong shape; it names every one.
+        SpecError: values have the wrong shape; the error names each, with its line if ``lines`` has it.
     """
     wrong: Wrong = []
     found = _read(cls, document, (), wrong)
@@ -138,22 +130,23 @@ def part_from(cls: type[P], document: Any, lines: Mapping[Path, int] | None = No
 
 
 def _written(given: Any, path: Path) -> Any:
-    """Return a field's value as JSON has it."""
+    """Return a field's value in the types of JSON."""
     if isinstance(given, Part):
         return given._document(path)  # noqa: SLF001  this is its module
     if isinstance(given, dict):
-        plain(dict.fromkeys(given), path)  # the keys
+        plain(dict.fromkeys(given), path)  # checks the keys
         return {key: _written(item, (*path, key)) for key, item in given.items()}
     if isinstance(given, (list, tuple)):
         return [_written(item, (*path, index)) for index, item in enumerate(given)]
     return plain(given, path)
 
 
-def _fields(cls: type[Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield the name, the key and the metadata of each field but ``more``."""
+def _fields(cls: type) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
+    """Yield the name, the key, the type and the metadata of each field but ``more``."""
+    types = _types(cls)
     for each in dataclasses.fields(cls):
         if each.init and each.name != "more":
-            yield each.name, each.metadata.get("key", each.name), each.metadata
+            yield each.name, each.metadata.get("key", each.name), types[each.name], each.metadata
 
 
 def _is_empty_by_default(cls: type[Part] | Part, name: str) -> bool:
@@ -174,39 +167,41 @@ def _read(cls: type[Part], document: Any, path: Path, wrong: Wrong) -> Part | No
     chosen = cls._class_for(document)
     given: dict[str, Any] = {}
     more: dict[str, Any] = dict(document)
-    for name, key, metadata in _fields(chosen):
+    for name, key, kind, _ in _fields(chosen):
         if key not in document:
             if not _is_empty_by_default(chosen, name):
                 given[name] = UNSET
             continue
         found: Wrong = []
-        item = _field(document[key], metadata, (*path, key), found)
-        if found and metadata.get("lenient"):
+        item = _value(document[key], kind, (*path, key), found)
+        if found and chosen._is_lenient:  # noqa: SLF001  this is its module
             continue
         given[name] = item
         wrong += found
         del more[key]
     made = chosen(**given, more=copy.deepcopy(more))
-    made._read_keys = tuple(document)  # noqa: SLF001  the same
+    made._read_keys = tuple(document)  # noqa: SLF001  this is its module
     return made
 
 
-def _field(item: Any, metadata: Mapping[str, Any], path: Path, wrong: Wrong) -> Any:
-    """Return the value of a field for a value of the document."""
-    shape = metadata.get("shape")
-    if shape is None:
-        return copy.deepcopy(item)
-    if shape == "object":
-        return _read(metadata["of"], item, path, wrong)
-    cls = metadata["of"]
-    if isinstance(item, list if shape == "list" else dict) and cls is None:
-        return copy.deepcopy(item)
-    if isinstance(item, list) and shape == "list":
-        return [_read(cls, each, (*path, index), wrong) for index, each in enumerate(item)]
-    if isinstance(item, dict) and shape == "mapping":
-        return {key: _read(cls, each, (*path, key), wrong) for key, each in item.items()}
-    wrong.append((path, _is_not(item, f"a {shape}")))
-    return None
+def _value(item: Any, kind: Any, path: Path, wrong: Wrong) -> Any:
+    """Convert a value of the document to the type of a field; values that are not parts are copied."""
+    if isinstance(kind, UnionType):
+        kinds = [each for each in get_args(kind) if each is not Unset]
+        return _value(item, kinds[0] if len(kinds) == 1 else Any, path, wrong)
+    shape = get_origin(kind)
+    if shape is list and isinstance(item, list):
+        (of,) = get_args(kind)
+        return [_value(each, of, (*path, index), wrong) for index, each in enumerate(item)]
+    if shape is dict and isinstance(item, dict):
+        _, of = get_args(kind)
+        return {key: _value(each, of, (*path, key), wrong) for key, each in item.items()}
+    if shape is not None:
+        wrong.append((path, _is_not(item, "a list" if shape is list else "a mapping")))
+        return None
+    if isinstance(kind, type) and issubclass(kind, Part):
+        return _read(kind, item, path, wrong)
+    return copy.deepcopy(item)
 
 
 def _is_not(item: Any, wanted: str) -> str:

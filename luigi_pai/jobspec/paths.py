@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def path_text(path: Path) -> str:
 
 
 def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
-    """Return the line of a value, or of the nearest value around it; None if no lines are known."""
+    """Return the line of a value, or of the nearest value that contains it; None if no lines are known."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path)
@@ -51,14 +51,14 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested lists and mappings in which a function has changed each other value."""
+    """Return a copy of nested lists and mappings, with ``change`` applied to each other value in them."""
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     return [mapped(item, change) for item in value] if isinstance(value, list) else change(value)
 
 
 def item_of(value: Any, key: str) -> Any:
-    """Return the value of a key, or None."""
+    """Return the value of a mapping's key; None if there is none, or ``value`` is not a mapping."""
     return value.get(key) if isinstance(value, Mapping) else None
 
 
@@ -69,6 +69,11 @@ def list_of(value: Any, key: str) -> list[Any]:
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return a value, or the value of its key, if that is a mapping; else an empty one."""
+    """Return a value, or with ``key`` the value under it; an empty mapping if this is not a mapping."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
+
+
+def is_int(value: Any) -> TypeGuard[int]:
+    """Return whether a value is an integer, and not true or false."""
+    return isinstance(value, int) and not isinstance(value, bool)

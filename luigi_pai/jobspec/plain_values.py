@@ -24,16 +24,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
-    Mappings become dicts; lists and tuples lists; dates and times texts (ISO 8601);
-    paths texts; a member of an enum its value if it is a text or a number itself,
-    else its name, as Luigi writes it on a command line.
-
-    Args:
-        given: the value.
-        path: where it is, for errors.
+    Mappings become dicts; lists and tuples become lists; dates and times (ISO 8601)
+    and paths become texts. An enum member becomes its value if the member itself is a
+    text or number, else its name, as Luigi writes it on a command line.
 
     Raises:
-        SpecError: it has another type; the error names the type, never the value.
+        SpecError: a value has no form in JSON; the error names the path and the reason, never the value.
     """
     if given is None or isinstance(given, bool):
         return given

@@ -2,8 +2,8 @@
 
 The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
 "How to use advanced job settings"), and ``validate_protocol`` checks them. A field that is
-``UNSET`` is left out, and so is an empty list or mapping unless the document had it; None is
-``null``.
+``UNSET`` is not written, nor is an empty list or mapping, unless the document that was read had
+it; None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import decoded, read_yaml, write_yaml
+from luigi_pai.jobspec.dialects.yaml_values import Document
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, part_from, shaped
+from luigi_pai.jobspec.parts import Part, part_from
 from luigi_pai.jobspec.plain_values import plain
 from luigi_pai.jobspec.protocol_extras import (
     Extras,
@@ -34,7 +35,6 @@ from luigi_pai.jobspec.protocol_prerequisites import Callback, DockerImage, Prer
 if TYPE_CHECKING:
     import os
 
-    from luigi_pai.jobspec.dialects.yaml_values import Document
     from luigi_pai.jobspec.paths import Path
 
 __all__ = [
@@ -74,12 +74,12 @@ class Resources(Part):
     cpu: int
     memoryMB: int
     gpu: int = 0
-    ports: dict[str, int] = field(default_factory=dict, metadata=shaped("mapping"))
+    ports: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Completion(Part):
-    """Numbers of ended instances of a role that end the job; -1 and None: never.
+    """Numbers of ended instances of a role that end the job; -1 and None mean never.
 
     Args:
         minFailedInstances: failed instances that fail the job; the server's default is 1.
@@ -114,26 +114,24 @@ class Role(Part):
         instances: number of instances; always sent, because release 1.8 answers 500 to a role without it.
         completion: numbers of ended instances that end the job.
         taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
-        prerequisites: names of prerequisites whose callbacks run here, in this order (1.6 and later).
-        data: name of a prerequisite of that type, for ``<% $data... %>``.
-        output: the same.
-        script: the same.
+        prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).
+        data: name of a prerequisite of type data, for ``<% $data... %>`` in the commands.
+        output: name of a prerequisite of type output, for ``<% $output... %>``.
+        script: name of a prerequisite of type script, for ``<% $script... %>``.
         extraContainerOptions: shared memory, InfiniBand.
     """
 
     dockerImage: str = field(kw_only=False)
-    commands: list[str] = field(metadata=shaped("list"))
-    resourcePerInstance: Resources = field(metadata=shaped("object", Resources))
+    commands: list[str]
+    resourcePerInstance: Resources
     instances: int | Unset = 1
-    completion: Completion = field(default_factory=Completion, metadata=shaped("object", Completion))
+    completion: Completion = field(default_factory=Completion)
     taskRetryCount: int | Unset = UNSET
-    prerequisites: list[str] = field(default_factory=list, metadata=shaped("list"))
+    prerequisites: list[str] = field(default_factory=list)
     data: str | Unset = UNSET
     output: str | Unset = UNSET
     script: str | Unset = UNSET
-    extraContainerOptions: ContainerOptions = field(
-        default_factory=ContainerOptions, metadata=shaped("object", ContainerOptions)
-    )
+    extraContainerOptions: ContainerOptions = field(default_factory=ContainerOptions)
     protocolVersion: int | str | Unset = UNSET
 
 
@@ -141,13 +139,13 @@ class Role(Part):
 class RoleCommands(Part):
     """Commands that a deployment runs before and after those of a role."""
 
-    preCommands: list[str] = field(default_factory=list, metadata=shaped("list"))
-    postCommands: list[str] = field(default_factory=list, metadata=shaped("list"))
+    preCommands: list[str] = field(default_factory=list)
+    postCommands: list[str] = field(default_factory=list)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Deployment(Part):
-    """Commands before and after those of the roles, selected by ``defaults.deployment``.
+    """A set of commands before and after those of the roles; ``defaults.deployment`` selects one set.
 
     Args:
         name: name of the deployment.
@@ -155,7 +153,7 @@ class Deployment(Part):
     """
 
     name: str = field(kw_only=False)
-    taskRoles: dict[str, RoleCommands] = field(default_factory=dict, metadata=shaped("mapping", RoleCommands))
+    taskRoles: dict[str, RoleCommands] = field(default_factory=dict)
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -178,17 +176,17 @@ class JobProtocol(Part):
         name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
         taskRoles: name -> task role, at least one.
         prerequisites: images, scripts, data and outputs that roles refer to.
-        parameters: for ``<% $parameters.key %>`` in commands.
-        secrets: for ``<% $secrets.key %>``; no repr, log or error shows their values.
+        parameters: values for ``<% $parameters.key %>`` in commands.
+        secrets: values for ``<% $secrets.key %>``; no repr, log or error shows them.
         jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
-            ``inference`` needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
-        jobRetryCount: how often a failed job is started again by the cluster.
+            inference job needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
+        jobRetryCount: how often the cluster starts a failed job again.
         deployments: additional commands of the roles.
         defaults: virtual cluster and deployment.
         extras: plugins, storages and the like.
         version: the author's version of the job.
-        contributor: its author.
-        description: what it is for.
+        contributor: the author's name.
+        description: the job's purpose.
         protocolVersion: 2.
         type: ``job``.
     """
@@ -200,14 +198,14 @@ class JobProtocol(Part):
     contributor: str | Unset = UNSET
     description: str | Unset = UNSET
     jobType: str | Unset = UNSET
-    parameters: dict[str, Any] = field(default_factory=dict, metadata=shaped("mapping"))
-    secrets: dict[str, Any] = field(default_factory=dict, metadata=shaped("mapping", hidden=True))
+    parameters: dict[str, Any] = field(default_factory=dict)
+    secrets: dict[str, Any] = field(default_factory=dict, metadata={"hidden": True})
     jobRetryCount: int | Unset = UNSET
-    prerequisites: list[Prerequisite] = field(default_factory=list, metadata=shaped("list", Prerequisite))
-    taskRoles: dict[str, Role] = field(default_factory=dict, metadata=shaped("mapping", Role))
-    deployments: list[Deployment] = field(default_factory=list, metadata=shaped("list", Deployment))
-    defaults: Defaults = field(default_factory=Defaults, metadata=shaped("object", Defaults))
-    extras: Extras = field(default_factory=Extras, metadata=shaped("object", Extras))
+    prerequisites: list[Prerequisite] = field(default_factory=list)
+    taskRoles: dict[str, Role] = field(default_factory=dict)
+    deployments: list[Deployment] = field(default_factory=list)
+    defaults: Defaults = field(default_factory=Defaults)
+    extras: Extras = field(default_factory=Extras)
     _text: Document | None = field(default=None, init=False)
 
     @classmethod
@@ -219,8 +217,8 @@ class JobProtocol(Part):
             source: a file's name, for errors.
 
         Raises:
-            SpecError: it is not YAML, a value has the wrong shape, or OpenPAI and LTP read a value
-                otherwise (``012``, ``1:30``).
+            SpecError: the text is not YAML, a value has the wrong shape, or OpenPAI and LTP read a value
+                differently (``012``, ``1:30``).
         """
         document = read_yaml(text, source)
         found = part_from(cls, document.value, document.lines)
@@ -244,18 +242,18 @@ class JobProtocol(Part):
             SpecError: a value cannot be written as JSON.
         """
         document = self.to_dict()
-        if self._text is not None and _as_text(document) == _as_text(self._text.value):
+        if isinstance(self._text, Document) and _as_text(document) == _as_text(self._text.value):
             return self._text.text
         return write_yaml(document)
 
     @property
     def lines(self) -> Mapping[Path, int]:
-        """Path of each value -> its line in the text, from 1; empty if it was not read from a text."""
+        """Path of each value -> its line in the text, from 1; empty if the job was not read from a text."""
         return {} if self._text is None else self._text.lines
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Scalars of the text with a surprising value."""
+        """Scalars of the text that servers read in a surprising way."""
         return () if self._text is None else tuple(self._text.warnings)
 
     def renamed(self, name: str) -> JobProtocol:
@@ -270,8 +268,8 @@ class JobProtocol(Part):
         """Return a copy with parameters and secrets merged into its own.
 
         Args:
-            parameters: name -> value; values of Luigi parameters become plain ones.
-            secrets: the same.
+            parameters: name -> value; values of Luigi parameters are converted to JSON values.
+            secrets: name -> value, likewise.
 
         Raises:
             SpecError: a value cannot be converted to a JSON value.
@@ -287,5 +285,5 @@ class JobProtocol(Part):
 
 
 def _as_text(document: Any) -> str:
-    """Return a document as text that is equal for equal documents: True is not 1, and keys have no order."""
+    """Return a document as text to compare: True differs from 1, and the order of keys does not count."""
     return json.dumps(document, sort_keys=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, shaped
+from luigi_pai.jobspec.parts import Part
 from luigi_pai.jobspec.protocol_prerequisites import callbacks_of
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOTIFICATION = "jobStatusChangeNotification"
-"""The field of extras with the changes of state that the user is notified of."""
+"""The field of extras that selects the changes of state of which the cluster notifies the user."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -24,14 +24,16 @@ class RuntimePlugin(Part):
     Args:
         plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
             ``dind``.
-        parameters: of the plugin.
-        taskroles: roles that it works in; all if there are none.
+        parameters: the plugin's parameters.
+        taskroles: roles in which the plugin works; all if the list is empty.
         failurePolicy: ``fail`` (the default) or ``ignore``.
     """
 
+    _is_lenient = True
+
     plugin: str = field(kw_only=False)
     parameters: Any = field(default=UNSET, metadata={"hidden": True})
-    taskroles: list[str] = field(default_factory=list, metadata=shaped("list", lenient=True))
+    taskroles: list[str] = field(default_factory=list)
     failurePolicy: str | Unset = UNSET
 
     @classmethod
@@ -52,7 +54,7 @@ class RuntimePlugin(Part):
             sshbarrier: the commands wait until all containers can be reached.
             sshbarrierTimeout: longest wait, in minutes; the server's default is 300.
             userssh: a public key that may log in from outside.
-            taskroles: roles that it works in; all if there are none.
+            taskroles: roles in which the plugin works; all if the list is empty.
             failurePolicy: ``fail`` or ``ignore``.
         """
         user = UNSET if isinstance(userssh, Unset) else {"type": "custom", "value": userssh}
@@ -77,9 +79,9 @@ class RuntimePlugin(Part):
         """Return the plugin that runs commands before a role's own and after their success.
 
         Args:
-            on_start: commands before.
-            on_success: commands after.
-            taskroles: roles that it works in; all if there are none.
+            on_start: commands before the role's own.
+            on_success: commands after the role's own have succeeded.
+            taskroles: roles in which the plugin works; all if the list is empty.
             failurePolicy: ``fail`` or ``ignore``.
         """
         callbacks = [callback.to_dict() for callback in callbacks_of(on_start, on_success)]
@@ -93,10 +95,10 @@ class Storage(Part):
     """A storage of the cluster, mounted in every container.
 
     Args:
-        name: as the cluster calls it.
-        mountPath: where; ``/mnt/NAME`` on the server.
-        readOnly: nothing can be written. 1.8 writes over it what the storage's own configuration has.
-        share: False: a folder of the user in it. 1.8 writes over it, too.
+        name: the storage's name on the cluster.
+        mountPath: folder in the containers; the server's default is ``/mnt/NAME``.
+        readOnly: True forbids writing. Release 1.8 replaces the value by the cluster's own setting.
+        share: False mounts only the user's folder in the storage. Release 1.8 replaces this value, too.
     """
 
     name: str = field(kw_only=False)
@@ -112,7 +114,7 @@ class HivedRole(Part):
     Args:
         skuType: kind of SKU; any if None.
         skuNum: SKUs of one instance.
-        affinityGroupName: roles with the same one are placed together.
+        affinityGroupName: roles with the same group name are placed together.
         pinnedCellId: cell of the cluster's configuration to run in.
     """
 
@@ -127,15 +129,15 @@ class HivedScheduler(Part):
     """A job's request to the HiveD scheduler.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``; left out, the default priority, that of ``test``.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; if left out, the priority is that of ``test``.
             LTP accepts ``prod`` only from users with permission.
         taskRoles: role -> its request.
     """
 
+    _is_lenient = True
+
     jobPriorityClass: str | Unset = UNSET
-    taskRoles: dict[str, HivedRole] = field(
-        default_factory=dict, metadata=shaped("mapping", HivedRole, lenient=True)
-    )
+    taskRoles: dict[str, HivedRole] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -143,7 +145,7 @@ class LocalStorage(Part):
     """Folders of the node, mounted in every container (LTP).
 
     Args:
-        enabled: they are mounted only if this is True.
+        enabled: the folders are mounted only if this is True.
         hostpath: paths on the node, separated by ``:``.
         mntpath: as many paths in the container, separated by ``:``.
     """
@@ -169,33 +171,27 @@ class Extras(Part):
     """Fields outside of the protocol's core; the server accepts any value here.
 
     Args:
-        runtimePlugins: ``com.microsoft.pai.runtimeplugin``.
-        storages: mounts; an empty list mounts the user's default storages; left out, none is mounted.
-        gangAllocation: whether all instances start together, the default, or each when it can.
+        runtimePlugins: the field ``com.microsoft.pai.runtimeplugin``.
+        storages: storages to mount; an empty list mounts the user's default storages, no list mounts none.
+        gangAllocation: whether all instances start together (the default), or each as soon as it can.
         hivedScheduler: request to the HiveD scheduler.
-        jobStatusChangeNotification: changes that the user is notified of.
-        tensorBoard: of the web portal.
+        jobStatusChangeNotification: changes of state of which the cluster notifies the user.
+        tensorBoard: a field of the web portal.
         submitFrom: the program that submitted the job.
         enableLocalStorage: folders of the node to mount (LTP).
-        forceNodes: nodes to run on, separated by commas; each closed to other jobs (LTP).
+        forceNodes: nodes to run on, separated by commas; each must be cordoned (LTP).
         allowAzCopy: the containers get the credentials of AzCopy (LTP 1.2 and later).
     """
 
-    runtimePlugins: list[RuntimePlugin] = field(
-        default_factory=list, metadata=shaped("list", RuntimePlugin, lenient=True, key=PLUGIN)
-    )
-    storages: list[Storage] | Unset = field(default=UNSET, metadata=shaped("list", Storage, lenient=True))
+    _is_lenient = True
+
+    runtimePlugins: list[RuntimePlugin] = field(default_factory=list, metadata={"key": PLUGIN})
+    storages: list[Storage] | Unset = UNSET
     gangAllocation: bool | Unset = UNSET
-    hivedScheduler: HivedScheduler = field(
-        default_factory=HivedScheduler, metadata=shaped("object", HivedScheduler, lenient=True)
-    )
-    jobStatusChangeNotification: StatusNotification = field(
-        default_factory=StatusNotification, metadata=shaped("object", StatusNotification, lenient=True)
-    )
+    hivedScheduler: HivedScheduler = field(default_factory=HivedScheduler)
+    jobStatusChangeNotification: StatusNotification = field(default_factory=StatusNotification)
     tensorBoard: Any = UNSET
     submitFrom: Any = UNSET
-    enableLocalStorage: LocalStorage | Unset = field(
-        default=UNSET, metadata=shaped("object", LocalStorage, lenient=True)
-    )
+    enableLocalStorage: LocalStorage | Unset = UNSET
     forceNodes: str | Unset = UNSET
     allowAzCopy: bool | Unset = UNSET

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.job import UNSET, Unset
-from luigi_pai.jobspec.parts import Part, shaped
+from luigi_pai.jobspec.parts import Part
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Callback(Part):
     """
 
     event: str = field(kw_only=False)
-    commands: list[str] = field(kw_only=False, metadata=shaped("list", hidden=True))
+    commands: list[str] = field(kw_only=False, metadata={"hidden": True})
 
 
 def callbacks_of(on_start: Sequence[str], on_success: Sequence[str]) -> list[Callback]:
@@ -47,22 +47,22 @@ class Prerequisite(Part):
 
     Args:
         name: unique among the prerequisites of its type.
-        type: ``script``, ``data`` or ``output``; ``dockerimage`` is a DockerImage.
-        uri: where it is: a text; for data a list of texts.
-        plugin: what handles it: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
-        require: names of prerequisites that come before it.
+        type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
+        uri: its address: a text, but for data a list of texts.
+        plugin: the plugin that runs the callbacks: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
+        require: names of prerequisites whose callbacks run before this one's.
         failurePolicy: ``fail`` (the default) or ``ignore``.
         callbacks: commands at the start and after the success of a task (1.6 and later).
-        more: any further key; commands refer to it by ``<% this.parameters.key %>``.
+        more: further keys; ``uri`` and ``callbacks`` refer to them by ``<% this.parameters.key %>``.
     """
 
     name: str = field(kw_only=False)
     type: str = "script"
     uri: str | list[str] | Unset = UNSET
     plugin: str | Unset = UNSET
-    require: list[str] = field(default_factory=list, metadata=shaped("list"))
+    require: list[str] = field(default_factory=list)
     failurePolicy: str | Unset = UNSET
-    callbacks: list[Callback] = field(default_factory=list, metadata=shaped("list", Callback))
+    callbacks: list[Callback] = field(default_factory=list)
     protocolVersion: int | str | Unset = UNSET
     version: str | float | Unset = UNSET
     contributor: str | Unset = UNSET
@@ -109,9 +109,9 @@ class DockerImage(Prerequisite):
     Args:
         name: the name by which roles refer to it.
         uri: the image, as in ``docker pull``.
-        auth: account of its registry.
+        auth: account of the image's registry.
     """
 
     uri: str = field(kw_only=False)
     type: str = "dockerimage"
-    auth: RegistryAuth = field(default_factory=RegistryAuth, metadata=shaped("object", RegistryAuth))
+    auth: RegistryAuth = field(default_factory=RegistryAuth)

@@ -6,7 +6,7 @@ import re
 
 _RELEASE = re.compile(r"(?P<ltp>ltp-)?v?(?P<number>\d+(?:\.\d+)+)", re.ASCII)
 _BEGUN_FROM = (1, 8, 1)
-"""The OpenPAI that LTP continues: its releases come after that one, and before any further one."""
+"""The OpenPAI release that LTP continues. LTP's releases sort after it, before any later OpenPAI release."""
 
 
 def release_number(release: str) -> tuple[int, ...]:
@@ -15,7 +15,7 @@ def release_number(release: str) -> tuple[int, ...]:
     ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``, ``"ltp-1.5"`` -> ``(1, 8, 1, 1, 5)``.
 
     Raises:
-        ValueError: it is no such release.
+        ValueError: the text is not a release.
     """
     found = _RELEASE.match(release)
     if found is None:

@@ -1,12 +1,12 @@
-"""Problems of a document by a JSON Schema: path, message, level.
+"""Problems that a JSON Schema finds in a document: path, message, level.
 
 The messages are the schemas' own descriptions (``schemas/``). The schemas have five keywords
-beside those of JSON Schema:
+in addition to those of JSON Schema:
 
 - ``stricter``: a schema that servers do not check; a job that violates it is accepted and fails.
 - ``warning``: the same, but the job runs.
-- ``since``: the release that added a field; older ones refuse it. If that is a release of LTP and
-  no release is given, a warning names it.
+- ``since``: the release that added a field; older releases refuse the field. If the server's release
+  is not given, a field that LTP added causes a warning that names the LTP release.
 - ``tightened``: a schema that servers check from the release in its ``since`` on.
 - ``near``: servers accept any field here; a field similar to a known one causes a warning, because
   servers ignore it.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.hints import closest
-from luigi_pai.jobspec.paths import line_of, path_text
+from luigi_pai.jobspec.paths import is_int, line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
@@ -42,27 +42,20 @@ _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _LARGEST_EXACT = 2**53 - 1
 
 LARGEST_BODY = 100 * 1024
-"""Bytes that a rest-server's body parser accepts."""
-LONGEST_SHOWN = 80
-"""Characters of a wrong value that a message shows."""
+"""Largest body of a request that a rest-server accepts, in bytes."""
+_LONGEST_SHOWN = 80  # characters of a wrong value
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem with its path as keys and indexes.
-
-    Attributes:
-        path: the keys and indexes.
-        message: what is wrong, and what to write instead.
-        level: the consequence for the job.
-    """
+    """A problem with its path as keys and indexes; the message says what to write instead."""
 
     path: Path
     message: str
     level: Level = Level.REFUSED
 
     def as_problem(self, line: int | None = None) -> Problem:
-        """Return the problem, in one line: it may quote line breaks."""
+        """Return the problem with its message in one line, because the message may quote line breaks."""
         return Problem(path_text(self.path), in_one_line(self.message), self.level, line)
 
 
@@ -80,27 +73,29 @@ def schema_findings(
     shown: Callable[[Any, Path], str],
     release: tuple[int, ...] | None = None,
 ) -> Iterator[Finding]:
-    """Yield the violations of a schema, in no order.
+    """Yield the violations of a schema, ``job.v1`` or ``protocol.v2``, in no order.
 
-    Args:
-        document: what to check.
-        name: the schema: ``job.v1`` or ``protocol.v2``.
-        shown: formats the value under a path for a message, without secrets.
-        release: the release that the document is for; None for any.
+    If ``release`` is None, the document may be for any release. ``shown`` formats the value under a path
+    for a message, without secrets.
     """
     for error in _validator(name, release).iter_errors(document):
         yield from _findings(error, shown, release)
 
 
+def cut(text: str) -> str:
+    """Return the beginning of a wrong value, as long as a message shows it."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
 def in_one_line(message: str) -> str:
-    """Return a message with its line breaks as blanks: it may quote some."""
+    """Return a message, which may quote line breaks, with blanks in place of them."""
     return _LINE_BREAKS.sub(" ", message)
 
 
 def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return the problems in the document's order, each with the line of its field or of what holds it.
+    """Return the problems in the document's order, each with the line of its field or the field around it.
 
-    Each is there once, and no milder one about a field that is refused.
+    Duplicates are left out, and so are milder problems of a field that is refused.
     """
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}
@@ -151,14 +146,14 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return whether a value is an integer to Ajv 6, the validator of OpenPAI, which infinity is too."""
+    """Return whether Ajv 6, the validator of OpenPAI, takes a value for an integer, as it does infinity."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+    return is_int(value)
 
 
 def _is_integer_to_joi(checker: Any, value: Any) -> bool:
-    """Return whether a value is an integer to Joi 13, the validator of v1 servers: one that is exact."""
+    """Return whether Joi 13, the validator of v1 servers, takes a value for an integer: up to 2**53 - 1."""
     return _is_integer(checker, value) and abs(value) <= _LARGEST_EXACT
 
 
@@ -180,29 +175,24 @@ def _tightened(
     release: tuple[int, ...] | None, validator: Any, wanted: Mapping[str, Any], instance: Any, _: Any
 ) -> Iterator[ValidationError]:
     if release is not None and release >= release_number(wanted["since"]):
-        rule = {key: value for key, value in wanted.items() if key != "since"}
-        yield from validator.descend(instance, rule)
+        yield from validator.descend(instance, wanted)
 
 
-def _near(_: Any, __: Any, instance: Any, about: Any) -> Iterator[ValidationError]:
+def _near(_: Any, __: Any, instance: Any, about: Mapping[str, Any]) -> Iterator[ValidationError]:
+    """Yield an error for each unknown field that resembles a known field that is absent."""
     from jsonschema.exceptions import ValidationError  # noqa: PLC0415
 
-    if isinstance(instance, dict) and any(_nearest_unknown(instance, about)):
-        yield ValidationError("a field like a known one")
-
-
-def _nearest_unknown(instance: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield unknown fields that resemble a known field that is absent, each with that field."""
     known = list(about.get("properties", {}))
-    absent = [name for name in known if name not in instance]
+    given = instance if isinstance(instance, dict) else {}
+    absent = [name for name in known if name not in given]
     folded = {name.lower().replace("_", ""): name for name in absent}
-    for name in instance:
+    for name in given:
         if name in known or not isinstance(name, str):
             continue
         same = folded.get(name.lower().replace("_", "").replace("-", ""))
-        near = same or closest(name, absent, likeness=0.8)
-        if near:
-            yield name, near
+        if near := same or closest(name, absent, likeness=0.8):
+            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
+            yield ValidationError(what, path=[name])
 
 
 def _findings(
@@ -222,9 +212,7 @@ def _findings(
             hint = named_nearest(str(unknown), known)
             yield Finding((*path, unknown), f"is not a field here; {hint}", level)
     elif error.validator == "near":
-        for unknown, near in _nearest_unknown(instance, about):
-            what = f"is not a field that is known here; did you mean {near}? Servers accept it and ignore it"
-            yield Finding((*path, unknown), what, Level.WARNING)
+        yield Finding(path, error.message, Level.WARNING)
     elif error.validator == "since":
         message = _needs(str(error.validator_value), level)
         yield Finding(path, message, Level.WARNING if release is None else level)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
-    """Check a job of either kind; return its name, and warnings.
+    """Check a job of either API version; return its name, and warnings.
 
     Raises:
-        SpecError: it is not valid.
+        SpecError: the job is not valid.
     """
     if isinstance(job, PaiJob):
         return job.jobName, check_job(job)
@@ -52,11 +52,9 @@ def submission_text(protocol: JobProtocol) -> str:
 
 
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
-    """Return a job as it is sent, as JSON or YAML, with secrets redacted as ``******``.
+    """Return a job as it is sent, in JSON or YAML; with ``filled``, only the rendered commands of its roles.
 
-    Args:
-        job: a job; a mapping is a v1 job config.
-        filled: return the rendered command of each role instead.
+    Secrets are redacted as ``******``. A mapping is a v1 job config.
 
     Raises:
         SpecError: as ``submission_text``.

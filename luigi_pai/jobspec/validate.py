@@ -1,8 +1,8 @@
 """Validation of v1 job configs.
 
 A problem is REFUSED if the servers of 0.7 to 0.14 refuse the job (JSON Schema in ``schemas/``),
-STRICTER if they accept it and the job then fails: roles that fold to one name, memory under 100 MB,
-a blank command.
+STRICTER if they accept it and the job then fails, for example because of two role names that differ
+only in case or punctuation, memory under 100 MB, or a blank command.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from luigi_pai.jobspec.dialects.mustache import SPACES
 from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
-from luigi_pai.jobspec.paths import Path, list_of, mapping_of
+from luigi_pai.jobspec.paths import Path, is_int, list_of, mapping_of
 from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
-    LONGEST_SHOWN,
     Finding,
+    cut,
     problems_in_order,
     schema,
     schema_findings,
@@ -43,14 +43,10 @@ _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Check a job, and return warnings.
-
-    Args:
-        job: the job.
-        further: problems that were found elsewhere.
+    """Check a job; return the warnings, with those among ``further``, problems found elsewhere.
 
     Raises:
-        SpecError: the job has problems; it lists all of them.
+        SpecError: there are problems other than warnings; the error lists all, those of ``further`` too.
     """
     found = [*validate_job(job), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
@@ -71,7 +67,7 @@ def validate_job(
         job: a PaiJob, or the document as JSON gives it.
         release: the cluster's release, such as ``0.7.1``, whose rules apply. None: it is enough that some
             release from 0.7 to 0.14 accepts the job.
-        lines: path -> line in the job's file, where there is one.
+        lines: path -> line in the job's file, if the job is from a file.
 
     Returns:
         the problems in the order of the job's fields; empty when there is none.
@@ -120,32 +116,32 @@ def _number(text: str) -> Any:
 
 
 def _shown(value: Any, path: Path) -> str:
-    """Return a value as errors show it: cut, and without the values of the job's variables."""
+    """Return a value as errors show it: cut, and without the values of jobEnvs, which may be secret."""
     if "jobEnvs" in path:
         return f"a value of type {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return cut(repr(value))
 
 
 def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the problems that concern more than one field."""
-    roles = document.get("taskRoles")
-    if not isinstance(roles, list):
-        return
     seen: dict[str, tuple[int, str]] = {}
-    for index, role in enumerate(roles):
-        if not isinstance(role, dict):
-            continue
-        path: Path = ("taskRoles", index)
-        name = role.get("name")
+    for index, role in enumerate(list_of(document, "taskRoles")):
+        name = mapping_of(role).get("name")
         if isinstance(name, str) and name:
-            yield from _same_name((*path, "name"), name, seen)
-            seen.setdefault(folded(name), (index, name))
-        yield from _role_relations(path, role)
+            first, other = seen.setdefault(folded(name), (index, name))
+            if first != index:
+                what = "" if other == name else f", {other!r}, to servers that fold names to {folded(name)!r}"
+                yield Finding(
+                    ("taskRoles", index, "name"),
+                    f"{name!r} is the name of taskRoles[{first}] too{what}; servers would drop one of them "
+                    "silently",
+                    Level.STRICTER,
+                )
+        yield from _role_relations(("taskRoles", index), mapping_of(role))
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield what is wrong with the texts of a job that servers do not read."""
+    """Yield the problems of texts that servers do not check: the image, folders and commands."""
     yield from image_findings(("image",), document.get("image"))
     for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
         yield from folder_findings((field,), document.get(field), what)
@@ -158,7 +154,7 @@ def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
-    """Yield the problem of a field of releases before 0.7."""
+    """Yield a problem if the job has killAllOnCompletedTaskNumber, a field of releases before 0.7."""
     if document.get(_KILL_ALL) is None:
         return
     is_refused = release is not None and release < _IGNORES_KILL_ALL
@@ -170,50 +166,32 @@ def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None
     )
 
 
-def _same_name(path: Path, name: str, seen: Mapping[str, tuple[int, str]]) -> Iterator[Finding]:
-    if folded(name) not in seen:
-        return
-    index, other = seen[folded(name)]
-    what = "" if other == name else f", {other!r}, to servers that fold names to {folded(name)!r}"
-    yield Finding(
-        path,
-        f"{name!r} is the name of taskRoles[{index}] too{what}; servers would drop one of them silently",
-        Level.STRICTER,
-    )
-
-
 def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     memory = role.get("memoryMB", _DEFAULT_MEMORY_MB)
     shm = role.get("shmMB")
-    if _is_int(memory) and _is_int(shm) and shm > memory:
+    if is_int(memory) and is_int(shm) and shm > memory:
         yield Finding((*path, "shmMB"), f"{shm} is more than memoryMB, {memory}; shared memory is part of it")
     tasks = role.get("taskNumber", 1)
     for field in ("minFailedTaskCount", "minSucceededTaskCount"):
         count = role.get(field)
-        if _is_int(count) and _is_int(tasks) and count > tasks >= 1:
+        if is_int(count) and is_int(tasks) and count > tasks >= 1:
             yield Finding((*path, field), f"{count} is more than taskNumber, {tasks}")
-    ports = role.get("portList")
     labels: dict[str, int] = {}
-    for index, port in enumerate(ports if isinstance(ports, list) else []):
-        label = port.get("label") if isinstance(port, dict) else None
+    for index, port in enumerate(list_of(role, "portList")):
+        label = mapping_of(port).get("label")
         if not isinstance(label, str):
             continue
-        if label in labels:
+        first = labels.setdefault(label, index)
+        if first != index:
             yield Finding(
                 (*path, "portList", index, "label"),
-                f"{label!r} is the label of portList[{labels[label]}] too; "
-                "servers would drop one of them silently",
+                f"{label!r} is the label of portList[{first}] too; servers would drop one of them silently",
                 Level.STRICTER,
             )
-        labels.setdefault(label, index)
         begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
-        if _is_int(begin) and _is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
+        if is_int(begin) and is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
             yield Finding(
                 (*path, "portList", index, "portNumber"),
                 f"{count} ports from {begin} go beyond port {_LAST_PORT}",
                 Level.STRICTER,
             )
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

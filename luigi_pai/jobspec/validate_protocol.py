@@ -17,8 +17,8 @@ from luigi_pai.jobspec.releases import release_number
 from luigi_pai.jobspec.rules.protocol import rule_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
-    LONGEST_SHOWN,
     Finding,
+    cut,
     problems_in_order,
     schema_findings,
 )
@@ -36,17 +36,13 @@ _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
 
 def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Check that a job protocol can run on some release of OpenPAI or LTP.
-
-    Args:
-        protocol: the protocol, as it will be sent.
-        further: problems that were found elsewhere.
+    """Check that a job protocol, as it will be sent, can run on some release of OpenPAI or LTP.
 
     Returns:
         the warnings.
 
     Raises:
-        SpecError: it cannot; it lists every problem that is refused or stricter.
+        SpecError: the job cannot run; the error lists its REFUSED and STRICTER problems, and ``further``'s.
     """
     document = protocol.to_dict()
     found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
@@ -57,12 +53,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
 
 
 def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Problem]:
-    """Return the problems for which a job is not sent.
-
-    Args:
-        problems: what ``validate_protocol`` found.
-        lenient: only those that the server itself refuses.
-    """
+    """Return the problems that prevent sending a job: REFUSED and, unless ``lenient``, STRICTER ones."""
     counting = (Level.REFUSED,) if lenient else (Level.REFUSED, Level.STRICTER)
     return [problem for problem in problems if problem.level in counting]
 
@@ -78,10 +69,10 @@ def validate_protocol(
 
     Args:
         document: the protocol, in the types of JSON.
-        lines: path -> line, from ``read_yaml``; None where there is no text.
-        text: the YAML that will be sent, of which ``document`` is the meaning; None if it is not known.
-        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``; its own verdict. None: any release
-            may accept the document.
+        lines: path -> line, from ``read_yaml``; None if there is no text.
+        text: the YAML that will be sent, with ``document`` as its value; None if it is not known.
+        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. None: it is
+            enough that some release accepts the document.
 
     Returns:
         the problems in the order of the document; empty when there is none.
@@ -102,8 +93,8 @@ def validate_protocol(
 def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
     """Yield a finding if the server would not redact the secrets in a text.
 
-    The server keeps the text for everybody to read. It replaces the lines from one that begins with
-    ``secrets:`` to the next that begins with a letter or digit by ``secrets: "******"``.
+    The server shows the text to everybody, after it has put ``secrets: "******"`` in place of the lines
+    from the one that begins with ``secrets:`` up to the next line that begins with a letter, digit or _.
     """
     if "secrets" not in document:
         return
@@ -134,5 +125,4 @@ def _shown(value: Any, path: Path) -> str:
         return "null"
     if not path or path[0] == "secrets" or "auth" in path:
         return f"a value of type {type(value).__name__}"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return cut(str(value).lower() if isinstance(value, bool) else repr(value))

@@ -21,13 +21,13 @@ if MYPY:  # to type checkers this is true
     from typing import Any
 
 WRONG_PYTHON, MISSING_MODULE = 121, 122
-"""Exit codes: the image has another minor version of Python; it lacks a module."""
+"""Exit codes: the image has another minor version of Python, or it lacks a module."""
 
 VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
-"""Variables with the pickled values of a task in base64."""
+"""Environment variables with a task's pickled values and its pickled secrets, in base64."""
 
 RESULT = "result: "
-"""The beginning of the line in the log with the result."""
+"""Prefix of the log line that has the result."""
 
 _LONGEST = 10000  # characters of a result in the log, which is read from its last 16 KB
 
@@ -44,9 +44,9 @@ class Task:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads the number of a class of the task as its copy here."""
+    """Unpickles the number of a class of the task as the copy of this class in the container."""
 
-    classes: "list[Any]" = []  # noqa: RUF012  of the one task
+    classes: "list[Any]" = []  # noqa: RUF012  a process has one task
 
     def persistent_load(self, pid: "Any") -> "Any":
         return self.classes[pid]
@@ -78,7 +78,7 @@ def main(file: str) -> int:
 
 
 def _loaded(described: "list[Any]", method: bytes) -> "Any":
-    """Return the task, of copies of the user's classes."""
+    """Return the task, an instance of a copy of the user's class."""
     import luigi_pai.runtime as pai
 
     sys.modules["pai_runtime"] = pai
@@ -91,7 +91,7 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
         for key, value in own.items():
             setattr(kind, key, value)
             getattr(type(value), "__set_name__", lambda *_: None)(value, kind, key)
-    for path, first, part in sources:  # tracebacks show the lines of files that are not here
+    for path, first, part in sources:  # so that tracebacks show lines of files that are not here
         lines: "list[str]" = linecache.cache.setdefault(path, (0, None, [], path))[2]  # type: ignore[misc]
         lines.extend(["\n"] * (first - 1 + len(part) - len(lines)))
         lines[first - 1 : first - 1 + len(part)] = part
@@ -129,7 +129,7 @@ def _run(task: "Any") -> None:
 
 
 def _keep(folder: str, text: str) -> bool:
-    """Write ``metrics.json`` into a folder, of HDFS or a mount; False where this image cannot."""
+    """Write ``metrics.json`` into a folder on HDFS or a mount; return False if this image cannot."""
     path = folder[len("file://") :] if folder.startswith("file://") else folder
     if "://" in path and shutil.which("hdfs"):
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]
@@ -145,7 +145,7 @@ def _keep(folder: str, text: str) -> bool:
 
 
 def _show(error: BaseException) -> None:
-    """Show the traceback of the user's own frames."""
+    """Print the traceback without the frames of this file."""
     sys.stdout.flush()
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:

@@ -1,4 +1,4 @@
-"""Payload: the zip for the container that Python runs, with method, cloudpickle, runtime and packages."""
+"""Payload: the zip that Python runs in the container, with method, cloudpickle, runtime and packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
 _REGISTRY = threading.Lock()  # cloudpickle has one list of modules for a process; sweeps submit in threads
-_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes of tasks; they have private parameters, too
+_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, private ones included
 
 
 class Payload:
@@ -42,10 +42,10 @@ class Payload:
         packages: names of packages and modules to include.
 
     Attributes:
-        reach: of its method.
-        problems: the reasons why it cannot be sent.
+        reach: the objects that ``work`` uses.
+        problems: the reasons why the payload cannot be sent.
         file: the zip; empty if there are problems.
-        name: its name, which depends on its content.
+        name: the zip's name, with a hash of its content.
     """
 
     def __init__(self, kind: type, base: type, packages: Sequence[str]) -> None:
@@ -59,16 +59,13 @@ class Payload:
         files = dict(self._package_files(packages))
         method = b"" if self.problems else self._method()
         if not self.problems:
-            bases = [
-                [classes.index(base) if base in classes else -1 for base in each.__bases__]
-                for each in classes
-            ]
+            numbers = {each: number for number, each in enumerate(classes)}
             about = {
                 "task": kind.__name__,
                 "python": "{}.{}".format(*sys.version_info),
                 "classes": [
-                    (each.__name__, list(dict.fromkeys(own)))
-                    for each, own in zip(classes, bases, strict=True)
+                    (each.__name__, list(dict.fromkeys(numbers.get(base, -1) for base in each.__bases__)))
+                    for each in classes
                 ],
             }
             files |= {"task.json": json.dumps(about).encode(), f"{METHOD}.pickle": method}
@@ -85,11 +82,9 @@ class Payload:
         return ", ".join(f"{part} {size:,}" for part, size in sizes.most_common())
 
     def pickled(self, values: Mapping[str, Any], *, show: bool) -> bytes:
-        """Pickle the values of one task; their problems are added to ``problems``.
+        """Pickle name -> value of one task; if a value cannot be pickled, add a problem and return no bytes.
 
-        Args:
-            values: by name.
-            show: whether problems may show them, as they are not secret.
+        With ``show`` the problems quote the values, so use it only for values that are not secret.
         """
         before = len(self.problems)
         for name, value in values.items():
@@ -109,7 +104,7 @@ class Payload:
         return data
 
     def _try(self, what: str, value: object) -> bytes:
-        """Pickle a value; if that fails, add a problem."""
+        """Pickle a value; if that fails or the result is too large, add a problem."""
         try:
             data = self._dumps(value)
         except Exception as error:  # noqa: BLE001  whatever a value of the user's raises

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 METHOD = "work"
-_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks, except
-_THERE = "luigi_pai.runtime"
+_NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
+_THERE = "luigi_pai.runtime"  # the only module of them that the container has
 _NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
 
 
@@ -29,15 +29,15 @@ class Reach:
 
     Args:
         classes: the user's classes, in the order of the MRO.
-        machinery: names of the attributes of Luigi and of this package.
-        settings: those of them with a value that is sent if it is used.
+        machinery: names of the attributes that a task inherits from Luigi and this package.
+        settings: the names in ``machinery`` whose value is sent if the functions use it.
         modules: names of the modules whose functions are sent; others are imported in the container.
 
     Attributes:
         names: all names in the code of the functions.
         settings_used: those of ``settings`` that are read from ``self``.
         functions: the functions that are sent.
-        values: that these use, with name and place.
+        values: the values that the functions use: id -> name, value, and place of the use.
         problems: uses of objects that the container does not have.
     """
 
@@ -56,14 +56,14 @@ class Reach:
 
     @property
     def digest(self) -> str:
-        """A hash of the functions' source, or of their bytecode without source, as at a prompt."""
+        """A hash of the functions' source or, if they have none (at a prompt), of their bytecode."""
         texts = "".join(
             f"{function.__qualname__}\n{_text(function.__code__)}\n" for function in self.functions
         )
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def attributes(self, kind: type) -> dict[str, Any]:
-        """Return the used attributes of one of the classes."""
+        """Return the attributes of one class that the functions use, except for Luigi's parameters."""
         own = {name: value for name, value in vars(kind).items() if name in self.names - set(self.machinery)}
         return {name: value for name, value in own.items() if not isinstance(value, luigi.Parameter)}
 
@@ -103,7 +103,7 @@ class Reach:
         for part in _nested(code):
             line, before = part.co_firstlineno, None
             for each in dis.get_instructions(part):
-                line = getattr(each, "line_number", each.starts_line) or line  # of 3.13, and before
+                line = getattr(each, "line_number", each.starts_line) or line  # line_number is of 3.13
                 self._check(function, each, before, _place(function, line))
                 before = each
             self._add_names(set(part.co_names), _place(function, part.co_firstlineno))
@@ -119,7 +119,7 @@ class Reach:
         elif each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in function.__globals__:
             self._add(each.argval, function.__globals__[each.argval], place)
         elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in self.machinery:
-            loaded = last[-1] if isinstance(last, tuple) and last else last  # from 3.13 on one loads two
+            loaded = last[-1] if isinstance(last, tuple) and last else last  # in 3.13, one may load two names
             if "." not in function.__qualname__ or [loaded] != [*function.__code__.co_varnames[:1]]:
                 return
             if each.argval in self.settings:
@@ -132,7 +132,7 @@ class Reach:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value is of luigi or of this package, which containers lack."""
+    """Return whether a value comes from luigi or this package, which containers lack."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):
@@ -147,7 +147,7 @@ def _is_absent(module: str) -> bool:
 
 
 def _functions_of(value: Any) -> list[FunctionType]:
-    """Return a function, or those in a property, a static or class method, a cached function, a list."""
+    """Return a value if it is a function, else the functions in it, such as those of a property or list."""
     if isinstance(value, FunctionType):
         return [value]
     held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # of a cached_property
@@ -155,7 +155,7 @@ def _functions_of(value: Any) -> list[FunctionType]:
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and those in it: of lambdas, comprehensions and nested functions."""
+    """Yield a code object and all code objects in it: lambdas, comprehensions and nested functions."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,9 +1,9 @@
 """Arrays: one job whose instances do the work of several jobs of one container each.
 
 The command of an array contains the commands of its jobs as a compressed table with a line for each. An
-instance selects its line by its index, and sets the variables that its job would have alone: the job's name,
-index 0 of one instance, its own ports. The longest command line that all jobs share, such as the file of a
-PaiPythonTask, is stored once.
+instance selects its line by its index, and sets the variables that its job would have if it ran by itself:
+the job's name, index 0 of one instance, the instance's ports. The longest command line that all jobs share,
+such as the one with the file of a PaiPythonTask, is stored once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.comparison import differing_fields
 from luigi_pai.jobspec.names import folded
+from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.submission import submission_text
 from luigi_pai.jobspec.templates.commands import entrypoints, role_commands
@@ -29,12 +30,12 @@ from luigi_pai.runtime import VARIABLES, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_FILLED_IN = ("script", "output", "data")  # prerequisites that a command refers to, and the role's fields
+_FILLED_IN = ("script", "output", "data")  # types of prerequisites in commands, and fields of a role
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # fields that differ
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
 _LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
-_MARK = "@luigi_pai@"  # stands for it in the table
+_MARK = "@luigi_pai@"  # stands for the shared line in the table
 _NO_COMMAND = "luigi_pai: no command for this instance; the image needs base64, gzip and sed"
 
 _INDEX, _HOST, _HTTP = (VARIABLES[key].v2[0] for key in ("index", "host", "http"))
@@ -44,11 +45,11 @@ _JOB = VARIABLES["job"].v2[0]
 def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     """Return one job whose instances do the work of several jobs.
 
-    No failed instance ends it, and each instance starts when there is room for it. An instance is started
-    again as often as its job would be.
+    A failed instance does not end the array, and each instance starts as soon as it fits the cluster. The
+    cluster starts a failed instance again as often as it would the instance's job.
 
     Args:
-        name: of the array.
+        name: name of the array.
         jobs: jobs of one task role with one instance each, which differ in their names, commands, parameters,
             and the URIs of scripts, data and outputs only.
 
@@ -83,16 +84,16 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
 
 
 def check_alike(jobs: Iterable[JobProtocol]) -> None:
-    """Check that any of these jobs can share an array, as ``array_of`` does.
+    """Check that all of these jobs can share an array, as ``array_of`` does.
 
     Raises:
-        SpecError: one cannot.
+        SpecError: a job cannot.
     """
     _alike(resolve(job.to_dict()) for job in jobs)
 
 
 def _shared(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that all jobs of an array share: not names, commands and what these refer to."""
+    """Return a job without the fields in which an array's jobs may differ: name, commands, references."""
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
     if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
@@ -117,7 +118,7 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the fields that all jobs of an array share; secrets are compared, and never shown."""
+    """Check that jobs are alike, also in secrets, which no error shows; return the fields that they share."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
@@ -157,7 +158,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that are equal in all jobs: those of the commands are filled in already."""
+    """Return the parameters that are equal in all jobs; in commands, all parameters are filled in already."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value
@@ -177,11 +178,7 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
 
 
 def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the commands of an array.
-
-    Args:
-        documents: its jobs, resolved, each with one task role.
-    """
+    """Return the commands of an array; the documents are its jobs, resolved, each with one task role."""
     ((label, role),) = documents[0]["taskRoles"].items()
     lines = [_line(document) for document in documents]
     command = '"$luigi_pai_line"'
@@ -198,15 +195,13 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of the jobs of an array by index, from the job as a server stores it.
+    """Return the names of an array's jobs, in the order of indexes; ``array`` is as a server stores it.
 
-    None if it is no array.
+    None if it is not an array.
     """
-    roles = array.get("taskRoles")
-    for role in roles.values() if isinstance(roles, dict) else ():
-        commands = role.get("commands") if isinstance(role, dict) else None
-        found = _TABLE.search(str(commands[0])) if isinstance(commands, list) and commands else None
-        if found:
+    for role in mapping_of(array, "taskRoles").values():
+        commands = list_of(role, "commands")
+        if commands and (found := _TABLE.search(str(commands[0]))):
             try:
                 table = gzip.decompress(base64.b64decode(found[1])).decode("utf-8", "surrogateescape")
             except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError):
@@ -224,7 +219,7 @@ def _line(document: dict[str, Any]) -> str:
 
 
 def _shared_part(lines: Sequence[str]) -> str:
-    """Return the longest line of the commands that all jobs have; an empty text if none is long."""
+    """Return the longest command line that all jobs share; empty if it has fewer than 1,000 characters."""
     first, *others = lines
     if any(_MARK in line for line in lines):
         return ""
@@ -245,7 +240,7 @@ def _own_line(lines: Sequence[str]) -> str:
 
 
 def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
-    """Yield commands that set an instance's variables as in a job of one instance."""
+    """Yield commands that set the variables of an instance as they are in a job of one instance."""
     role = folded(label)
     place = {"role": role, "index": 0}
     own_name = f'"${{{_JOB}%%~*}}~${{luigi_pai_line%%:*}}"'
@@ -262,7 +257,7 @@ def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
         variables("v2", "task_host", f'"${_HOST}"', **place),
     ):
         values |= named
-    # of all instances, PAI_PORT_LIST_main_3_http and the like: those of this one become those of 0
+    # variables of each instance, such as PAI_PORT_LIST_main_3_http: this instance gets index 0 in them
     before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
     pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
     names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"

@@ -1,4 +1,4 @@
-"""JSON text: its value, without what Python reads and JSON does not have."""
+"""Reading of JSON text, without the values that Python accepts and JSON does not have (NaN, Infinity)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def read_json(text: str, source: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        SpecError: it is not JSON; it has one problem, with the line where that is known.
+        SpecError: the text is not JSON; the error has one problem, with the line if it is known.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)

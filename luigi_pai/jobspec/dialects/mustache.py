@@ -1,8 +1,8 @@
 """Parser of the template language of commands: mustache 2.3 with ``<% %>`` as tags.
 
 The server fills in names and removes every other kind of tag: sections with their content, partials,
-comments, unescaped names. Of these a job has comments only (``templates.references`` refuses the others). A
-tag that is not closed makes the server fail.
+comments, unescaped names. Of these kinds, a job may have only comments (``templates.references`` refuses the
+others). A tag that is not closed makes the server fail.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tag:
 
 
 def parse(template: str) -> list[str | Tag]:
-    """Break a template into text and tags, without those within sections.
+    """Split a template into texts and tags; those within sections are left out.
 
     Raises:
         TemplateError: a tag is not closed.
@@ -73,7 +73,7 @@ def parse(template: str) -> list[str | Tag]:
 
 
 def shown(text: str) -> str:
-    """Return enough of a tag to find it by: in one line, cut."""
+    """Return the beginning of a tag, in one line, so that a reader can find the tag."""
     line = " ".join(text.split())
     return line if len(line) <= 40 else f"{line[:40]}..."  # noqa: PLR2004  enough to find it by
 
@@ -87,7 +87,7 @@ def steps(name: str) -> list[str]:
 def look_up(view: Any, path: list[str]) -> Any:
     """Return the value under a path of keys and indexes, or ``ABSENT``.
 
-    The server also has ``length`` and the characters of texts, which no job refers to.
+    The server also looks up ``length`` and the characters of texts, but no job refers to these.
     """
     value: Any = view
     for step in path:

@@ -1,8 +1,8 @@
-"""Composing of a YAML text's nodes by PyYAML, adapted where js-yaml breaks ordinary texts up otherwise.
+"""Composition of YAML nodes by PyYAML, adapted where js-yaml splits ordinary texts differently.
 
 Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain
-scalars, and blanks before a line break within quotes. Characters that PyYAML treats in another
-way than js-yaml are replaced before PyYAML reads the text, and put back afterwards.
+scalars, and blanks before a line break within quotes. Characters that PyYAML and js-yaml treat
+differently are replaced before PyYAML reads the text, and put back afterwards.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ from typing import Any
 
 import yaml
 
-from luigi_pai.jobspec.dialects.yaml_problems import (
-    BAD_TAG,
-    MAX_DEPTH,
-    YamlError,
-    from_pyyaml,
-    too_deep,
-    yaml_problem,
-)
+from luigi_pai.jobspec.dialects.yaml_problems import BAD_TAG, MAX_DEPTH, YamlError, from_pyyaml, too_deep
 
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks, to PyYAML
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # no sign of a key; within brackets it is to PyYAML
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # not the mark of a key, but PyYAML takes it for one in []
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer: a node's tag is the one of the text, ``!`` for a scalar in quotes, or empty."""
+    """PyYAML's composer. A node without a tag in the text has ``!`` if it is in quotes, else an empty tag."""
 
     def __init__(self, text: str) -> None:
         found = sorted({match[0] for match in _REPLACED.finditer(text)})
@@ -43,7 +36,7 @@ class _Loader(yaml.SafeLoader):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
         place = event.start_mark.line + 1, event.start_mark.column + 1
         if getattr(event, "tag", None) == "!":
-            raise YamlError(yaml_problem(BAD_TAG, *place))
+            raise YamlError(BAD_TAG, *place)
         if self._depth > MAX_DEPTH:
             raise too_deep(*place)
         self._depth += 1
@@ -52,7 +45,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def compose_scalar_node(self, anchor: Any) -> Any:
-        """Compose a scalar with the characters of the text."""
+        """Compose a scalar, with the replaced characters put back."""
         node = super().compose_scalar_node(anchor)
         node.value = node.value.translate(self._originals)
         return node
@@ -72,7 +65,7 @@ class _Loader(yaml.SafeLoader):
             super().scan_to_next_token()
 
     def scan_plain_spaces(self, indent: int, start_mark: Any) -> Any:
-        """Keep tabs between the words of a plain scalar; those before a line break go."""
+        """Keep tabs between the words of a plain scalar; drop tabs before a line break."""
         blanks = self._blanks()
         if "\t" not in blanks:
             return super().scan_plain_spaces(indent, start_mark)
@@ -103,7 +96,7 @@ class _Loader(yaml.SafeLoader):
             and self.peek(len(self._blanks())) not in "\r\n#"
         ):
             message = "a tab indents this, and servers differ in what belongs to what then; use blanks"
-            raise YamlError(yaml_problem(message, self.line + 1, self.column + 1))
+            raise YamlError(message, self.line + 1, self.column + 1)
 
 
 def compose(text: str) -> Any:
@@ -131,7 +124,7 @@ def compose(text: str) -> Any:
             'it as an escape in "..."'
         )
         place = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise YamlError(yaml_problem(message, *place)) from None
+        raise YamlError(message, *place) from None
     except (ValueError, OverflowError):
         message = "an escape in this text is no character; put another in its place"
-        raise YamlError(yaml_problem(message, line)) from None
+        raise YamlError(message, line) from None

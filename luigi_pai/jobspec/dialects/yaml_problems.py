@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 MAX_DEPTH = 100
-"""Levels that a document may have."""
+"""Largest number of nested levels in a document."""
 
 BAD_TAG = (
     "this value does not fit its tag, or the tag is none of !!str, !!int, !!float, !!bool and !!null; leave "
     "the tag out, or put a text that begins with '!' into quotes"
 )
-"""Message for a tag."""
+"""Message for a tag that is unknown or does not fit its value."""
 
 _OPEN_QUOTE = "the quote that begins here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
@@ -29,7 +29,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""What PyYAML notices further on than where it is wrong."""
+"""Messages of mistakes that PyYAML notices later in the text; its context mark is at the mistake."""
 
 _MESSAGES = (
     (
@@ -52,21 +52,19 @@ _MESSAGES = (
     ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document begins here; a job is one document"),
 )
-"""Part of a message of PyYAML's, and the message in its place; of any other, a general one."""
+"""Part of a PyYAML message, and the message to use in its place; ``from_pyyaml`` has one for the rest."""
 
 
 class YamlError(Exception):
-    """The problem that ends the reading of a text."""
+    """A problem at which the reading of a text ends."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+    def __init__(self, message: str, line: int, column: int = 0, path: Path = ()) -> None:
+        self.problem = yaml_problem(message, line, column, path)
+        super().__init__(str(self.problem))
 
 
-def yaml_problem(
-    message: str, line: int, column: int = 0, path: Path = (), level: Level = Level.REFUSED
-) -> Problem:
-    """Return a problem at a line and column, both from 1; column 0 where only the line is known."""
+def yaml_problem(message: str, line: int, column: int, path: Path, level: Level = Level.REFUSED) -> Problem:
+    """Return a problem at a line and column, both from 1; the column is 0 if only the line is known."""
     where = f"column {column}: " if column else ""
     return Problem(path_text(path), f"{where}{message}", level, line)
 
@@ -74,11 +72,11 @@ def yaml_problem(
 def too_deep(line: int, column: int) -> YamlError:
     """Return the error for a part that is more than ``MAX_DEPTH`` levels deep."""
     message = f"this is nested more than {MAX_DEPTH} levels deep, which no job is; it is not read further"
-    return YamlError(yaml_problem(message, line, column))
+    return YamlError(message, line, column)
 
 
 def from_pyyaml(error: Any) -> YamlError:
-    """Return the error that stands for one of PyYAML's."""
+    """Convert an error of PyYAML to a YamlError."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
     message = next((message for part, message in _MESSAGES if part in found), None)
@@ -86,4 +84,4 @@ def from_pyyaml(error: Any) -> YamlError:
         mark = error.context_mark or mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     message = message or "this cannot stand here, in YAML; remove it, or put a text into quotes"
-    return YamlError(yaml_problem(message, line, column))
+    return YamlError(message, line, column)

@@ -1,7 +1,7 @@
 """Value of a YAML scalar to the servers' js-yaml: null, a boolean, a number, or text.
 
-OpenPAI 0.15 to 1.8 and LTP 1.0 read a job with js-yaml 3, LTP 1.1 and later with js-yaml 4. What the two read
-otherwise is refused. The patterns are those of ``lib/type/int.js``, ``float.js`` and ``timestamp.js``.
+OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3, LTP 1.1 and later use js-yaml 4. A scalar that these two read
+differently is refused. The patterns are js-yaml's (``lib/type/int.js``, ``float.js`` and ``timestamp.js``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
 MERGE = "<<"
-"""The plain key whose value is merged into its mapping."""
+"""The plain key whose value is merged into the mapping that has the key."""
 
 _WORDS = {
     **dict.fromkeys(("~", "null", "Null", "NULL", ""), None),
@@ -95,7 +95,7 @@ def tagged_value(tag: str, text: str) -> Any:
     """Return the value of a scalar that has one of YAML's tags: str, null, bool, int or float.
 
     Raises:
-        ValueError: it does not fit the tag, or the tag is another.
+        ValueError: the text does not fit the tag, or the tag is none of these.
     """
     if tag == "str":
         return text

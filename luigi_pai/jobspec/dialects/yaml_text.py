@@ -28,11 +28,11 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
         text: one YAML document.
         source: a file's name, for errors.
         lenient: continue after a value that servers misread, and return it in the document's ``problems``.
-            A number may then be infinite or not a number.
+            A number in the document may then be infinite or NaN.
 
     Raises:
-        SpecError: it is not YAML, or a server refuses or misreads it. It has every problem up to the one
-            that ends the reading, with line and column. No message quotes the text, which may hold a secret.
+        SpecError: the text is not YAML, or a server refuses or misreads it. The error has all problems up to
+            the one at which reading ends, with line and column. It does not quote the text: it may be secret.
     """
     try:
         document = Document(text, source)
@@ -44,7 +44,7 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
 
 
 def decoded(content: bytes, source: str) -> str:
-    """Return the text of a file; SpecError if it is not UTF-8, with the line."""
+    """Decode the content of a file; SpecError, with the line, if it is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -53,12 +53,9 @@ def decoded(content: bytes, source: str) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Write a value as YAML that PyYAML and js-yaml, 3 and 4, read alike.
+    """Write a value, in the types of JSON, as YAML that PyYAML and js-yaml, 3 and 4, read alike.
 
-    Keys keep their order. Texts of several lines are blocks where that is exact.
-
-    Args:
-        value: dict, list, str, int, float, bool or None, as JSON has them.
+    Keys keep their order. A text of several lines is written as a block if that preserves it exactly.
     """
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
@@ -71,7 +68,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, indentless=False)
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        """Write a value again each time it occurs."""
+        """Write a value in full each time it occurs, without aliases."""
         return True
 
 

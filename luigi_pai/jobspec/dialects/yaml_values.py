@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Entries = dict[str, tuple[int, Any]]  # key -> line of the key, and the node of its value
 
 _TAG = "tag:yaml.org,2002:"
-_PROTO = "__proto__"  # a key that JavaScript takes for something else
+_PROTO = "__proto__"  # a key with which JavaScript sets an object's prototype
 _MAX_PARTS = 100_000
 _MAX_EXACT = 2**53
 
@@ -37,7 +37,7 @@ class Document:
 
     Attributes:
         text, source: as given.
-        value: as JSON has it: dict, list, str, int, float, bool, None.
+        value: the document's value, in the types of JSON: dict, list, str, int, float, bool, None.
         lines: path of each value -> the line of its key, or of its beginning, from 1.
         warnings: scalars that the server reads in a surprising way.
         problems: scalars that servers misread.
@@ -63,7 +63,7 @@ class Document:
         self.lines[path] = line
         if len(self.lines) > _MAX_PARTS:
             message = f"the document has more than {_MAX_PARTS:,} parts, copies by aliases ('*') included"
-            raise YamlError(yaml_problem(f"{message}; write fewer", line))
+            raise YamlError(f"{message}; write fewer", line)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._begun:
@@ -146,7 +146,7 @@ class Document:
 
     def _plain(self, node: Any, path: Path) -> tuple[Any, bool]:
         """Return the value of a scalar, and whether it is a date."""
-        try:  # JavaScript writes some characters as two escapes
+        try:  # JavaScript's escapes may write one character as two surrogates, which this joins
             text = node.value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
             raise _error(node, "half a character (a lone surrogate) is in this text", path) from None
@@ -175,4 +175,4 @@ def _problem(node: Any, message: str, path: Path, level: Level = Level.REFUSED) 
 
 
 def _error(node: Any, message: str, path: Path) -> YamlError:
-    return YamlError(_problem(node, message, path))
+    return YamlError(message, *_place(node), path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import leaves, list_of, mapping_of
+from luigi_pai.jobspec.paths import is_int, leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
@@ -26,7 +26,7 @@ _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "scr
 
 
 def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the violations, in no order; parts of the protocol that the schema refuses are ignored."""
+    """Yield the violations of these rules, in no order, without parts that the schema refuses."""
     yield from _same_names(document)
     yield from _images(document)
     yield from _secret_values(document)
@@ -34,10 +34,6 @@ def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _deployments(document)
     yield from _extras(document)
     yield from _plugin_texts(document)
-
-
-def _is_int(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -48,12 +44,10 @@ def _same_names(document: Mapping[str, Any]) -> Iterator[Finding]:
             if not isinstance(name, str):
                 continue
             key = (name, kind if field == "prerequisites" and isinstance(kind, str) else None)
-            if key in seen:
+            first = seen.setdefault(key, index)
+            if first != index:
                 of_type = f", which is a {kind} too" if field == "prerequisites" else " too"
-                yield Finding(
-                    (field, index, "name"), f"{name!r} is the name of {field}[{seen[key]}]{of_type}"
-                )
-            seen.setdefault(key, index)
+                yield Finding((field, index, "name"), f"{name!r} is the name of {field}[{first}]{of_type}")
 
 
 def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
@@ -138,18 +132,16 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     instances = role.get("instances", 1)
     for field in ("minFailedInstances", "minSucceededInstances"):
         count = mapping_of(role, "completion").get(field)
-        if _is_int(count) and _is_int(instances) and count > instances >= 1:
+        if is_int(count) and is_int(instances) and count > instances >= 1:
             yield Finding(
                 (*path, "completion", field),
                 f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
                 "write -1 for never",
                 Level.STRICTER,
             )
-    memory, shm = (
-        mapping_of(role, "resourcePerInstance").get("memoryMB"),
-        mapping_of(role, "extraContainerOptions").get("shmMB"),
-    )
-    if _is_int(memory) and _is_int(shm) and shm > memory >= 1:
+    memory = mapping_of(role, "resourcePerInstance").get("memoryMB")
+    shm = mapping_of(role, "extraContainerOptions").get("shmMB")
+    if is_int(memory) and is_int(shm) and shm > memory >= 1:
         yield Finding(
             (*path, "extraContainerOptions", "shmMB"),
             f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
@@ -220,21 +212,21 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
         if not isinstance(name, str) or not isinstance(mount, str):
             continue
         for field, value, seen in (("name", name, names), ("mountPath", mount, mounts)):
-            if value in seen:
+            first = seen.setdefault(value, index)
+            if first != index:
                 yield Finding(
                     ("extras", "storages", index, field),
-                    f"{value!r} is the {field} of storages[{seen[value]}] too; servers accept it, and "
-                    "Kubernetes makes no container of it",
+                    f"{value!r} is the {field} of storages[{first}] too; servers accept it, and Kubernetes "
+                    "makes no container of it",
                     Level.STRICTER,
                 )
-            seen.setdefault(value, index)
 
 
 # ---------------------------------------------------------------- texts of plugins
 
 # The runtime of 1.x writes the parameters of plugins with Python's ``repr``, fills in references, and reads
 # the result as YAML (``replace_ref`` in its initializer). Most texts stay the same.
-_AWKWARD = frozenset("'\"\\")  # and what is not printable; any other text survives
+_AWKWARD = frozenset("'\"\\")  # a text without these and without unprintable characters stays the same
 _MISREAD = (
     "has line breaks, backslashes or both kinds of quotes; servers accept it, and their runtime misreads "
     "such a text in a plugin's parameters: write each line as a command of its own, use one kind of quotes, "
@@ -243,7 +235,7 @@ _MISREAD = (
 
 
 def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the texts that a plugin would receive changed. No text is shown."""
+    """Yield a finding, without the text, for each text that a plugin would receive changed."""
     for _, path, text in plugin_texts(document):
         if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
             yield Finding(path, _MISREAD, Level.STRICTER)

@@ -1,7 +1,7 @@
-"""Texts that servers accept and that make a job fail, or succeed without its result.
+"""Rules about texts that servers accept, but with which a job fails, or succeeds without its result.
 
-Commands with variables that no OpenPAI has, or with braces that nothing fills in; images and folders that
-cannot be found. Both formats of jobs have these rules.
+They find commands with variables that no OpenPAI has, or with braces that nothing fills in, and images and
+folders that cannot be found. The rules are for v1 job configs and job protocols.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def command_findings(
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
-    """Yield why no Docker can pull an image."""
+    """Yield a finding if Docker cannot pull an image of this name."""
     if not isinstance(image, str) or not image.strip():
         return
     if scheme := _IMAGE_SCHEME.match(image.strip()):
@@ -89,13 +89,7 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
 
 
 def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
-    """Yield a warning about a folder or file that is on no HDFS.
-
-    Args:
-        path: of the field.
-        folder: its value.
-        what: name of the field for the text, such as ``code folder``.
-    """
+    """Yield a warning if a path is not on HDFS; ``what`` is its name in the message, as ``code folder``."""
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
         text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
         yield _warning(path, f"{text}, and send what is on this machine there with uploads or luigi-pai put")

@@ -11,10 +11,10 @@ CMD_PLUGIN: Final = f"{PLUGIN}.cmd"
 """The plugin that runs callbacks."""
 
 _EVENTS = {"containerStart": "taskStarts", "containerExit": "taskSucceeds"}
-"""Event of the proposal -> its name in releases."""
+"""Name of an event in OpenPAI's proposal (issue 5145) -> its name in releases."""
 
 
 def with_event_of_releases(callback: Any) -> Any:
-    """Return a callback with its event as releases call it."""
+    """Return a callback with the name of its event in releases."""
     event = callback.get("event") if isinstance(callback, dict) else None
     return {**callback, "event": _EVENTS.get(event, event)} if isinstance(event, str) else callback

@@ -1,7 +1,7 @@
 """Rendering of a job protocol's commands, as the rest-server does it.
 
-It fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the commands of each role, and
-leaves ``$secrets`` for the runtime. To 0.16 it fills those too, and joins the commands by ``&&``.
+The server fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the commands of each role,
+and leaves ``$secrets`` for the runtime. Up to 0.16 it fills secrets too, and joins the commands by ``&&``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
-from luigi_pai.jobspec.paths import Path, item_of, list_of, path_text
+from luigi_pai.jobspec.paths import Path, item_of, list_of, mapping_of, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
         role -> command, in the order of the document.
 
     Raises:
-        SpecError: a tag is not closed: the server fails on it.
+        SpecError: a tag is not closed, so that the server would fail.
     """
     found: dict[str, str] = {}
     problems: list[Problem] = []
@@ -46,13 +46,9 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str:
-    """Return the one command that the rest-server renders from those of a role.
+    """Return the one command that the rest-server renders from a role's commands and its view (``Views``).
 
     Secrets, and names without a value, stay as references.
-
-    Args:
-        commands: those of ``role_commands``.
-        view: what ``Views`` returns for the role.
 
     Raises:
         TemplateError: a tag is not closed.
@@ -72,11 +68,10 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
-    """Return role -> its commands with their paths: those of the default deployment around its own."""
+    """Return role -> its commands with paths; those of the default deployment come before and after them."""
     around = _default_deployment(document)
     found: dict[str, list[tuple[Path, str]]] = {}
-    roles = document.get("taskRoles")
-    for name, role in roles.items() if isinstance(roles, dict) else ():
+    for name, role in mapping_of(document, "taskRoles").items():
         lists: list[tuple[Path, Any]] = [(("taskRoles", name, "commands"), item_of(role, "commands"))]
         if around is not None:
             index, deployment = around
@@ -107,8 +102,7 @@ class Views:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
-        self._made: dict[str, dict[str, Any]] = {}
-        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> its first prerequisite
+        self._named: dict[tuple[str, str], Any] = {}  # (type, name) -> the first such prerequisite
         for item in list_of(document, "prerequisites"):
             kind, name = item_of(item, "type"), item_of(item, "name")
             if isinstance(kind, str) and isinstance(name, str):
@@ -116,14 +110,10 @@ class Views:
 
     def of(self, role: str) -> dict[str, Any]:
         """Return a role's values of ``$parameters``, ``$secrets``, ``$script``, ``$output`` and ``$data``."""
-        if role not in self._made:
-            self._made[role] = self._view(item_of(self._document.get("taskRoles"), role))
-        return self._made[role]
-
-    def _view(self, role: Any) -> dict[str, Any]:
+        about = item_of(self._document.get("taskRoles"), role)
         view = {f"${key}": self._document.get(key, mustache.ABSENT) for key in ("parameters", "secrets")}
         for field in _FIELDS:
-            name = item_of(role, field)
+            name = item_of(about, field)
             found = self._named.get((field, name)) if isinstance(name, str) else None
             view[f"${field}"] = mustache.ABSENT if found is None else found
         return view

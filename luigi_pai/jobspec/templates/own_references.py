@@ -1,7 +1,7 @@
 """References of a prerequisite to its own keys: ``<% this.parameters.key %>`` in ``callbacks`` and ``uri``.
 
-OpenPAI's issue 5145 proposed them, and no release fills them in: the text would reach the
-shell unchanged. So they are filled in before the job is sent.
+OpenPAI's issue 5145 proposed them, but no release fills them in, and the shell would get them
+unchanged. So this module fills them in before the job is sent.
 """
 
 from __future__ import annotations
@@ -44,12 +44,7 @@ def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    """Yield a problem for each reference to a key that the prerequisite does not have.
-
-    Args:
-        prerequisite: the prerequisite.
-        path: where it is in the protocol.
-    """
+    """Yield a problem for each reference to a key that the prerequisite at this path does not have."""
     for place in _PLACES:
         for at, text in texts(prerequisite.get(place), (*path, place)):
             for match in _REFERENCE.finditer(text):

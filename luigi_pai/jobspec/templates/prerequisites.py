@@ -3,13 +3,13 @@
 The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
 ``require``; no release does. This module
 
-- adds required names to a role's ``prerequisites``, once each, before those that need them; the
-  order stays otherwise;
+- adds required names to a role's ``prerequisites``, once each, before the names that need them, and
+  keeps the order of the others;
 - replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
   ``taskSucceeds``, those of the releases;
-- replaces ``<% this.parameters.key %>`` by the prerequisite's own key;
-- gives callbacks without a ``plugin`` the proposal's default, the cmd plugin; without it the
-  runtime ignores them.
+- replaces ``<% this.parameters.key %>`` by the value of the prerequisite's own key;
+- gives callbacks without a ``plugin`` the proposal's default, the cmd plugin, because the runtime
+  ignores callbacks without one.
 
 ``require`` itself stays: releases ignore it.
 """
@@ -39,17 +39,11 @@ _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the protocol with ``require`` resolved.
-
-    Args:
-        document: the protocol, in the types of JSON; it is not changed.
-
-    Returns:
-        a new document, equal to the given one if there is nothing to resolve.
+    """Return a copy of a document with ``require`` resolved; equal to it if there is nothing to resolve.
 
     Raises:
-        SpecError: a prerequisite requires itself in a circle, a missing one or a dockerimage, or refers
-            to a key that it does not have.
+        SpecError: prerequisites require each other in a circle, or one requires a missing prerequisite or
+            a dockerimage, or refers to a key that it does not have.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -65,15 +59,9 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the problems of ``require`` and of callbacks.
+    """Return the problems of ``require`` and of callbacks; those that ``resolve`` would raise come first.
 
     The server checks neither. Parts that its schema refuses are ignored.
-
-    Args:
-        document: the protocol, in the types of JSON.
-
-    Returns:
-        the problems; those that ``resolve`` would raise come first.
     """
     known = _Prerequisites(document)
     return [
@@ -109,10 +97,10 @@ class _Prerequisites:
         return [other for _, other in _names(self.by_name(name), "require")]
 
     def ordered(self, names: list[str]) -> list[str]:
-        """Return names with all that they require, each after what it requires."""
+        """Return these names and all that they require; each name comes after those that it requires."""
         ordered: dict[str, None] = {}
         begun: set[str] = set()
-        waiting = [(name, False) for name in reversed(names)]  # a chain may be longer than Python's stack
+        waiting = [(name, False) for name in reversed(names)]  # no recursion: chains may be too long for it
         while waiting:
             name, is_ready = waiting.pop()
             if is_ready:
@@ -163,7 +151,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
     written = _listed_by(role)
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
-    # A name that was written twice runs twice; only what is required changes the list.
+    # A name that is listed twice runs twice, so a list changes only if its names require others.
     if not needed and (ordered == written or not any(map(known.required, written))):
         return role
     return {**role, "prerequisites": ordered}
@@ -173,7 +161,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
 
 
 def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield the problems that ``resolve`` raises; of several circles the first only."""
+    """Yield the problems that ``resolve`` raises; if there are several circles, only the first."""
     for index, each in enumerate(known.listed):
         if isinstance(each, dict):
             path: Path = ("prerequisites", index)
@@ -208,7 +196,7 @@ def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Findi
 
 
 def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each callback of the proposal's event for the end of a container."""
+    """Yield a warning for each callback of ``containerExit``, because it does not run after a failure."""
     for index, each in enumerate(known.listed):
         for at, callback in enumerate(list_of(each, "callbacks")):
             if item_of(callback, "event") == "containerExit":
@@ -235,7 +223,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each variable of a callback that the commands of a role use: they do not see it."""
+    """Yield a warning for each variable that a role's commands use, but only a callback's shell exports."""
     for role, of in known.roles.items():
         commands = [text for _, text in _names(of, "commands")]
         used = {name for text in commands for name in _USED.findall(text)}
@@ -251,7 +239,7 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
-    """Yield the variables that callbacks of prerequisites export, with the commands that do."""
+    """Yield the variables that callbacks of prerequisites export, each after the path of the command."""
     for name in names:
         for at, callback in enumerate(list_of(known.by_name(name), "callbacks")):
             for number, text in _names(callback, "commands"):

@@ -3,8 +3,8 @@
 The rest-server fills ``$parameters``, ``$script``, ``$output``
 and ``$data`` in commands, and ``$secrets`` in a Docker image's ``auth``. The
 runtime in the container fills ``$secrets`` in commands when a task starts
-(0.17 and later; to 0.16 the rest-server does), and every reference in the
-parameters of runtime plugins.
+(0.17 and later; up to 0.16 the rest-server fills them), and every reference in
+the parameters of runtime plugins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, texts
+from luigi_pai.jobspec.paths import item_of, list_of, mapping_of, texts
 from luigi_pai.jobspec.schema_problems import Finding, named_nearest
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, role_commands
@@ -37,11 +37,11 @@ class Reference:
     """A tag of a document.
 
     Attributes:
-        path: the text that it stands in.
-        name: what it refers to: ``$data.uri[0]``.
-        role: the role in whose commands it stands; None elsewhere.
+        path: path of the text that contains the tag.
+        name: the name of the value that it refers to: ``$data.uri[0]``.
+        role: the role in whose commands or plugin the tag is; None elsewhere.
         kind: ``name``, or the character that a tag of another kind begins with.
-        plugin: it stands in the parameters of a plugin, where the runtime fills it in.
+        plugin: whether the tag is in the parameters of a plugin, where the runtime fills it in.
     """
 
     path: Path
@@ -77,7 +77,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 
 def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]:
-    """Yield the tags of a command or an account."""
+    """Yield the tags of a text, a command or a value in an ``auth``."""
     try:
         pieces = mustache.parse(text)
     except mustache.TemplateError:
@@ -89,9 +89,8 @@ def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]
 
 
 def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
-    """Yield each text among the parameters of runtime plugins: for which roles, its path, the text."""
-    declared = document.get("taskRoles")
-    roles = declared if isinstance(declared, dict) else {}
+    """Yield each text in the parameters of runtime plugins: the plugin's roles, the text's path, the text."""
+    roles = mapping_of(document, "taskRoles")
     for index, item in enumerate(list_of(document, "prerequisites")):
         if not isinstance(item, dict) or not _is_run(item):
             continue
@@ -106,7 +105,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs it. Callbacks without a plugin get one before the job is sent."""
+    """Return whether the runtime runs a prerequisite; ``resolve`` gives callbacks without plugin one."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 
@@ -114,8 +113,8 @@ def _is_run(prerequisite: Mapping[str, Any]) -> bool:
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the problems of a document's references.
 
-    A tag that is not closed makes the server fail. The server accepts every other problem, and the
-    command then contains the reference, or nothing in its place.
+    A tag that is not closed makes the server fail. The server accepts all other problems; the
+    rendered command then contains the reference, or nothing in its place.
     """
     views = Views(document)
     found = [_finding(reference, document, views) for reference in references(document)]

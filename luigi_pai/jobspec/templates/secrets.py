@@ -17,14 +17,10 @@ _RUNTIME_TAG = re.compile(r"<%([\s\S]+?)%>")
 
 
 def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
-    """Return a command with its secrets, as the runtime renders it when a task starts.
+    """Render a command as the runtime does when a task starts, after the rest-server has rendered it.
 
-    Without secrets it stays unchanged. With secrets each ``<% $secrets.x %>`` becomes
-    the secret, and every other reference becomes nothing.
-
-    Args:
-        text: the command, as the rest-server left it.
-        secrets: the protocol's secrets.
+    Without secrets the command stays unchanged. With secrets each ``<% $secrets.x %>``
+    becomes the secret, and every other reference is removed.
     """
     if not secrets:
         return text
@@ -45,7 +41,7 @@ def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text:
 def masked(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a document in which every value under ``secrets`` and ``auth`` is ``******``.
 
-    References among them stay: they reveal no secret.
+    References among these values stay, because they reveal no secret.
     """
     copy = dict(document)
     if "secrets" in copy:
