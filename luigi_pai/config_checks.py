@@ -6,31 +6,20 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import luigi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator, Mapping
 
     from luigi_pai.config import OpenPai
 
+_Check = tuple[Callable[[Any], bool], str]
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
-_WORDS = {
-    "hdfs_auth": ("simple", "kerberos"),
-    "api_version": ("auto", "v1", "v2"),
-    "on_forgotten": ("fail", "submit"),
-    "on_kill": ("leave", "stop"),
-    "console": ("luigi", "quiet"),
-    "logs": ("none", "stream"),
-}
-_DURATIONS_OF_TASKS = ("queue_timeout", "run_timeout")
-_WORDS_OF_TASKS = ("on_forgotten", "on_kill", "logs")
 _NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
-_DURATIONS = ("connect_timeout", "read_timeout", "poll_min", "poll_max", "poll_patience")
-_OPTIONAL_DURATIONS = ("queue_timeout", "run_timeout", "server_retention")
+_OPTIONAL = ("retry_exit_codes", "tags", "notify", "queue_timeout", "run_timeout", "server_retention")
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
 _CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
 _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
@@ -39,31 +28,21 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 def problems(settings: OpenPai) -> Iterator[str]:
     """Yield the problems of settings: key, value, and valid values."""
     yield from _url_problems(settings)
-    for name in (*_WORDS, *_CHECKS):
-        yield from _problem(name, getattr(settings, name))
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
     elif settings.username.split() != [settings.username]:
         yield f"username = {settings.username!r} has a blank{_layout_hint(settings.username)}"
-    if not _SHORTEST_LOGIN <= settings.expiration <= _LONGEST_LOGIN:
-        limits = f"{_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)"
-        yield f"expiration = {settings.expiration} is not valid; use {limits}"
-    yield from _duration_problems(settings)
+    yield from _not_valid(settings, _CHECKS, optional=_OPTIONAL)
+    if settings.poll_max < settings.poll_min:
+        yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
     ca_file = settings.tls_verify()
     if isinstance(ca_file, str) and not os.path.exists(ca_file):  # noqa: PTH110  False for any text that is no path
         yield f"verify = {ca_file!r} is not valid; use true, false or an existing file of CA certificates"
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Yield the problems of settings that are attributes of a task; None stands for the setting."""
-    for name in (*_WORDS_OF_TASKS, *_CHECKS):
-        value = getattr(task, name)
-        if value is not None:
-            yield from _problem(name, value)
-    for name in _DURATIONS_OF_TASKS:
-        value = getattr(task, name)
-        if value is not None:
-            yield from _seconds_problems(name, value)
+    """Return the problems of settings that are attributes of a task; None stands for the setting."""
+    return _not_valid(task, _CHECKS_OF_TASKS, optional=_CHECKS_OF_TASKS)
 
 
 def words_of(value: object) -> tuple[str, ...]:
@@ -73,22 +52,20 @@ def words_of(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
 
 
-def _problem(name: str, value: object) -> Iterator[str]:
-    """Yield the problem of a setting that tasks have, too."""
-    words = _WORDS.get(name)
-    if words is not None:
-        is_valid, advice = value in words, f"{', '.join(words[:-1])} or {words[-1]}"
-    else:
-        check, advice = _CHECKS[name]
-        is_valid = value is None or check(value)
-    if not is_valid:
-        yield f"{name} = {value!r} is not valid; use {advice}"
+def _not_valid(owner: object, checks: Mapping[str, _Check], *, optional: Container[str]) -> Iterator[str]:
+    """Yield the problem of each attribute that a check refuses; optional ones may be None."""
+    for name, (is_valid, advice) in checks.items():
+        value = getattr(owner, name)
+        if not (value is None and name in optional) and not is_valid(value):
+            yield f"{name} = {value!r} is not valid; use {advice}"
 
 
-def _seconds_problems(name: str, value: object) -> Iterator[str]:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:  # type: ignore[operator]  # it is a number
-        yield f"{name} = {value!r} is not valid; use a number of seconds greater than 0"
+def _one_of(*words: str) -> _Check:
+    return words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _is_count(value: object) -> bool:
@@ -112,14 +89,37 @@ def _are_notifications(value: object) -> bool:
     return _are_words(value) and set(words_of(value)).issubset(_NOTIFICATIONS)
 
 
-_CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
+_DURATION: _Check = (_is_duration, "a number of seconds greater than 0")
+_CHECKS_OF_TASKS: dict[str, _Check] = {
+    "on_forgotten": _one_of("fail", "submit"),
+    "on_kill": _one_of("leave", "stop"),
+    "logs": _one_of("none", "stream"),
     "keep_logs": (lambda value: isinstance(value, bool), "True or False"),
     "max_attempts": (_is_count, "a whole number from 1 on"),
     "retry_exit_codes": (_are_exit_codes, _EXIT_CODES),
     "tags": (_are_words, "texts without commas"),
     "notify": (_are_notifications, f"some of {', '.join(_NOTIFICATIONS)}"),
+    "queue_timeout": _DURATION,
+    "run_timeout": _DURATION,
 }
-"""Settings of tasks: the check of a value, and a description of valid values."""
+"""Settings that tasks have, too: the check of a value, and a description of valid values."""
+
+_CHECKS: dict[str, _Check] = {
+    "hdfs_auth": _one_of("simple", "kerberos"),
+    "api_version": _one_of("auto", "v1", "v2"),
+    "console": _one_of("luigi", "quiet"),
+    "expiration": (
+        lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN,
+        f"{_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)",
+    ),
+    "connect_timeout": _DURATION,
+    "read_timeout": _DURATION,
+    "poll_min": _DURATION,
+    "poll_max": _DURATION,
+    "poll_patience": _DURATION,
+    "server_retention": _DURATION,
+    **_CHECKS_OF_TASKS,
+}
 
 
 def _url_problems(settings: OpenPai) -> Iterator[str]:
@@ -154,26 +154,6 @@ def _layout_hint(value: str) -> str:
     if "\n" in value:
         return ". It goes on in the next line, as that is indented: begin each key at the start of its line"
     return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
-
-
-def _duration_problems(settings: OpenPai) -> Iterator[str]:
-    for name in (*_DURATIONS, *_OPTIONAL_DURATIONS):
-        value = getattr(settings, name)
-        if value is None and name in _OPTIONAL_DURATIONS:
-            continue
-        yield from _seconds_problems(name, value)
-    if settings.poll_max < settings.poll_min:
-        yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
-
-
-def tls_verify(value: object) -> bool | str:
-    """Return the setting ``verify`` as requests takes it: True, False, or the path of a CA file."""
-    word = str(value).strip()
-    if word.lower() in ("true", "yes", "1", ""):
-        return True
-    if word.lower() in ("false", "no", "0"):
-        return False
-    return os.path.expandvars(str(Path(word).expanduser()))
 
 
 def kind_of(parameter: luigi.Parameter) -> str:

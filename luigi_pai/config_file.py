@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-from luigi_pai.errors import ConfigError, PaiApiError
+from luigi_pai.errors import ClusterUnreachable, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,11 +76,9 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
     """Add to a ClusterUnreachable that ``pai_url`` is not set, if so."""
     try:
         yield
-    except PaiApiError as error:
-        from luigi_pai.errors import ClusterUnreachable  # noqa: PLC0415  loaded, or it raised nothing
-
+    except ClusterUnreachable as error:
         unset = unset_address(chosen_section(cluster))
-        if not unset or error.mocked or not isinstance(error, ClusterUnreachable) or unset in str(error):
+        if not unset or error.mocked or unset in str(error):
             raise
         raise error.extended(unset) from None
 
@@ -88,8 +86,7 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 def chosen_section(cluster: str | None) -> str:
     """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` for no name.
 
-    Args:
-        cluster: its name; where None or empty, ``LUIGI_PAI_CLUSTER`` names it.
+    ``LUIGI_PAI_CLUSTER`` gives the name where it is None or empty.
 
     Raises:
         ConfigError: luigi.cfg has no such section; the text has the existing ones.
@@ -103,10 +100,9 @@ def chosen_section(cluster: str | None) -> str:
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
     known = [section for section in _sections() if section == SECTION or section.startswith(_PREFIX)]
     there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has none of the kind"
-    hints = [hint for found, hint in misspelled_clusters().items() if found == section]
+    hint = f"; {advice}" if (advice := misspelled_clusters().get(section)) else ""
     raise ConfigError(
-        f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; "
-        + "; ".join([there, *hints])
+        f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; {there}{hint}"
     )
 
 
@@ -175,10 +171,9 @@ def misspelled_clusters() -> dict[str, str]:
     wrong = {}
     for section in _sections():
         match = _SIMILAR.fullmatch(section)
-        if match:
-            right = f"{_PREFIX}{match[1].strip()}"
-            if section != right:
-                wrong[right] = f"rename [{section}] to [{right}]"
+        right = f"{_PREFIX}{match[1].strip()}" if match else section
+        if section != right:
+            wrong[right] = f"rename [{section}] to [{right}]"
     return wrong
 
 

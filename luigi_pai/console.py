@@ -53,7 +53,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream or sys.stdout)
         escape_what_is_not_encodable(self.stream)
-        self.setFormatter(_Short("%(asctime)s  %(message)s", "%H:%M:%S"))
+        self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is shown; of Luigi's own, warnings, and that all tasks are complete."""
@@ -82,8 +82,7 @@ def report_progress_to(pipe: int) -> None:
 def note_progress(event: Mapping[str, Any]) -> None:
     """Write an event to the progress pipe, if there is one.
 
-    Args:
-        event: ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
+    It is ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
     """
     if _progress_pipe is not None:
         with contextlib.suppress(OSError):  # its reader has ended, or is far behind
@@ -95,24 +94,20 @@ class _Short(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; for a failed task, its error instead of Luigi's message."""
-        return printable(self._formatted(record))
+        return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._text(record)}")
 
-    def _formatted(self, record: logging.LogRecord) -> str:
-        time = self.formatTime(record, self.datefmt)
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, PaiError):
-            return f"{time}  {error}"
-        if record.exc_info:
-            failed = _FAILED.sub(r"\1 failed:", record.getMessage())
-            return shortened(f"{time}  {failed}\n{self.formatException(record.exc_info)}")
+    def _text(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
+        if record.exc_info:
+            if isinstance(record.exc_info[1], PaiError):
+                return str(record.exc_info[1])
+            failed = _FAILED.sub(r"\1 failed:", message)
+            return shortened(f"{failed}\n{self.formatException(record.exc_info)}")
         if count := _all_complete(message):
-            message = f"Nothing to run: {f'{count} tasks are' if count > 1 else 'the task is'} complete"
+            return f"Nothing to run: {f'{count} tasks are' if count > 1 else 'the task is'} complete"
         if in_complete := _IN_COMPLETE.fullmatch(message.rstrip()):
-            return f"{time}  {in_complete[1]}: {in_complete[2]}"
-        if "\nTraceback (" in message:
-            return f"{time}  {shortened(message)}"
-        return f"{time}  {message}"
+            return f"{in_complete[1]}: {in_complete[2]}"
+        return shortened(message) if "\nTraceback (" in message else message
 
 
 def _all_complete(message: str) -> int:
@@ -190,10 +185,7 @@ def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
 def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
     """Return a line about an error in the user's code: ``tell() raised KeyError: 'x' (study.py:12)``.
 
-    Args:
-        error: that was raised.
-        function: ``tell()``, or empty.
-        whole_path: name the file by its path, not by its name alone.
+    ``function`` is ``tell()``, or empty; ``whole_path``: name the file by its path, not by its name alone.
     """
     what = f"{function} raised " if function else ""
     own = _users_frame(error)

@@ -40,6 +40,8 @@ _NOT_FOUND = 404
 _DOTS = 2  # in a JSON Web Token
 _WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
 _NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0 it does with a submission"
+_OF_PORTAL = "is pai_url the rest-server, not the web portal?"
+_DATANODES = "DataNodes must be reachable too; webhdfs_redirect names where they are, if their names are not"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -87,12 +89,7 @@ def _configuration() -> Iterator[Check]:
     if files:
         yield Check("configuration", "ok", f"read {', '.join(files)}")
     else:
-        yield Check(
-            "configuration",
-            "warn",
-            NO_FILE,
-            "copy luigi.cfg.example to luigi.cfg and fill it in",
-        )
+        yield Check("configuration", "warn", NO_FILE, "copy luigi.cfg.example to luigi.cfg and fill it in")
     for problem in misspelled_sections():
         yield Check("configuration", "fail", problem)
     for problem in misspelled_clusters().values():
@@ -109,12 +106,8 @@ def _configuration() -> Iterator[Check]:
         yield Check("configuration", "warn", f"[{section}] has a key {key!r}, which does not exist", advice)
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:
-        yield Check(
-            "configuration",
-            "fail",
-            f"[{section}] has neither password nor token for user {settings.username}",
-            "write password = ... or token = ...",
-        )
+        text = f"[{section}] has neither password nor token for user {settings.username}"
+        yield Check("configuration", "fail", text, "write password = ... or token = ...")
         return
     yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")
 
@@ -141,31 +134,20 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
         try:
             addresses = sorted({entry[4][0] for entry in socket.getaddrinfo(host, port)})
         except OSError as error:
-            yield Check(
-                "network",
-                "fail",
-                f"{host} has no address: {error.strerror or error}",
-                "check the host in pai_url, VPN and DNS",
-            )
+            text = f"{host} has no address: {error.strerror or error}"
+            yield Check("network", "fail", text, "check the host in pai_url, VPN and DNS")
             return None
         yield Check("network", "ok", f"{host} is {', '.join(map(str, addresses[:3]))}")
     try:
         greeting = settings.cluster().server.greeting()
-    except ClusterUnreachable as error:
-        yield Check("network", "fail", str(error))
-        return None
     except PaiError as error:
-        yield Check("server", "fail", str(error))
+        yield Check("network" if isinstance(error, ClusterUnreachable) else "server", "fail", str(error))
         return None
     yield Check("network", "ok", f"{parts.scheme}://{parts.netloc} answers")
     if greeting.skew is not None and abs(greeting.skew) > _MOST_SKEW:
         ahead = "behind" if greeting.skew > 0 else "ahead of"
-        yield Check(
-            "clock",
-            "warn",
-            f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's",
-            "set it by NTP: tokens are signed with times",
-        )
+        text = f"this machine's clock is {abs(greeting.skew):.0f} s {ahead} the server's"
+        yield Check("clock", "warn", text, "set it by NTP: tokens are signed with times")
     elif greeting.skew is not None:
         yield Check("clock", "ok", "agrees with the server's")
     return greeting
@@ -174,22 +156,20 @@ def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
 def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
     cluster = settings.cluster()
     try:
-        dialect = settings.api_version if settings.api_version != "auto" else cluster.server.api_version()
-        version = greeting.info.get("version")  # from 0.15 on
-        if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
-            yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
+        dialect = cluster.server.api_version()
     except PaiError as error:
-        yield Check("server", "fail", str(error), "is pai_url the rest-server, not the web portal?")
+        yield Check("server", "fail", str(error), _OF_PORTAL)
         return
+    if greeting.status == _NOT_FOUND and greeting.error_code is None and not greeting.is_page:
+        yield Check("server", "warn", "it answers 404 to everything: is the path in pai_url right?")
     try:
         life = cluster.server.token_life()
         token = cluster.server.token_check() if dialect == "v2" else None
-    except AuthenticationError as error:
-        yield Check("login", "fail", str(error))
-        return
     except PaiError as error:
-        yield Check("login", "fail", str(error), "is pai_url the rest-server, not the web portal?")
+        mend = "" if isinstance(error, AuthenticationError) else _OF_PORTAL
+        yield Check("login", "fail", str(error), mend)
         return
+    version = greeting.info.get("version")  # from 0.15 on
     is_ltp = token is not None and "vcadmins" in token
     product = "LTP, which goes on from OpenPAI" if is_ltp else "OpenPAI"
     release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
@@ -258,12 +238,8 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
 def _hdfs(settings: OpenPai) -> Iterator[Check]:
     account = settings.hdfs_account()
     if account is None:
-        yield Check(
-            "hdfs",
-            "warn",
-            "no WebHDFS is configured: outputs and completion flags cannot be kept there",
-            "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)",
-        )
+        text = "no WebHDFS is configured: outputs and completion flags cannot be kept there"
+        yield Check("hdfs", "warn", text, "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)")
         return
     fs = WebHdfs.from_config(settings.section.partition(":")[2])
     fs.exists("/")
@@ -288,12 +264,7 @@ def _hdfs_writes(fs: WebHdfs) -> Check:
         finally:
             fs.remove(folder)
     except PaiError as error:
-        return Check(
-            "hdfs",
-            "fail",
-            f"a file cannot be written and read in /tmp: {error}",
-            "DataNodes must be reachable too; webhdfs_redirect names where they are, if their names are not",
-        )
+        return Check("hdfs", "fail", f"a file cannot be written and read in /tmp: {error}", _DATANODES)
     if not same:
         return Check("hdfs", "fail", "a file was read with other content than was written")
     return Check("hdfs", "ok", "wrote, renamed, read and removed a file in /tmp")

@@ -89,7 +89,7 @@ class PaiError(Exception):
     transient = False
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(str(self.args[0])) if self.args else ""
 
     def in_section(self, section: str) -> Self:
         """Name a section of luigi.cfg where the text names ``[OpenPai]``, and return the error."""
@@ -264,9 +264,6 @@ class PaiJobError(PaiError, RuntimeError):
         super().__init__(message, job_name)
         self.job_name = job_name
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class PaiJobFailed(PaiJobError):
     """A job ended as FAILED or STOPPED.
@@ -315,6 +312,3 @@ class PaiSweepFailed(PaiError, RuntimeError):
         self.sweep = sweep
         self.failed = tuple(failed)
         super().__init__(message, sweep, self.failed)
-
-    def __str__(self) -> str:
-        return str(self.args[0])

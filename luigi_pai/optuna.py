@@ -37,10 +37,10 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Let a sampler return recorded parameters. It still draws its own, so that its seed advances.
+    """Let a sampler return recorded parameters. It still draws new ones, so that its random state advances.
 
     Args:
-        sampler: to change.
+        sampler: the sampler to change.
         known: recorded parameters of trials by their numbers.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
@@ -71,9 +71,9 @@ class OptunaSweep(PaiSweep):
             def point(self, trial):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
-    A point that has failed, or has no value in the column, is a failed trial. After a kill the study is
-    rebuilt from the journal: its trials have the recorded parameters, and a sampler with a seed continues as
-    without the kill.
+    A point that has failed, or has no number in a column of ``direction``, is a failed trial. After a kill
+    the study is rebuilt from the journal: its trials have the recorded parameters, and a sampler with a seed
+    continues as it would have without the kill.
     """
 
     trials: ClassVar[Any] = luigi.IntParameter(
@@ -99,20 +99,20 @@ class OptunaSweep(PaiSweep):
     def pruner(self) -> BasePruner | None:
         """Return the pruner that stops poor points early; None, the default, for none.
 
-        It gets the reported values of the first column of ``direction`` by their ``step``, or by the number
-        of the report without one.
+        The pruner gets the reported values of the first column of ``direction``, each with the ``step`` of
+        its report, or with the report's number if it has no ``step``.
         """
         return None
 
     @property
     def prunes(self) -> bool:
-        """Whether it stops points early."""
+        """Whether the sweep may stop points early."""
         return type(self).keep is not OptunaSweep.keep or self.pruner() is not None
 
     def points(self) -> Iterator[JobTask]:
         """Yield a point for each trial."""
         self._open: dict[str, list[optuna.Trial]] = {}
-        self._changed: dict[int, optuna.Trial] = {}  # since the last note
+        self._changed: dict[int, optuna.Trial] = {}  # trials with values that are not in a note yet
         known = {note["trial"]: note for notes in self._recalled for note in notes}
         sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
         #: the Optuna study, once ``points()`` was called
@@ -191,7 +191,7 @@ class OptunaSweep(PaiSweep):
         return int(self.trials)
 
     def _note(self) -> Any:
-        """Return the parameters and reported values of the trials that have changed."""
+        """Return the parameters and reported values of the trials that have changed since the last call."""
         changed, self._changed = self._changed, {}
         return [
             {"trial": number, "params": trial.params, "values": self._values(trial)}

@@ -40,7 +40,7 @@ class PaiProtocolTask(JobTask):
     """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
     Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into
-    it. A run is that of a ``PaiTask``: the name identifies the work, an existing job is
+    it. It runs as a ``PaiTask`` does: the name identifies the work, an existing job is
     taken over, a failed one is submitted again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
@@ -49,7 +49,7 @@ class PaiProtocolTask(JobTask):
     @attribute
     @abc.abstractmethod
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
-        """The job: a JobProtocol, YAML text, or a file of it. Required.
+        """The job: a JobProtocol, YAML text, or the path of a YAML file. Required.
 
         A string with a line break, or that begins with ``{``, is YAML. Any other string is a
         path, absolute or relative to the folder of the module whose class defines this.
@@ -61,7 +61,7 @@ class PaiProtocolTask(JobTask):
 
         The default is the name of the protocol. If the task has significant Luigi
         parameters, a hash of them and of the task's class is added, so that each set of
-        values is a job of its own. If other parameters change the job, override it.
+        values is a job of its own. If other parameters change the job, override ``name``.
         """
         return self._with_hash(self._read_protocol.name)
 
@@ -103,7 +103,7 @@ class PaiProtocolTask(JobTask):
         return [*map(str, warnings), *self._without_use(job)]
 
     def _without_use(self, job: JobProtocol) -> Iterator[str]:
-        """Yield a warning about each value that the task gives and the job has no reference to."""
+        """Yield a warning about each parameter and secret of the task that the job does not refer to."""
         names = [each.steps for each in references(job.to_dict())]
         for field, given in (("parameters", self.parameters), ("secrets", self.secrets)):
             used = [steps[1] for steps in names if steps[0] == f"${field}" and len(steps) > 1]
@@ -134,7 +134,7 @@ class PaiProtocolTask(JobTask):
 
     def _definition(self) -> Definition:
         check_class(self)
-        vars(self).pop("_read_protocol", None)  # Luigi keeps a task as long as the process lives
+        vars(self).pop("_read_protocol", None)  # Luigi caches tasks, and the file may have changed
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
             raise ConfigError(

@@ -34,29 +34,29 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiPythonTask"]
 
-_FILE = "luigi_pai_file"  # the variable with the path of the file in the container
-_MOST = LARGEST_BODY - 20_000  # bytes of the file in a command; the rest of the job has room
-_LAST_LINES = 400  # of the log in which the result is searched
+_FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
+_MOST = LARGEST_BODY - 20_000  # bytes of the payload file in a command; leaves space for the rest of the job
+_LAST_LINES = 400  # lines at the end of the log in which the result is searched
 
 
 class PaiPythonTask(PaiTask):
     """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
 
-    Subclass it and give ``image`` and ``work``. The method and what it uses travel as a pickle; the image
-    needs only Python, of the same minor version as here. Everything else is as in a ``PaiTask``. It needs
-    ``pip install luigi-pai[python]``.
+    Subclass it and give ``image`` and ``work``. The method and what it uses are sent as a pickle; the
+    image needs only Python of the same minor version as here. Everything else is as in a ``PaiTask``. Install
+    ``luigi-pai[python]`` to use the class.
     """
 
     @abc.abstractmethod
     def work(self) -> Mapping[str, Any] | None:
         """Do the work of the job, in the container; an exception fails the job.
 
-        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and your attributes that it
-        uses.
+        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and those of your
+        attributes that ``work`` uses.
 
         Returns:
             a JSON object, which becomes ``metrics.json`` in the output folder, if that can be written, and
-            ``result()``; or None. Of several instances, the first one's counts.
+            ``result()``; or None. With several instances, the result of the first counts.
         """
 
     @property
@@ -108,7 +108,7 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def tasks(self) -> Sequence[TaskRole]:
-        """One task role, ``main``, which runs ``work``. The digest of its source is in the command."""
+        """One task role, ``main``, which runs ``work``. The command contains a digest of its source."""
         words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
         role = TaskRole(
             "main", f"{shlex.quote(self.python)} {words}", self.instances, self.cpus, self.memory_mb
@@ -123,7 +123,7 @@ class PaiPythonTask(PaiTask):
 
         Raises:
             PaiApiError: the log cannot be read.
-            ValueError, HdfsError: as of a PaiTask.
+            ValueError, HdfsError: as ``PaiTask.result`` raises them.
         """
         found = super().result()
         if found and not isinstance(found, LastReports):
@@ -179,7 +179,7 @@ class PaiPythonTask(PaiTask):
             raise SpecError(self.name, [Problem("work", problem) for problem in problems])
 
     def _values(self, payload: Payload, *, secret: bool) -> dict[str, Any]:
-        """Return the values of the task that ``work`` may use; secret: only its private parameters."""
+        """Return the values of the task that ``work`` may use; if ``secret``, its private parameters only."""
         reach, parameters = payload.reach, dict(self.get_params())
         private = luigi.parameter.ParameterVisibility.PRIVATE
         hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
@@ -190,7 +190,7 @@ class PaiPythonTask(PaiTask):
         return {name: _plain(getattr(self, name)) for name in sorted(names)}
 
     def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
-        """Return the payload; and in base64 its file, the values of this task, and its secrets.
+        """Return the payload, and three texts in base64: its file, the values of the task, and the secrets.
 
         Raises:
             SpecError: something cannot be sent, or is too large for a command and there is no HDFS.
@@ -214,7 +214,7 @@ class PaiPythonTask(PaiTask):
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
-        """Return a job with its payload in its command, or in the code folder, which v1 clusters copy."""
+        """Return a job with its payload in the command or, on v1 or if too large, in the code folder."""
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
@@ -255,7 +255,7 @@ class PaiPythonTask(PaiTask):
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a parameter without Luigi's own kind of mapping."""
+    """Return the value of a parameter with Luigi's own mappings replaced by dicts."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return tuple(map(_plain, value)) if type(value) is tuple else value

@@ -35,11 +35,8 @@ _CONTROL = re.compile(
 def printable(text: str, *, of_log: bool = False) -> str:
     """Return a text without escape sequences and control, bidi, invisible and tag characters, and surrogates.
 
-    All foreign texts pass through this function before they are shown.
-
-    Args:
-        text: of one line or several.
-        of_log: of a line with carriage returns, such as a progress bar, only the last version is kept.
+    All foreign texts pass through this function before they are shown. ``of_log``: of a line with carriage
+    returns, such as a progress bar, only the last version is kept.
     """
     if text.isprintable():
         return text
@@ -64,12 +61,7 @@ def redact(text: str) -> str:
 
 
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with ``******`` in place of values known to be secret.
-
-    Args:
-        text: for a log or a terminal.
-        secrets: the values; None, and values of fewer than 4 characters, are ignored.
-    """
+    """Return a text with ``******`` in place of secrets; None and those below 4 characters are ignored."""
     known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
     for secret in sorted(known, key=len, reverse=True):  # the longest first: one may contain another
         text = text.replace(secret, MASK)
@@ -84,20 +76,16 @@ def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
                 yield part.strip()
 
 
-class _Redactor(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Redact the record, and keep it."""
-        text = record.getMessage()
-        redacted = redact(text)
-        if redacted != text:
-            record.msg, record.args = redacted, None
-        return True
-
-
-_FILTER = _Redactor()
+def _redact_record(record: logging.LogRecord) -> bool:
+    """Redact a record, and keep it."""
+    text = record.getMessage()
+    redacted = redact(text)
+    if redacted != text:
+        record.msg, record.args = redacted, None
+    return True
 
 
 def redact_urllib3_logs() -> None:
     """Redact the log of urllib3 in this process. May be called more than once."""
     for name in ("urllib3.connectionpool", "urllib3.util.retry"):
-        logging.getLogger(name).addFilter(_FILTER)  # logging keeps a filter once
+        logging.getLogger(name).addFilter(_redact_record)  # logging keeps a filter once

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiTask"]
 
-_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # of servers, for jobs without an output folder
+_SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # the servers' choice for jobs without an output folder
 
 
 class PaiTask(JobTask):
@@ -163,13 +163,13 @@ class PaiTask(JobTask):
         return [str(warning) for warning in check_job(job, further)]
 
     def _output_folder(self) -> str:
-        """Return the output folder; if the server chooses it, ``USER/NAME`` below the server's own."""
+        """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""
         if self.output_dir:
             return self.output_dir
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
-        """Return where the job of an overridden ``job()`` contradicts the task's own properties."""
+        """Return the fields in which an overridden ``job()`` contradicts the task's own properties."""
         if len(names := {self.name, self.name}) > 1:
             text = f"is another one each time, as {' and '.join(sorted(names))}; make it of parameters alone"
             return [Problem("name", text)]

@@ -29,7 +29,7 @@ def clusters(*, as_json: bool) -> None:
 
     Releases to 0.13 say what is in use, and not what there is in all.
     """
-    with plain_failures("clusters", "stopped"):
+    with plain_failures():
         found = _virtual_clusters(connect())
     if as_json:
         click.echo(json.dumps([_facts(each) for each in found], indent=2))
@@ -59,12 +59,9 @@ def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
 
 
 def _facts(of: VirtualCluster) -> dict[str, Any]:
+    parts = {"total": of.total, "used": of.used, "free": of.free}
     resources = {
-        resource: {
-            key: getattr(part, resource)
-            for key, part in (("total", of.total), ("used", of.used), ("free", of.free))
-        }
-        for resource in _RESOURCES
+        resource: {key: getattr(part, resource) for key, part in parts.items()} for resource in _RESOURCES
     }
     rest = {"share_percent": of.share, "load_percent": of.load, "jobs_waiting": of.jobs_waiting}
     return {"name": of.name, **resources, **rest}

@@ -31,7 +31,7 @@ def doctor(*, as_json: bool) -> None:
     the cluster cannot be reached, else 1.
     """
     checks: list[Check] = []
-    with plain_failures("doctor", "stopped"):
+    with plain_failures():
         from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi, which reads luigi.cfg
 
         for check in diagnose():

@@ -8,6 +8,8 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+import click
+
 from luigi_pai.cli.tables import tell
 from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, ServerFault, SpecError
 
@@ -19,42 +21,41 @@ EXIT_USAGE = 2  # also a wrong configuration
 EXIT_UNREACHABLE = 3
 
 
-def give_up(command: str, why: object, code: int) -> NoReturn:
+def complain(text: object) -> None:
+    """Print a text on standard error, after the name of the command."""
+    tell(f"luigi-pai {click.get_current_context().info_name}: {text}", err=True)
+
+
+def give_up(why: object, code: int = EXIT_USAGE) -> NoReturn:
     """Print the reason, in one line unless it is a list of a job's problems, and exit."""
-    text = str(why) if isinstance(why, SpecError) else " ".join(str(why).split())
-    tell(f"luigi-pai {command}: {text}", err=True)
+    complain(why if isinstance(why, SpecError) else " ".join(str(why).split()))
     sys.exit(code)
 
 
 @contextlib.contextmanager
-def plain_failures(command: str, interrupted: str) -> Iterator[None]:
-    """Turn errors of a command into one line and an exit code, without traceback.
-
-    Args:
-        command: its name.
-        interrupted: text after Ctrl-C.
-    """
+def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
+    """Turn errors of a command, and Ctrl-C, into one line and an exit code, without traceback."""
     try:
         yield
     except ConfigError as error:
-        give_up(command, error, EXIT_USAGE)
+        give_up(error)
     except configparser.Error as error:
-        give_up(command, f"luigi.cfg cannot be read: {_without_lines(error)}", EXIT_USAGE)
+        give_up(f"luigi.cfg cannot be read: {_without_lines(error)}")
     except UnicodeDecodeError as error:
         file = _configuration_read(error)
         if file is None:
             raise
-        give_up(command, f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}", EXIT_USAGE)
+        give_up(f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}")
     except ClusterUnreachable as error:
         from luigi_pai.config_file import chosen_section, unset_address  # noqa: PLC0415  loads Luigi
 
         unset = unset_address(chosen_section(None))
         hint = f"; {unset}" if unset and unset not in str(error) else ""
-        give_up(command, f"{error}{hint}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
+        give_up(f"{error}{hint}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
     except PaiError as error:
-        give_up(command, error, _code_of(error))
+        give_up(error, _code_of(error))
     except KeyboardInterrupt:
-        give_up(command, interrupted, EXIT_FAILED)
+        give_up(interrupted, EXIT_FAILED)
 
 
 def _without_lines(error: configparser.Error) -> str:

@@ -32,7 +32,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
     Only what is new or changed is sent. What .paiignore in the folder names is
     left out. Where HDFS is, [OpenPai] of luigi.cfg says, or [OpenPai:NAME].
     """
-    with plain_failures("put", "stopped; what is on HDFS is whole, and the next put goes on from there"):
+    with plain_failures("stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 
         tell(str(upload(WebHdfs.from_config(), local, remote, jobs=jobs)))
@@ -48,7 +48,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 
     Only what is new or changed is fetched. Nothing is removed.
     """
-    with plain_failures("get", "stopped; what is here is whole, and the next get goes on from there"):
+    with plain_failures("stopped; what is here is whole, and the next get goes on from there"):
         from luigi_pai.hdfs import WebHdfs, download  # noqa: PLC0415  as in put
 
         tell(str(download(WebHdfs.from_config(), remote, local, jobs=jobs)))
@@ -61,7 +61,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 @on_cluster
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
-    with plain_failures("ls", "stopped"):
+    with plain_failures():
         from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as in put
 
         server, place = WebHdfs.from_config().at(path)

@@ -13,8 +13,7 @@ import click
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import run_steps
-from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
-from luigi_pai.cli.tables import tell
+from luigi_pai.cli.failures import complain, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiHttpError, PaiNameTaken
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.names import base_name, latest_attempts, v2_name
@@ -47,7 +46,7 @@ def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> N
     """Make a cluster that of this process, and of those that it starts, until the command has ended."""
     if name is None or ctx.resilient_parsing:  # the latter in completion
         return
-    with plain_failures(str(ctx.info_name), "stopped"):
+    with plain_failures():
         from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
 
         if name:
@@ -116,13 +115,13 @@ def named(cluster: Cluster, text: str) -> str:
     return names[0]
 
 
-def role_and_index(command: str, text: str | None) -> tuple[str | None, int | None]:
+def role_and_index(text: str | None) -> tuple[str | None, int | None]:
     """Return what ``ROLE/INDEX``, ``ROLE`` or nothing means; or end the command."""
     if text is None:
         return None, None
     role, _, index = text.partition("/")
     if index and not index.isdecimal():
-        give_up(command, f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0", EXIT_USAGE)
+        give_up(f"{text} is not a task: give ROLE or ROLE/INDEX, such as worker/0")
     return role, int(index) if index else None
 
 
@@ -163,11 +162,10 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
     )
 
 
-def warn_without_tags(command: str, cluster: Cluster) -> None:
+def warn_without_tags(cluster: Cluster) -> None:
     """Print a warning if the cluster's release has no tags."""
     if not cluster.server.has_tags():
-        text = "warning: this OpenPAI has no tags (1.3 and later): --tag finds no job"
-        tell(f"luigi-pai {command}: {text}", err=True)
+        complain("warning: this OpenPAI has no tags (1.3 and later): --tag finds no job")
 
 
 def matching(jobs: Iterable[JobStatus], pattern: str) -> list[JobStatus]:

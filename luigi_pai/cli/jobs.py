@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from luigi_pai import runtime as module_of_containers
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
@@ -74,16 +75,7 @@ def validate(files: Sequence[Path], *, lenient: bool, release: str | None, as_js
         all_valid = all_valid and not wrong
         for problem in problems:
             warning = "" if problem in wrong else "warning: "
-            rows.append(
-                {
-                    "file": str(path),
-                    "path": problem.path,
-                    "message": problem.message,
-                    "level": problem.level.value,
-                    "line": problem.line,
-                    "refused": problem in wrong,
-                }
-            )
+            rows.append({"file": str(path), **asdict(problem), "refused": problem in wrong})
             if not as_json:
                 tell(f"{path}: {warning}{_in_one_line(problem)}")
         if not as_json and not wrong:
@@ -101,9 +93,9 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 
     Fields that are lost or changed are listed on standard error.
     """
-    job = job_of_file("convert", file)
+    job = job_of_file(file)
     if job.api_version == "v2":
-        give_up("convert", f"{file} is a job protocol already", EXIT_USAGE)
+        give_up(f"{file} is a job protocol already")
     try:
         conversion = to_protocol(job.document, fs_uri=fs_uri)
     except SpecError as error:
@@ -122,7 +114,7 @@ def config(job: str, *, output: Path | None) -> None:
 
     It is a file that submit takes, under another --name. Secrets are ******, and have to be filled in.
     """
-    with plain_failures("config", "stopped"):
+    with plain_failures():
         cluster = connect()
         name = asked_for(cluster, job).job
         document = cluster.config(name)
@@ -149,7 +141,7 @@ def render(source: str, arguments: Sequence[str], *, filled: bool) -> None:
 
     Give the task's parameters as to luigi. Secrets are shown as ******.
     """
-    with plain_failures("render", "stopped"):
+    with plain_failures():
         job = _job_of_task(source, arguments) if arguments else _job_of_file(Path(source))
         write(rendered(job, filled=filled))
 
@@ -161,20 +153,17 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
         yield from error.problems
 
 
-def job_of_file(command: str, path: Path, content: bytes | None = None) -> JobFile:
+def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
     """Return a job that a server accepts and reads as it is meant; else print its problems and exit.
 
-    Args:
-        command: the name of the command, for errors.
-        path: of the file.
-        content: of the file, if it has been read.
+    ``content`` is that of the file, if it has been read.
     """
     try:
         job = read_job_file(path, content)
     except SpecError as error:
         refuse(path, error.problems)
     except OSError as error:
-        give_up(command, f"{path} cannot be read: {error.strerror}", EXIT_USAGE)
+        give_up(f"{path} cannot be read: {error.strerror}")
     if problems := refused(job.warnings) or refused(job.problems(), lenient=True):
         refuse(path, problems)
     return job
@@ -194,8 +183,8 @@ def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
     """Return the job of a file; a v1 one as its document."""
     if not path.is_file():
-        give_up("render", f"{path} is not a file; give a file, or MODULE TASK", EXIT_USAGE)
-    job = job_of_file("render", path)
+        give_up(f"{path} is not a file; give a file, or MODULE TASK")
+    job = job_of_file(path)
     if job.api_version == "v1":
         document: dict[str, Any] = job.document
         return document
@@ -209,13 +198,13 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     from luigi_pai.protocol_task import PaiProtocolTask  # noqa: PLC0415  loads Luigi
     from luigi_pai.task import PaiTask  # noqa: PLC0415
 
-    task = task_named("render", module, arguments)
+    task = task_named(module, arguments)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
-        give_up("render", f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask", EXIT_USAGE)
+        give_up(f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask")
     try:
         return task.job()
     except OSError as error:  # the file of its protocol, say
-        give_up("render", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+        give_up(f"{arguments[0]} of {module}: {error}")
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, matching, on_cluster, warn_without_tags
 from luigi_pai.cli.tables import table, tell
 from luigi_pai.durations import duration
@@ -48,12 +48,12 @@ def list_jobs(
 ) -> None:
     """List your jobs, newest first; those whose names match GLOB, if one is given."""
     if user and all_users:
-        give_up("list", "--user and --all-users exclude each other", EXIT_USAGE)
-    with plain_failures("list", "stopped"):
+        give_up("--user and --all-users exclude each other")
+    with plain_failures():
         cluster = connect()
         whose = None if all_users else user or cluster.username
         if tags:
-            warn_without_tags("list", cluster)
+            warn_without_tags(cluster)
         jobs: list[JobStatus] = cluster.list(
             username=whose, states=[state.upper() for state in states], tags=tags
         )

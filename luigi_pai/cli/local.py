@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from luigi_pai.cli.failures import EXIT_USAGE, give_up
-from luigi_pai.cli.tables import styled, tell
+from luigi_pai.cli.failures import complain, give_up
+from luigi_pai.cli.tables import styled
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def local(
             code = 0
             asyncio.run(serve.serve(settings, _welcome))
     except ConfigError as error:
-        give_up("local", error, EXIT_USAGE)
+        give_up(error)
     sys.exit(code)
 
 
@@ -178,7 +178,7 @@ def _show_warnings() -> None:
 
 
 def _say_where(server: LocalServer) -> None:
-    tell(f"luigi-pai local: OpenPAI at {server.address.url}, data in {server.settings.data}", err=True)
+    complain(f"OpenPAI at {server.address.url}, data in {server.settings.data}")
 
 
 def _say_end(end: CommandEnd, api: str) -> None:
@@ -187,21 +187,14 @@ def _say_end(end: CommandEnd, api: str) -> None:
         return
     if end.data is None:
         words = "1 job" if end.jobs == 1 else f"{end.jobs} jobs"
-        tell(
-            f"luigi-pai local: {words}, none failed; pages and logs are removed (--data DIR keeps them)",
-            err=True,
-        )
+        complain(f"{words}, none failed; pages and logs are removed (--data DIR keeps them)")
         return
     if end.failed:
         more = ", ..." if len(end.failed) > _NAMED else ""
         names = ", ".join(end.failed[:_NAMED])
-        tell(f"luigi-pai local: {len(end.failed)} of {end.jobs} jobs failed: {names}{more}", err=True)
-    folder = shlex.quote(str(end.data))
-    tell(
-        f"luigi-pai local: logs are in {end.data / 'jobs'}; "
-        f"for the pages: luigi-pai local --port 0 --api {api} --data {folder}",
-        err=True,
-    )
+        complain(f"{len(end.failed)} of {end.jobs} jobs failed: {names}{more}")
+    pages = f"luigi-pai local --port 0 --api {api} --data {shlex.quote(str(end.data))}"
+    complain(f"logs are in {end.data / 'jobs'}; for the pages: {pages}")
 
 
 def _welcome(server: LocalServer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.api.logs.reader import STREAMS, LogReader
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
 from luigi_pai.redaction import printable
@@ -46,8 +46,8 @@ def logs(
     `ROLE/INDEX |` in front. OpenPAI 1.4 and later give logs out whole; before, they are read
     from the node where the task ran, if this machine reaches it.
     """
-    role, index = role_and_index("logs", task)
-    with plain_failures("logs", "stopped; the job goes on"):
+    role, index = role_and_index(task)
+    with plain_failures("stopped; the job goes on"):
         cluster = connect()
         entry = asked_for(cluster, job)
         found, name = entry.known, entry.job
@@ -87,10 +87,10 @@ def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
     of_role = [task for task in status.tasks if task.role == role]
     if not of_role:
         roles = ", ".join(dict.fromkeys(task.role for task in status.tasks))
-        give_up("logs", f"job {name} has no task role {role!r}; it has {roles}", EXIT_USAGE)
+        give_up(f"job {name} has no task role {role!r}; it has {roles}")
     if index is not None and index not in [task.index for task in of_role]:
         indexes = "0" if len(of_role) == 1 else f"0 to {len(of_role) - 1}"
-        give_up("logs", f"job {name} has no {role}/{index}; INDEX of {role} is {indexes}", EXIT_USAGE)
+        give_up(f"job {name} has no {role}/{index}; INDEX of {role} is {indexes}")
 
 
 def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
@@ -100,7 +100,7 @@ def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> 
         return
     if attempt > last:
         count = f"starts 0 to {last}" if last else "start 0 only"
-        give_up("logs", f"job {status.name} has no --attempt {attempt}; it had {count}", EXIT_USAGE)
+        give_up(f"job {status.name} has no --attempt {attempt}; it had {count}")
     if not cluster.book.api.dialect.gives_logs:
         text = f"--attempt {attempt}: this release gives out the logs of the last start only, {last}"
-        give_up("logs", text, EXIT_USAGE)
+        give_up(text)

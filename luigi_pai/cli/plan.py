@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured
 from luigi_pai.cli.task_argument import TaskCommand, task_named
@@ -75,7 +75,7 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     Exit code 0: there is nothing to do; 1: there is.
     """
     sys.setrecursionlimit(_FRAMES)
-    with plain_failures("plan", "stopped"):
+    with plain_failures():
         root = _root(module, arguments)
     if as_json:
         click.echo(json.dumps(_facts(root), indent=2))
@@ -87,13 +87,13 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
 
 def _root(module: str, arguments: Sequence[str]) -> _Planned:
-    task = task_named("plan", module, arguments)
+    task = task_named(module, arguments)
     try:
         return _planned(task, {})
     except OSError as error:  # the file of a protocol, say
         if isinstance(error, PaiError):
             raise
-        give_up("plan", f"{arguments[0]} of {module}: {error}", EXIT_USAGE)
+        give_up(f"{arguments[0]} of {module}: {error}")
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.progress import progress_line
-from luigi_pai.cli.tables import is_terminal, tell
+from luigi_pai.cli.tables import is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, check_scheduler, task_named
 from luigi_pai.console import install
 from luigi_pai.private_folder import private_folder
@@ -32,7 +32,7 @@ _RETCODES = {
     "unhandled_exception": 4,
 }
 _LOCKED = (
-    "luigi-pai run: nothing was run, because this command already runs in this folder, as the process above. "
+    "nothing was run, because this command already runs in this folder, as the process above. "
     "Wait for its end, or end it with kill. With --no-lock both run; each job is still submitted once"
 )
 
@@ -53,15 +53,15 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """
     words = [task, *arguments]
     sys.argv[0] = "luigi-pai run"
-    with plain_failures("run", "stopped"):  # a luigi.cfg that cannot be read, say
+    with plain_failures():  # a luigi.cfg that cannot be read, say
         import luigi.configuration  # noqa: PLC0415  the first that reads it
         import luigi.retcodes  # noqa: PLC0415
 
         config = luigi.configuration.get_config()
         for name, code in _RETCODES.items():
             config.set("retcode", name, str(code))
-        task_named("run", module, words)  # or the command ends here, in one line
-        check_scheduler("run", words)
+        task_named(module, words)  # or the command ends here, in one line
+        check_scheduler(words)
         if "--no-lock" not in words:
             _set_lock_folder(config)
 
@@ -73,7 +73,7 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
             luigi.retcodes.run_with_retcodes(["--module", module, *words])
     except SystemExit as end:
         if isinstance(end.__context__, luigi.interface.PidLockAlreadyTakenExit):
-            tell(_LOCKED, err=True)
+            complain(_LOCKED)
         raise
     except KeyboardInterrupt:
         sys.exit(EXIT_FAILED)
@@ -91,7 +91,7 @@ def _set_lock_folder(config: Any) -> None:
         config.set("core", "lock_pid_dir", str(private_folder() / f"run-{name}"))
     except OSError as error:
         text = f"no lock can be held: {error}. Remove it, set TMPDIR to another folder, or add --no-lock"
-        give_up("run", text, EXIT_USAGE)
+        give_up(text)
 
 
 def _interrupt_at(numbers: list[signal.Signals]) -> None:

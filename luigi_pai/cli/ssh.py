@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.dialects.ssh import Address, SshAccess
-    from luigi_pai.api.status import JobStatus
+    from luigi_pai.api.status import JobStatus, TaskStatus
 
 _OPTIONS = {
     "StrictHostKeyChecking": "no",  # a port is soon another container's, with other keys of its own
@@ -87,13 +87,13 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     One word of COMMAND is a line for the shell there, several are a program and its arguments.
     The exit code is that of ssh, which is COMMAND's, or 255.
     """
-    with plain_failures("ssh", "stopped; the job goes on"):
+    with plain_failures("stopped; the job goes on"):
         program = shutil.which("ssh")
         if program is None:
-            give_up("ssh", "there is no ssh on this machine's PATH: install OpenSSH's client", EXIT_USAGE)
+            give_up("there is no ssh on this machine's PATH: install OpenSSH's client")
         cluster = connect()
-        status, access = _access("ssh", cluster, asked_for(cluster, job))
-        host, port = _address_of("ssh", status, access, _chosen("ssh", status, task))
+        status, access = _access(cluster, asked_for(cluster, job))
+        host, port = _address_of(status, access, _chosen(status, task))
         with _key_file(access.key) as file:
             words = [program, "-p", str(port)]
             for name, value in {**_OPTIONS, "ClearAllForwardings": "yes"}.items():
@@ -127,18 +127,18 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
 
     Up to 0.14 the cluster makes a key for each job: --key says where to keep it.
     """  # noqa: D301 - the backslash is click's, and no backslash
-    with plain_failures("ssh-config", "stopped"):
+    with plain_failures():
         cluster = connect()
-        status, access = _access("ssh-config", cluster, asked_for(cluster, job))
+        status, access = _access(cluster, asked_for(cluster, job))
         name = status.name
         if access.key is None and key is not None:
             why = f"job {name} has no key of its own, its ssh takes yours: give --identity in place of --key"
-            give_up("ssh-config", why, EXIT_USAGE)
+            give_up(why)
         if access.key is not None and key is None:
             why = f"job {name} has a private key of its own: say where to keep it, --key FILE"
-            give_up("ssh-config", why, EXIT_USAGE)
+            give_up(why)
         if not access.addresses:
-            _not_running("ssh-config", f"job {name}", status.raw_state)
+            _not_running(f"job {name}", status.raw_state)
         if access.key is not None and key is not None:
             _keep(Path(key), access.key)
         file = key or identity
@@ -151,58 +151,54 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
             click.echo(f"    {option} {value}")
 
 
-def _access(command: str, cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
+def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
     """Return the status of a job that has not ended, and its ssh; or end the command."""
     name, status = entry.job, entry.known
     if status.finished:
         why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
-        give_up(command, why, EXIT_FAILED)
+        give_up(why, EXIT_FAILED)
     if status.state.value == "WAITING":
-        _not_running(command, f"job {name}", status.raw_state)
+        _not_running(f"job {name}", status.raw_state)
     access = cluster.ssh(name)
     if access.missing is not None:
-        give_up(command, f"job {name} has no ssh: {access.missing}", EXIT_FAILED)
+        give_up(f"job {name} has no ssh: {access.missing}", EXIT_FAILED)
     return status, access
 
 
-def _chosen(command: str, status: JobStatus, task: str | None) -> tuple[str, int]:
-    """Return role and index of the task that is meant; or end the command."""
-    tasks = [(each.role, each.index) for each in status.tasks]
-    role, index = role_and_index(command, task)
-    meant = [each for each in tasks if role in (None, each[0]) and index in (None, each[1])]
+def _chosen(status: JobStatus, task: str | None) -> TaskStatus:
+    """Return the task that is meant; or end the command."""
+    role, index = role_and_index(task)
+    meant = [each for each in status.tasks if role in (None, each.role) and index in (None, each.index)]
     if len(meant) == 1:
         return meant[0]
     of_role = f" of role {role}" if role else ""
     if meant:
         why = f"job {status.name} has {len(meant)} tasks{of_role}: name one, {_some(meant)}"
     else:
-        why = f"job {status.name} has no task {task}; it has {_some(tasks)}"
-    return give_up(command, why, EXIT_USAGE)
+        why = f"job {status.name} has no task {task}; it has {_some(status.tasks)}"
+    return give_up(why)
 
 
-def _some(tasks: Sequence[tuple[str, int]], most: int = 6) -> str:
-    shown = [f"{role}/{index}" for role, index in tasks[:most]]
+def _some(tasks: Sequence[TaskStatus], most: int = 6) -> str:
+    shown = [f"{task.role}/{task.index}" for task in tasks[:most]]
     return ", ".join([*shown, "..."] if len(tasks) > most else shown)
 
 
-def _address_of(command: str, status: JobStatus, access: SshAccess, task: tuple[str, int]) -> Address:
+def _address_of(status: JobStatus, access: SshAccess, task: TaskStatus) -> Address:
     """Return where the container of a task is reached; or end the command."""
-    address = access.addresses.get(task)
+    address = access.addresses.get((task.role, task.index))
     if address is not None:
         return address
-    role, index = task
     roles = access.roles
-    if roles is not None and role not in roles:
-        why = f"job {status.name} has ssh in the tasks of {', '.join(sorted(roles))} only"
-        give_up(command, why, EXIT_FAILED)
-    state = next(each.state for each in status.tasks if (each.role, each.index) == task)
-    return _not_running(command, f"{role}/{index} of job {status.name}", state)
+    if roles is not None and task.role not in roles:
+        give_up(f"job {status.name} has ssh in the tasks of {', '.join(sorted(roles))} only", EXIT_FAILED)
+    return _not_running(f"{task.role}/{task.index} of job {status.name}", task.state)
 
 
-def _not_running(command: str, what: str, state: str | None) -> NoReturn:
+def _not_running(what: str, state: str | None) -> NoReturn:
     ended = state in ("SUCCEEDED", "FAILED", "STOPPED")
     how = "has ended" if ended else "does not run yet, or has no ssh server yet"
-    give_up(command, f"{what} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
+    give_up(f"{what} {how}" + (f" ({state})" if state else ""), EXIT_FAILED)
 
 
 @contextlib.contextmanager
@@ -234,7 +230,7 @@ def _keep(path: Path, key: str) -> None:
             file.write(key)
     except FileExistsError:
         if path.read_text("utf-8", "replace") != key:
-            give_up("ssh-config", f"{path} exists, and has another content: name a new file", EXIT_USAGE)
+            give_up(f"{path} exists, and has another content: name a new file")
         path.chmod(0o600)
     except OSError as error:
-        give_up("ssh-config", f"{path} cannot be written: {error.strerror}", EXIT_USAGE)
+        give_up(f"{path} cannot be written: {error.strerror}")

@@ -11,7 +11,7 @@ import click
 
 from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, complain, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.listing import facts
 from luigi_pai.cli.tables import coloured, fields, tell
@@ -59,7 +59,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
     """
     found: list[dict[str, Any]] = []
     missing = False
-    with plain_failures("status", "stopped"):
+    with plain_failures():
         cluster = connect()
         shown = 0
         for text in jobs:
@@ -67,7 +67,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
                 entry = asked_for(cluster, text)
             except JobNotFound as error:
                 missing = True
-                tell(f"luigi-pai status: {error}", err=True)
+                complain(error)
                 continue
             job = entry.known
             reason = _waits_because(cluster, job)
@@ -95,13 +95,10 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
 
 def _since(job: JobStatus) -> str:
     """Return how long a job is, or was, in its state."""
-    now = time.time()
     if job.finished:
-        is_known = job.launched_ms and job.completed_ms
-        took = ((job.completed_ms or 0) - (job.launched_ms or 0)) / 1000
-        return f" after {duration(took)}" if is_known else ""
+        return f" after {job.took}" if job.took and job.completed_ms else ""
     since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
-    return f" for {duration(now - since / 1000)}" if since else ""
+    return f" for {duration(time.time() - since / 1000)}" if since else ""
 
 
 def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.api.retries import TRANSIENT
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
 from luigi_pai.cli.job_argument import (
     asked_for,
     connect,
@@ -44,23 +44,23 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
     Patterns and tags mean your jobs that have not ended; they are shown, and you are asked.
     """
     if not jobs and not tags:
-        give_up("stop", "name a JOB, a 'GLOB' or a --tag", EXIT_USAGE)
-    with plain_failures("stop", "interrupted; jobs that were asked to stop go on stopping"):
+        give_up("name a JOB, a 'GLOB' or a --tag")
+    with plain_failures("interrupted; jobs that were asked to stop go on stopping"):
         cluster = connect()
         single = [job for job in jobs if not _PATTERN.intersection(job) or is_address(job)]
         if tags:
-            warn_without_tags("stop", cluster)
+            warn_without_tags(cluster)
         several = [job for job in jobs if job not in single]
         mine = cluster.list() if several else []
-        going_on = [job for pattern in several for job in matching(mine, pattern) if not job.finished]
-        going_on += [job for job in (cluster.list(tags=tags) if tags else ()) if not job.finished]
-        found = {job.name: job for job in going_on}
+        meant = [job for pattern in several for job in matching(mine, pattern)]
+        meant += cluster.list(tags=tags) if tags else []
+        found = {job.name: job for job in meant if not job.finished}
         if (several or tags) and not found and not single:
             click.echo("no job of these is going on", err=True)
             return
         if found and not yes:
-            ask("stop", list(found))
-        missing = 0
+            ask(list(found))
+        missing = False
         for text in single:
             try:
                 status = _job_of(cluster, text)
@@ -68,9 +68,9 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
             except (ClusterUnreachable, ServerFault):
                 raise
             except PaiApiError as error:
-                missing += 1
-                tell(f"luigi-pai stop: {error}", err=True)
-        failed = stop_all("stop", cluster, list(found.values()), wait=not no_wait) or bool(missing)
+                missing = True
+                complain(error)
+        failed = stop_all(cluster, list(found.values()), wait=not no_wait) or missing
     sys.exit(EXIT_FAILED if failed else 0)
 
 
@@ -83,11 +83,11 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
             f"{text} is instance {entry.index} of job {entry.job}, which {count} points of a sweep share: "
             f"one of them cannot be stopped alone; to stop them all: luigi-pai stop {entry.job}"
         )
-        give_up("stop", why, EXIT_USAGE)
+        give_up(why)
     return entry.known if entry.index is None else cluster.book.of(entry.job)
 
 
-def ask(command: str, names: list[str]) -> None:
+def ask(names: list[str]) -> None:
     """Show jobs and ask whether to stop them; without a terminal, refuse."""
     for name in names[:_MOST_SHOWN]:
         tell(f"  {name}", err=True)
@@ -97,12 +97,12 @@ def ask(command: str, names: list[str]) -> None:
         matches = "1 job matches; give --yes to stop it"
         if len(names) > 1:
             matches = f"{len(names)} jobs match; give --yes to stop them"
-        give_up(command, matches, EXIT_USAGE)
+        give_up(matches)
     if not click.confirm(f"Stop {len(names)} job{'' if len(names) == 1 else 's'}?", err=True):
-        give_up(command, "nothing was stopped", EXIT_FAILED)
+        give_up("nothing was stopped", EXIT_FAILED)
 
 
-def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
+def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
     """Stop jobs, and say what became of each; return whether one could not be."""
     failed, asked = False, []
     for job in jobs:
@@ -113,7 +113,7 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
             cluster.stop(job.name)
         except PaiApiError as error:
             failed = True
-            tell(f"luigi-pai {command}: {error}", err=True)
+            complain(error)
         else:
             asked.append(job.name)
             if not wait:
@@ -125,7 +125,7 @@ def stop_all(command: str, cluster: Cluster, jobs: Iterable[JobStatus], *, wait:
                 ended = _until_ended(cluster, name, deadline)
             except PaiApiError as error:
                 failed = True
-                tell(f"luigi-pai {command}: {name} was asked to stop; what became of it: {error}", err=True)
+                complain(f"{name} was asked to stop; what became of it: {error}")
                 continue
             tell(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
     return failed

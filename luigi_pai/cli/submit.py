@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.api.logs.reader import LogReader
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, complain, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.jobs import job_of_file
 from luigi_pai.cli.logs import print_lines, report_unreadable
@@ -78,9 +78,9 @@ def submit(
       luigi-pai logs -f $name
     """  # noqa: D301 - the backslash is click's, and no backslash
     if (file is None) == (like is None):
-        give_up("submit", "give a FILE (or - for standard input), or --like JOB", EXIT_USAGE)
+        give_up("give a FILE (or - for standard input), or --like JOB")
     changes = [_change(text) for text in settings]
-    with plain_failures("submit", "stopped; if the job was submitted, it goes on"):
+    with plain_failures("stopped; if the job was submitted, it goes on"):
         cluster = connect()
         if like is not None:
             document = _earlier(cluster, like, named_anew=name is not None)
@@ -119,8 +119,8 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
         path, content = Path("standard input"), sys.stdin.buffer.read()
     elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), exists, but is no file
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
-        give_up("submit", f"{file}: {what}", EXIT_USAGE)
-    return job_of_file("submit", path, content).document, str(path)
+        give_up(f"{file}: {what}")
+    return job_of_file(path, content).document, str(path)
 
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
     try:
         json.dumps(document, allow_nan=False)
     except ValueError as error:  # a number that no field can have
-        give_up("submit", f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
+        give_up(f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:
@@ -141,7 +141,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
     """End the command if a document has masked secrets, as servers send them."""
     if MASK in json.dumps(document.get("secrets", "")):
-        give_up("submit", f"{source} has {MASK} in place of secrets: {advice}", EXIT_USAGE)
+        give_up(f"{source} has {MASK} in place of secrets: {advice}")
 
 
 def _change(text: str) -> tuple[list[str], Any]:
@@ -149,11 +149,9 @@ def _change(text: str) -> tuple[list[str], Any]:
     key, equals, value = text.partition("=")
     path = key.split(".")
     if not equals or not all(path):
-        give_up("submit", f"--set {key}: write KEY=VALUE, such as epochs=20", EXIT_USAGE)
+        give_up(f"--set {key}: write KEY=VALUE, such as epochs=20")
     if path[0] == "secrets":
-        give_up(
-            "submit", "--set secrets: a command line can be read by others; put it into the file", EXIT_USAGE
-        )
+        give_up("--set secrets: a command line can be read by others; put it into the file")
     try:
         return path, json.loads(value)
     except ValueError:
@@ -176,7 +174,7 @@ def _job(
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
     except (TypeError, OverflowError) as error:  # of a server's document
-        return give_up("submit", f"{source} is not a job: {error}", EXIT_USAGE)
+        return give_up(f"{source} is not a job: {error}")
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
@@ -201,7 +199,7 @@ def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
         hint = f"; there is {', '.join(map(str, at))}"
     elif isinstance(at, list):
         hint = f"; there is 0 to {len(at) - 1}"
-    return give_up("submit", f"--set {'.'.join(path)}: {source} has no {step}{hint}", EXIT_USAGE)
+    return give_up(f"--set {'.'.join(path)}: {source} has no {step}{hint}")
 
 
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
@@ -217,7 +215,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
         return False
     near = closest(key, known)
     hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
-    return give_up("submit", f"--set {key}: {source} uses no parameter {key}; {hint}", EXIT_USAGE)
+    return give_up(f"--set {key}: {source} uses no parameter {key}; {hint}")
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
@@ -225,7 +223,7 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
-            give_up("submit", f"--set {'.'.join(path)}: {problem.message}", EXIT_USAGE)
+            give_up(f"--set {'.'.join(path)}: {problem.message}")
 
 
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
@@ -236,7 +234,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     except PaiApiError:
         return  # the submission says what is wrong
     if warning is not None:
-        tell(f"luigi-pai submit: warning: {warning}", err=True)
+        complain(f"warning: {warning}")
 
 
 def _wait(handle: Job) -> None:

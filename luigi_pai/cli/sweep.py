@@ -9,12 +9,12 @@ import tempfile
 import webbrowser
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from luigi_pai.api.clock import Clock
-from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
 from luigi_pai.cli.tables import coloured, table, tell, write
@@ -68,8 +68,8 @@ def sweep(
     there is none.
     """
     if (as_csv + as_json + stops + retry + opens > 1) or (failed and (stops or retry or opens)):
-        give_up("sweep", "--csv, --json, --stop, --retry and --open exclude each other", EXIT_USAGE)
-    with plain_failures("sweep", "interrupted"):
+        give_up("--csv, --json, --stop, --retry and --open exclude each other")
+    with plain_failures("interrupted"):
         points: list[Any] = []
         if arguments:
             results, points = _of_task(module, arguments, with_points=stops)
@@ -78,10 +78,7 @@ def sweep(
         if retry:
             _retry(results)
             return
-        try:
-            summary, rows = results.summary(), results.rows()
-        except (OSError, ValueError, PaiError) as error:
-            _no_table(results, error)
+        summary, rows = _read(results)
         if stops:
             _stop(points, rows, yes=yes)
             return
@@ -107,9 +104,9 @@ def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tup
     """Return the table of a sweep, and its points."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
 
-    task = task_named("sweep", module, arguments)
+    task = task_named(module, arguments)
     if not isinstance(task, PaiSweep):
-        give_up("sweep", f"{arguments[0]} of {module} is not a PaiSweep", EXIT_USAGE)
+        give_up(f"{arguments[0]} of {module} is not a PaiSweep")
     return task.results, [] if task.is_search or not with_points else list(task.points())
 
 
@@ -126,7 +123,7 @@ def _retry(results: SweepResults) -> None:
 
     journal = Journal(results.folder, Clock()).read()
     if not journal.info:
-        give_up("sweep", f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
+        give_up(f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
     failed = journal.retry()
     points = f"{failed:,} failed point{'' if failed == 1 else 's'}"
     click.echo(f"the next run of the sweep submits {points} again" if failed else "no point has failed")
@@ -145,13 +142,17 @@ def _open(results: SweepResults) -> None:
     click.echo(path)
 
 
-def _no_table(results: SweepResults, error: Exception) -> NoReturn:
-    if isinstance(error, FileNotFoundError):
+def _read(results: SweepResults) -> tuple[Summary, list[dict[str, Any]]]:
+    """Return the summary and the rows that the last run has written; or end the command."""
+    try:
+        return results.summary(), results.rows()
+    except FileNotFoundError:
         why = f"{results.path('json')} is not there: the sweep has not run, or has another name or folder"
-        give_up("sweep", why, EXIT_FAILED)
-    if isinstance(error, PaiError):
-        raise error
-    give_up("sweep", error, EXIT_FAILED)
+        give_up(why, EXIT_FAILED)
+    except PaiError:
+        raise
+    except (OSError, ValueError) as error:
+        give_up(error, EXIT_FAILED)
 
 
 def _show(
@@ -215,8 +216,8 @@ def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool
         click.echo("no job of the sweep is going on", err=True)
         return
     if not yes:
-        ask("sweep", [status.name for status in jobs])
-    if stop_all("sweep", cluster, jobs, wait=True):
+        ask([status.name for status in jobs])
+    if stop_all(cluster, jobs, wait=True):
         sys.exit(EXIT_FAILED)
 
 

@@ -65,12 +65,7 @@ def table(
     """Yield the lines of a table, columns below each other.
 
     On a terminal, lines are no longer than it is wide: the widest columns are cut. Elsewhere
-    nothing is cut.
-
-    Args:
-        titles: of the columns.
-        rows: texts, one for each column.
-        states: number of the column that holds states, which are coloured.
+    nothing is cut. ``states`` is the number of the column that holds states, which are coloured.
     """
     rows = [[" ".join(printable(text).splitlines()) for text in row] for row in [titles, *rows]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import click
 
-from luigi_pai.cli.failures import EXIT_USAGE, give_up
+from luigi_pai.cli.failures import give_up
 from luigi_pai.console import user_error
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TaskCommand(click.Command):
         for word in words:
             shown.append(word)
             if word == "--cluster":
-                shown += [value for value in [next(words, None)] if value is not None]
+                shown += itertools.islice(words, 1)  # its NAME
             elif not word.startswith("-"):  # MODULE
                 shown += [f"{_HIDDEN}{later}" if _is_cluster(later) else later for later in words]
         rest = super().parse_args(ctx, shown)
@@ -59,34 +59,29 @@ def _is_cluster(word: str) -> bool:
     return word == "--cluster" or word.startswith("--cluster=")
 
 
-def task_named(command: str, module: str, arguments: Sequence[str]) -> luigi.Task:
+def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     """Return a task of a module with the parameters that are given as to luigi; or end the command.
 
-    Args:
-        command: the name of the command, for errors.
-        module: where the task is; if it is in the current folder, its modules come first.
-        arguments: the name of the task, and its parameters.
+    ``arguments`` are the name of the task and its parameters. If the module is in the current folder, that
+    folder's modules come first.
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.parameter import ParameterException  # noqa: PLC0415
     from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
 
-    _import(command, module)
+    _import(module)
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
-        give_up(command, f"{arguments[0]} of {module}: {wrong}{error}", EXIT_USAGE)
+        give_up(f"{arguments[0]} of {module}: {wrong}{error}")
     except Exception as error:  # noqa: BLE001  of the user's code, of any kind
         missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
-        text = f"{arguments[0]} of {module} "
-        text += (
-            f"has no {', no '.join(missing)}"
-            if missing
-            else f"cannot be made: {user_error(error, whole_path=True)}"
-        )
-        give_up(command, text, EXIT_USAGE)
+        why = f"cannot be made: {user_error(error, whole_path=True)}"
+        if missing:
+            why = f"has no {', no '.join(missing)}"
+        give_up(f"{arguments[0]} of {module} {why}")
     return task
 
 
@@ -106,13 +101,8 @@ def _wrong_value(arguments: Sequence[str]) -> str:
     return ""
 
 
-def check_scheduler(command: str, arguments: Sequence[str]) -> None:
-    """End the command if it needs a scheduler of Luigi that does not answer: Luigi itself tries for a minute.
-
-    Args:
-        command: the name of the command, for errors.
-        arguments: the name of the task, and the parameters that are given as to luigi.
-    """
+def check_scheduler(arguments: Sequence[str]) -> None:
+    """End the command if its task needs a luigid that does not answer: Luigi itself tries for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 
@@ -120,7 +110,7 @@ def check_scheduler(command: str, arguments: Sequence[str]) -> None:
         try:
             settings = core()
         except ValueError as error:  # a value of [core]
-            give_up(command, f"[core] in luigi.cfg: {error}", EXIT_USAGE)
+            give_up(f"[core] in luigi.cfg: {error}")
     if settings.local_scheduler:
         return
     url = settings.scheduler_url or f"http://{settings.scheduler_host}:{settings.scheduler_port}"
@@ -133,11 +123,11 @@ def check_scheduler(command: str, arguments: Sequence[str]) -> None:
     try:
         socket.create_connection((parts.hostname, port), _SCHEDULER_TIMEOUT).close()
     except OSError as error:
-        text = f"no scheduler of Luigi answers at {url} ({error.strerror or error}): start luigid, or add "
-        give_up(command, f"{text}--local-scheduler", EXIT_USAGE)
+        why = f"no scheduler of Luigi answers at {url} ({error.strerror or error})"
+        give_up(f"{why}: start luigid, or add --local-scheduler")
 
 
-def _import(command: str, module: str) -> None:
+def _import(module: str) -> None:
     """Import a module of the user's, or end the command and say where it failed."""
     here = os.getcwd()  # noqa: PTH109  a text
     if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else nothing comes from there
@@ -151,6 +141,6 @@ def _import(command: str, module: str) -> None:
             hint = f"write the name of a module: {Path(module).stem}"
         elif "is not a package" in str(error):
             hint = f"write MODULE TASK: {module.replace('.', ' ')}"
-        give_up(command, f"{error}; {hint}", EXIT_USAGE)
+        give_up(f"{error}; {hint}")
     except Exception as error:  # noqa: BLE001  of the user's code, of any kind
-        give_up(command, f"{module} cannot be imported: {user_error(error, whole_path=True)}", EXIT_USAGE)
+        give_up(f"{module} cannot be imported: {user_error(error, whole_path=True)}")

@@ -26,14 +26,11 @@ Sections = dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Have tasks read these settings, in this process and in Luigis that it starts.
+    """Have tasks read these settings, raw values, in this process and in Luigis that it starts.
 
-    Files that the test has Luigi read (``add_config_path``, or a new parser) do not change them.
-
-    Args:
-        section: keys of [OpenPai] with raw values; further clusters ([OpenPai:NAME]) get them too, so that
-            no test submits to them by mistake.
-        folder: for the configuration of other processes. It has the password, and is deleted afterwards.
+    Files that the test has Luigi read (``add_config_path``, or a new parser) do not change them. Further
+    clusters ([OpenPai:NAME]) get them too, so that no test submits to them by mistake. The configuration of
+    other processes is a file in the folder; it has the password, and is deleted afterwards.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.
@@ -46,7 +43,7 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
     file = folder / "luigi.cfg"
 
     def point(config: Any) -> None:
-        for name in _clusters(_sections(config)):
+        for name in _clusters(config):
             _write(config, name, section)
 
     def read_others(config: Any, *args: Any, **kwargs: Any) -> Any:
@@ -56,7 +53,7 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
 
     file.touch(mode=0o600)
     try:
-        file.write_text(_text_for_others(_clusters(_sections(config)), section), "utf-8")
+        file.write_text(_text_for_others(_clusters(config), section), "utf-8")
         point(config)
         with mock.patch.object(parser, "read", read_others), pytest.MonkeyPatch.context() as environment:
             environment.setenv(_PATH_VARIABLE, str(file))
@@ -69,13 +66,13 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
     finally:
         file.unlink(missing_ok=True)
         for each in (config, luigi.configuration.get_config()):
-            for name in _clusters(_sections(each)):
+            for name in _clusters(each):
                 _write(each, name, earlier.get(name))
 
 
-def _clusters(sections: Sections) -> list[str]:
+def _clusters(config: Any) -> list[str]:
     """Return the names of the sections of clusters, [OpenPai] first."""
-    return [SECTION, *(name for name in sections if name.startswith(f"{SECTION}:"))]
+    return [SECTION, *(name for name in config.sections() if name.startswith(f"{SECTION}:"))]
 
 
 def _sections(config: Any) -> Sections:

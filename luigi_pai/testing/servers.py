@@ -23,11 +23,7 @@ _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
 
 
 class Servers:
-    """The servers of a test session.
-
-    Args:
-        folders: gives temporary folders.
-    """
+    """The servers of a test session."""
 
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
@@ -42,11 +38,7 @@ class Servers:
 
     @contextlib.contextmanager
     def use(self, api: str | None) -> Iterator[Pai]:
-        """Lend an empty OpenPAI to one test; running jobs end with the test.
-
-        Args:
-            api: ``v1``, ``v2`` or ``ltp``; None for the default.
-        """
+        """Lend an empty OpenPAI of an API, ``v2`` for None, to one test; running jobs end with the test."""
         server = self._server(api or DEFAULT_API)
         if server is self._local.get(DEFAULT_API) and self._is_lent:
             _empty(server)

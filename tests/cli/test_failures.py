@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 
+import click
 import pytest
 
 from luigi_pai.cli.failures import plain_failures
@@ -18,6 +20,12 @@ from luigi_pai.errors import (
     SpecError,
 )
 from luigi_pai.hdfs import HdfsError, HdfsUnreachable
+
+
+@contextlib.contextmanager
+def failures_of_status(interrupted="stopped"):
+    with click.Context(click.Command("status"), info_name="status"), plain_failures(interrupted):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ from luigi_pai.hdfs import HdfsError, HdfsUnreachable
 )
 def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys):
     """0 success, 1 failure, 2 usage or configuration, 3 unreachable."""
-    with pytest.raises(SystemExit) as caught, plain_failures("status", "interrupted; nothing is lost"):
+    with pytest.raises(SystemExit) as caught, failures_of_status("interrupted; nothing is lost"):
         raise error
     assert caught.value.code == code
     assert capsys.readouterr().err == f"luigi-pai status: {line}\n"
@@ -61,15 +69,15 @@ def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys):
 def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys):
     path = tmp_path / "luigi.cfg"
     path.write_bytes("[OpenPai]\npassword = süß\n".encode("latin-1"))
-    with pytest.raises(SystemExit) as caught, plain_failures("status", ""):
+    with pytest.raises(SystemExit) as caught, failures_of_status():
         configparser.ConfigParser().read(path, encoding="utf-8")
     assert caught.value.code == 2
     assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path} is not UTF-8\n"
-    with pytest.raises(UnicodeDecodeError), plain_failures("status", ""):
+    with pytest.raises(UnicodeDecodeError), failures_of_status():
         b"\xe4".decode()
 
 
 def test_an_unexpected_error_keeps_its_traceback():
     """A defect of the program is not a failure of the command."""
-    with pytest.raises(ZeroDivisionError), plain_failures("status", ""):
+    with pytest.raises(ZeroDivisionError), failures_of_status():
         raise ZeroDivisionError

@@ -11,6 +11,7 @@ import textwrap
 import traceback
 from inspect import signature
 
+import click
 import luigi
 from click.testing import CliRunner
 from luigi.configuration.cfg_parser import LuigiConfigParser
@@ -56,8 +57,9 @@ class FrontDoor:
         """Run a task of a pipeline with Luigi; return 1 or 0 and what `luigi-pai run` shows of it."""
         self.write("pipeline.py", textwrap.dedent(text))
         shown = io.StringIO()
-        with contextlib.redirect_stderr(shown), contextlib.suppress(SystemExit), self._modules(shown):
-            made = task_named("run", "pipeline", [task])
+        run = click.Context(click.Command("run"), info_name="run")
+        with contextlib.redirect_stderr(shown), contextlib.suppress(SystemExit), self._modules(shown), run:
+            made = task_named("pipeline", [task])
             done = luigi.build([made], local_scheduler=True, no_lock=True)
             return int(not done), shown.getvalue()
         return 1, shown.getvalue()
