@@ -24,51 +24,34 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, HTTPServerRequest
     from tornado.web import RequestHandler
 
-    from luigi_pai.local.config.fault_rules import Faults
-    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base import Api
 
 _ASSETS = str(Path(__file__).parent / "pages" / "assets")
 
-_REST = {"v1": V1Handler, "v2": V2Handler, "ltp": V2Handler}
+_REST = {"v1": V1Handler, "v2": V2Handler}
 _CONTAINER = r"(container_\d+_\d+_\d+_\d+|[0-9a-f-]{36})"
 
 
-def make_app(
-    api: Api,
-    which: str,
-    log: logging.Logger,
-    faults: Faults,
-    scripts: JobScripts,
-) -> _LocalApplication:
-    """Return the application of one API: ``v1``, ``v2`` or ``ltp``.
-
-    It logs one line for each request, without query, body or headers.
-    """
-    shared = {"api": api}
-    control = {**shared, "faults": faults, "scripts": scripts}
+def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
+    """Return the application, which logs one line for each request, without query, body or headers."""
     return _LocalApplication(
         [
-            (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[which], shared),
+            (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[api.release.api]),
             *api.hdfs.routes(),
-            (r"/", JobListPage, shared),
-            (r"/(?:job-detail|view)\.html", JobPage, shared),  # view.html to 0.10
-            (r"/stop-job", StopJob, shared),
+            (r"/", JobListPage),
+            (r"/(?:job-detail|view)\.html", JobPage),  # view.html to 0.10
+            (r"/stop-job", StopJob),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
-            (
-                rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?",
-                LogPage,
-                shared,
-            ),
-            (FAULTS_PATH, FaultControl, control),
-            (JOB_SCRIPTS_PATH, JobScriptControl, control),
-            (CONTENTS_PATH, ContentsControl, control),
-            (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile, shared),
+            (rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?", LogPage),
+            (FAULTS_PATH, FaultControl),
+            (JOB_SCRIPTS_PATH, JobScriptControl),
+            (CONTENTS_PATH, ContentsControl),
+            (r"/log-manager/[^/]+/api/v1/logs/([a-z.-]+)", LogFile),
         ],
         default_handler_class=_Refusal,
         log_function=_log_request,
         log=log,
-        netloc=api.address.netloc,
+        api=api,
     )
 
 
@@ -87,7 +70,7 @@ class _Refusal(RestHandler):
     def prepare(self) -> None:
         super().prepare()
         if self._is_foreign:
-            raise ApiError(403, "ForbiddenOriginError", _FOREIGN.format(self.settings["netloc"]))
+            raise ApiError(403, "ForbiddenOriginError", _FOREIGN.format(self.api.address.netloc))
         raise no_api(self.request.uri or "")
 
 

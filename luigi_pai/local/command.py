@@ -74,9 +74,7 @@ async def run_command(
         begun = now_ms()
         server = LocalServer(settings)
         try:
-            section = open_pai_section(
-                server.address, server.hdfs, settings.user, settings.password, settings.api
-            )
+            section = open_pai_section(server.address, server.hdfs, settings)
             config.touch(mode=0o600)
             config.write_text(compose(earlier, section, further_sections()))
             ready(server)
@@ -145,13 +143,6 @@ def _environment(server: LocalServer, config: Path) -> dict[str, str]:
 
 
 def _in_foreground_of_terminal() -> bool:
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+    with contextlib.suppress(OSError), Path("/dev/tty").open("rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 
+if TYPE_CHECKING:
+    from luigi_pai.local.rest.base import Api
+
 _MAX_BODY = 100 * 1024
-_HTTP_ERROR = 400
 _TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
 
 
@@ -41,11 +43,16 @@ def logged_path(path: str) -> str:
 class SmallBodyHandler(RequestHandler):
     """A handler that reads at most 100 kB of body and never keeps more in memory."""
 
+    @property
+    def api(self) -> Api:
+        """The objects that the routes of an application share."""
+        api: Api = self.settings["api"]
+        return api
+
     def prepare(self) -> None:
-        """Start with an empty body, and record whether Content-Length is too large."""
+        """Start with an empty body."""
         self.content = bytearray()
-        length = whole_number(self.request.headers.get("Content-Length", ""))
-        self.too_large = length is not None and length > _MAX_BODY
+        self.too_large = False
 
     def data_received(self, chunk: bytes) -> None:
         """Add a piece to the body, unless it is too large already."""
@@ -84,19 +91,13 @@ class RestHandler(SmallBodyHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Send an error in OpenPAI's form."""
         error = kwargs.get("exc_info", (None, None, None))[1]
-        if not isinstance(error, ApiError):
-            if status_code >= _HTTP_ERROR and isinstance(error, HTTPError):
-                error = ApiError(status_code, None, error.log_message or self._reason)
-            else:
-                error = ApiError(
-                    500, "UnknownError", "the local server failed; see server.log in its data folder"
-                )
-        shown = (
-            {"message": error.message}
-            if error.code is None
-            else {"code": error.code, "message": error.message}
-        )
-        self.answer(error.status, shown)
+        if isinstance(error, HTTPError):
+            error = ApiError(status_code, None, error.log_message or self._reason)
+        elif not isinstance(error, ApiError):
+            text = "the local server failed; see server.log in its data folder"
+            error = ApiError(500, "UnknownError", text)
+        code = {} if error.code is None else {"code": error.code}
+        self.answer(error.status, {**code, "message": error.message})
 
     def credentials(self) -> tuple[str, str]:
         """Return the scheme, in lower case, and the rest of the Authorization header."""

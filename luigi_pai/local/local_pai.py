@@ -26,6 +26,7 @@ from luigi_pai.local.config.settings import (
     Address,
     HdfsAddress,
     Settings,
+    whereabouts,
 )
 from luigi_pai.local.container.processes import kill_all_under
 from luigi_pai.local.container.scripted import JOB_SCRIPTS_PATH
@@ -129,8 +130,7 @@ class LocalPai:
     @property
     def luigi_section(self) -> dict[str, str]:
         """The keys of ``[OpenPai]`` in a luigi.cfg that points at this server."""
-        api = self._settings.api
-        return open_pai_section(self._address, self._hdfs, self.username, self.password, api)
+        return open_pai_section(self._address, self._hdfs, self._settings)
 
     @property
     def pid(self) -> int:
@@ -212,9 +212,7 @@ class LocalPai:
         """Call a control route."""
         self._running()
         headers = {"Content-Type": "application/json"}
-        connection = http.client.HTTPConnection(
-            self._address.host, self._address.port, timeout=_START_SECONDS
-        )
+        connection = http.client.HTTPConnection(self._address.netloc, timeout=_START_SECONDS)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
@@ -265,10 +263,7 @@ class LocalPai:
     def _wait_for_port(self, process: subprocess.Popen[bytes], errors: Path) -> int:
         deadline = time.monotonic() + _START_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
-            try:
-                known = json.loads((self.data / "server.json").read_text("utf-8"))
-            except (OSError, ValueError):
-                known = {}
+            known = whereabouts(self.data)
             if known.get("pid") == process.pid:
                 self._hdfs = HdfsAddress(known["webhdfs_url"], known["fs_uri"])
                 return int(known["port"])

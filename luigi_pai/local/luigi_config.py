@@ -15,32 +15,31 @@ from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from luigi_pai.local.config.settings import Address, HdfsAddress
+    from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
 """What Luigi reads before the file of LUIGI_CONFIG_PATH."""
 
 
-def open_pai_section(
-    address: Address, hdfs: HdfsAddress, user: str, password: str, api: str
-) -> dict[str, str]:
+def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
     """Return the keys of ``[OpenPai]`` for a local server and its HDFS."""
     return {
         "pai_url": address.url,
-        "username": user,
-        "password": password,
+        "username": settings.user,
+        "password": settings.password,
         "fs_uri": hdfs.fs_uri,
         "webhdfs_url": hdfs.webhdfs_url,
-        "hdfs_user": user,
+        "hdfs_user": settings.user,
         "portal_url": address.url,
-        "api_version": "v1" if api == "v1" else "v2",
+        "api_version": "v1" if settings.api == "v1" else "v2",
     }
 
 
-def shown_section(address: Address, hdfs: HdfsAddress, user: str, password: str, api: str) -> str:
+def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
     """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
-    shown = password if password == DEFAULT_PASSWORD else f"(the one in {PASSWORD_VARIABLE})"
-    section = open_pai_section(address, hdfs, user, shown, api)
+    section = open_pai_section(address, hdfs, settings)
+    if settings.password != DEFAULT_PASSWORD:
+        section["password"] = f"(the one in {PASSWORD_VARIABLE})"
     del section["hdfs_user"]  # the default is the user name
     return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
@@ -84,12 +83,8 @@ def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[
 
     These are ``[OpenPai]`` and each ``[OpenPai:NAME]``, so that no task runs on another cluster. Luigi
     reads the file of LUIGI_CONFIG_PATH last, after ./luigi.cfg, so only what stands here wins over what
-    the user has there. An application token, which belongs to another cluster, is emptied.
-
-    Args:
-        earlier: the file; None for none.
-        section: the keys of each section.
-        further: sections of further clusters that are in other files.
+    the user has there. An application token, which belongs to another cluster, is emptied. ``further`` are
+    the sections of clusters in other files.
 
     Raises:
         ConfigError: the earlier file cannot be read.

@@ -8,7 +8,7 @@ what the exit specification (v1.8.0, src/k8s-job-exit-spec) says of its exit cod
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class RetryDecision:
     counted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LauncherRules:
     """The rules of one launcher.
 
@@ -147,29 +147,29 @@ class LauncherRules:
         exit_stopped: exit code of a job that a user stopped.
         stopped_text: diagnostics of such a job.
         stopped_codes: exit codes of jobs whose state is STOPPED.
-        shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
-        exit_lost: exit code of an attempt whose processes are gone without an exit code; None for none.
-        exit_attempt_over: exit code of a task that still ran at the end of its attempt; None for none.
-        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
         exit_type: returns the launcher's word for an exit code.
         decide_retry: decides about another attempt, given the retry limit, the exit code, and how many
             retries have been counted.
         container_id: returns the id of a task's container, given the application id of the attempt and
             the task's number within it, from 0.
+        shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
+        exit_lost: exit code of an attempt whose processes are gone without an exit code; None for none.
+        exit_attempt_over: exit code of a task that still ran at the end of its attempt; None for none.
+        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
         has_events: whether events of jobs are recorded.
     """
 
     exit_stopped: int
     stopped_text: str
     stopped_codes: tuple[int, ...]
-    shows_stopping: bool
-    exit_lost: int | None
-    exit_attempt_over: int | None
-    exit_no_ports: int | None
     exit_type: Callable[[int], str]
     decide_retry: Callable[[int, int, int], RetryDecision]
     container_id: Callable[[str, int], str]
-    has_events: bool
+    shows_stopping: bool = False
+    exit_lost: int | None = None
+    exit_attempt_over: int | None = None
+    exit_no_ports: int | None = None
+    has_events: bool = False
 
     def ended_state(self, exit_code: int | None) -> str:
         """Return SUCCEEDED, STOPPED or FAILED, the state of what ended with this exit code."""
@@ -219,14 +219,9 @@ _FRAMEWORK_LAUNCHER = LauncherRules(
     exit_stopped=_EXIT_STOPPED,
     stopped_text="UserApplication killed due to StopFrameworkRequest",
     stopped_codes=(_EXIT_STOPPED,),
-    shows_stopping=False,
-    exit_lost=None,
-    exit_attempt_over=None,
-    exit_no_ports=None,
     exit_type=_type_on_yarn,
     decide_retry=_decide_by_type,
     container_id=_yarn_id,
-    has_events=False,
 )
 
 
@@ -263,7 +258,7 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of OpenPAI, or of its successor; what is not named of one of the v2 API is as on 1.8.
+    """A release of OpenPAI, or of its successor.
 
     Rooms that show or prepare jobs have tables of their own functions, by ``api``.
 
@@ -308,22 +303,18 @@ OPENPAI_0_7_1 = Release(
     spec_release="0.7.1",
 )
 
-_V2_LOG_STREAMS = ("stdout", "stderr", "runtime")
-
 OPENPAI_1_8 = Release(
     name="OpenPAI 1.8",
     api="v2",
     launcher=FRAMEWORK_CONTROLLER,
-    log_streams=_V2_LOG_STREAMS,
+    log_streams=("stdout", "stderr", "runtime"),
     version="v1.8.0",
     spec_release="1.8.0",
 )
 
-LTP_1_5 = Release(
+LTP_1_5 = replace(
+    OPENPAI_1_8,
     name="LTP 1.5",
-    api="v2",
-    launcher=FRAMEWORK_CONTROLLER,
-    log_streams=_V2_LOG_STREAMS,
     version="v1.8.1",
     spec_release="ltp-1.5",
     failed_lookup="Failed to retrieve job {}.",

@@ -6,14 +6,11 @@ import asyncio
 import contextlib
 import errno
 import fcntl
-import json
 import logging
 import logging.handlers
-import os
 import re
 import sqlite3
-from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -22,7 +19,14 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.accounts.users import Tokens, Users
 from luigi_pai.local.app import make_app
 from luigi_pai.local.config.fault_rules import parse_faults
-from luigi_pai.local.config.settings import Address, HdfsAddress, parse_limits, virtual_clusters
+from luigi_pai.local.config.settings import (
+    Address,
+    HdfsAddress,
+    parse_limits,
+    virtual_clusters,
+    whereabouts,
+    write_whereabouts,
+)
 from luigi_pai.local.container.processes import Orphans
 from luigi_pai.local.container.scripted import JobScripts
 from luigi_pai.local.container.storages import Storages
@@ -72,15 +76,13 @@ class LocalServer:
         except OSError as error:
             raise ConfigError(f"cannot use the data folder {data}: {error.strerror}") from None
         try:
-            sockets = _bind(settings.host, settings.port, _whereabouts(data).get("port"))
-        except ConfigError:
-            self._lock.close()
-            raise
-        self.address = Address(settings.host, sockets[0].getsockname()[1])
-        try:
-            self._open(sockets, outside)
+            with contextlib.ExitStack() as on_failure:
+                on_failure.enter_context(self._lock)
+                sockets = _bind(settings.host, settings.port, whereabouts(data).get("port"))
+                self.address = Address(settings.host, sockets[0].getsockname()[1])
+                self._open(sockets, outside)
+                on_failure.pop_all()
         except (OSError, sqlite3.Error) as error:  # a full disk, or files that are another user's
-            self._lock.close()
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
@@ -122,9 +124,7 @@ class LocalServer:
         )
         self._launcher = Launcher(services, self._log)
         limits = parse_limits(settings.rate_limits)
-        self.config_lines = shown_section(
-            self.address, self.hdfs, settings.user, settings.password, settings.api
-        )
+        self.config_lines = shown_section(self.address, self.hdfs, settings)
         api = Api(
             store=self._store,
             users=users,
@@ -137,14 +137,14 @@ class LocalServer:
             rows=JobRows(self._store),
             release=self.release,
             limits=limits and RateLimits(limits, of_each_key=self.release.window_of_each_key),
+            faults=parse_faults(settings.faults or []),
+            scripts=scripts,
         )
-        faults = parse_faults(settings.faults or [])
-        app = make_app(api, settings.api, self._log, faults, scripts)
-        faulty = FaultyServer(app, InjectedFaults(api, faults, self._log).choose)
+        faulty = FaultyServer(make_app(api, self._log), InjectedFaults(api, self._log).choose)
         self._server = HTTPServer(Door(faulty, self._log), max_body_size=_MAX_REQUEST)
         self._server.add_sockets(sockets)
         self._launcher.recover()
-        _write_whereabouts(data, self.address, self.hdfs)
+        write_whereabouts(data, self.address, self.hdfs)
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
         """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
@@ -182,7 +182,7 @@ def _lock(data: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        known = _whereabouts(data)
+        known = whereabouts(data)
         where = (
             f"process {known['pid']} at {known['url']}" if {"pid", "url"} <= set(known) else "just starting"
         )
@@ -232,20 +232,3 @@ def _log_file(path: Path) -> logging.Handler:
     )
     handler.setFormatter(LogLines())
     return handler
-
-
-def _write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
-    """Write process, port and URL of the server, and its HDFS, into ``server.json`` of the data folder."""
-    new = data / "server.json.new"
-    known = {"pid": os.getpid(), "port": address.port, "url": address.url, **asdict(hdfs)}
-    new.write_text(json.dumps(known), "utf-8")
-    new.replace(data / "server.json")
-
-
-def _whereabouts(data: Path) -> dict[str, Any]:
-    """Return the content of ``server.json``; empty if it does not exist yet."""
-    try:
-        known = json.loads((data / "server.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}

@@ -12,6 +12,7 @@ import requests
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.app import make_app
+from luigi_pai.local.releases import OPENPAI_1_8
 
 
 def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
@@ -23,9 +24,11 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
     monkeypatch.setattr(socket, "getfqdn", fail)
     monkeypatch.setattr(socket, "gethostbyaddr", fail)
     api = SimpleNamespace(
-        address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"), hdfs=SimpleNamespace(routes=list)
+        address=SimpleNamespace(host="127.0.0.1", netloc="127.0.0.1:1"),
+        hdfs=SimpleNamespace(routes=list),
+        release=OPENPAI_1_8,
     )
-    make_app(api, "v2", logging.getLogger("test"), None, None)
+    make_app(api, logging.getLogger("test"))
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])

@@ -53,16 +53,14 @@ class Users:
         """Create the administrator, or give them this password."""
         self.save(User(name, _hash_password(password), admin=True))
 
-    async def with_password(self, name: str, password: str) -> User | None:
-        """Return the user if this is their password, which a thread checks; else None."""
+    def is_admin(self, name: str) -> bool:
+        """Return whether a user is an administrator now, whatever their token says."""
         user = self.get(name)
-        if user is None or not await asyncio.to_thread(_password_matches, user, password):
-            return None
-        return user
+        return user is not None and user.admin
 
-    def virtual_clusters(self, user: User) -> tuple[str, ...]:
+    def virtual_clusters(self, name: str) -> tuple[str, ...]:
         """Return the virtual clusters that a user may submit to: an administrator to all of them."""
-        return self._virtual_clusters if user.admin else ("default",)
+        return self._virtual_clusters if self.is_admin(name) else ("default",)
 
 
 def _hash_password(password: str) -> str:
@@ -71,10 +69,11 @@ def _hash_password(password: str) -> str:
     return f"{salt.hex()}${_derive(password, salt).hex()}"
 
 
-def _password_matches(user: User, password: str) -> bool:
-    """Return whether this is the user's password."""
+async def password_matches(user: User, password: str) -> bool:
+    """Return whether this is the user's password, which a thread finds out."""
     salt, _, expected = user.password.partition("$")
-    return hmac.compare_digest(_derive(password, bytes.fromhex(salt)).hex(), expected)
+    derived = await asyncio.to_thread(_derive, password, bytes.fromhex(salt))
+    return hmac.compare_digest(derived.hex(), expected)
 
 
 def _derive(password: str, salt: bytes) -> bytes:
@@ -100,15 +99,18 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def log_in(self, username: str, *, admin: bool, expiration: int) -> str:
-        """Return a token for a user who gave their password, valid for ``expiration`` seconds."""
-        return self._issue(username, _claims(username, admin=admin, application=False), expiration)
+    def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
+        """Return a new token: for ``expiration`` seconds after a login, or without end for an application."""
+        claims = {
+            "username": username,
+            "admin": admin,
+            "application": expiration is None,
+            "jobSpecific": False,
+            "encodedFrameworkName": "",
+        }
+        return self._add(username, claims, expiration)
 
-    def application(self, username: str, *, admin: bool) -> str:
-        """Return a token for a program, which does not expire."""
-        return self._issue(username, _claims(username, admin=admin, application=True), None)
-
-    def _issue(self, owner: str, claims: Mapping[str, Any], expiration: int | None) -> str:
+    def _add(self, owner: str, claims: Mapping[str, Any], expiration: int | None) -> str:
         now = int(time.time())
         times = {"iat": now} if expiration is None else {"iat": now, "exp": now + expiration}
         token = f"{_encode(_HEADER)}.{_encode({**claims, **times})}.{secrets.token_urlsafe(32)}"
@@ -138,7 +140,7 @@ class Tokens:
         known = self._valid("username", f"log:{container_id}", _DAY // 2)
         if known:
             return str(known[0]["token"])
-        return self._issue(f"log:{container_id}", {"log": container_id}, _DAY)
+        return self._add(f"log:{container_id}", {"log": container_id}, _DAY)
 
     def log_of(self, token: str) -> str | None:
         """Return the container id of the task whose logs a token opens, or None."""
@@ -150,16 +152,6 @@ class Tokens:
 
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
-
-
-def _claims(username: str, *, admin: bool, application: bool) -> dict[str, Any]:
-    return {
-        "username": username,
-        "admin": admin,
-        "application": application,
-        "jobSpecific": False,
-        "encodedFrameworkName": "",
-    }
 
 
 def _encode(part: Mapping[str, Any]) -> str:

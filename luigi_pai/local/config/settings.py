@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import re
 from dataclasses import asdict, dataclass, field, replace
@@ -170,6 +171,23 @@ class HdfsAddress:
 
     webhdfs_url: str
     fs_uri: str
+
+
+def write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
+    """Write process, port and URL of the server, and its HDFS, into ``server.json`` of the data folder."""
+    new = data / "server.json.new"
+    known = {"pid": os.getpid(), "port": address.port, "url": address.url, **asdict(hdfs)}
+    new.write_text(json.dumps(known), "utf-8")
+    new.replace(data / "server.json")
+
+
+def whereabouts(data: Path) -> dict[str, Any]:
+    """Return the content of ``server.json``; empty if it does not exist yet."""
+    try:
+        known = json.loads((data / "server.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def is_loopback(host: str) -> bool:

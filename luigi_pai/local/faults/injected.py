@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from functools import partial
 from http.client import responses as reasons
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -14,11 +13,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import CONTROL, Faults, parse_faults
 from luigi_pai.local.container.scripted import parse_job_scripts
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
-from luigi_pai.local.json_http import (
-    ApiError,
-    RestHandler,
-    logged_path,
-)
+from luigi_pai.local.json_http import ApiError, RestHandler, logged_path
 from luigi_pai.local.rest.base import PREFIX
 
 if TYPE_CHECKING:
@@ -28,18 +23,11 @@ if TYPE_CHECKING:
     from tornado.httputil import HTTPHeaders, RequestStartLine
 
     from luigi_pai.local.config.fault_rules import Rule
-    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.rest.base import Api
 
 
 class Control(RestHandler):
     """A route that controls the server's behaviour; like all routes, for the user who runs it only."""
-
-    def initialize(self, api: Api, faults: Faults, scripts: JobScripts) -> None:
-        """Store what all requests share."""
-        self._api = api
-        self._faults = faults
-        self._scripts = scripts
 
     def _parsed(self, parse: Callable[[Any], Any]) -> Any:
         """Return the body, parsed by a function; raises ApiError 400 for its ConfigError."""
@@ -54,12 +42,12 @@ class FaultControl(Control):
 
     async def get(self) -> None:
         """Answer with the rules, each with the numbers of requests that matched and that failed."""
-        self.answer(200, self._faults.shown())
+        self.answer(200, self.api.faults.shown())
 
     async def put(self) -> None:
         """Replace the rules; their counts and random numbers start again."""
-        vars(self._faults).update(vars(self._parsed(parse_faults)))
-        self.answer(200, self._faults.shown())
+        vars(self.api.faults).update(vars(self._parsed(parse_faults)))
+        self.answer(200, self.api.faults.shown())
 
 
 class JobScriptControl(Control):
@@ -67,8 +55,8 @@ class JobScriptControl(Control):
 
     async def post(self) -> None:
         """Add rules."""
-        self._scripts.rules += self._parsed(parse_job_scripts)
-        self.answer(200, {"rules": len(self._scripts.rules)})
+        self.api.scripts.rules += self._parsed(parse_job_scripts)
+        self.answer(200, {"rules": len(self.api.scripts.rules)})
 
 
 class ContentsControl(Control):
@@ -76,17 +64,17 @@ class ContentsControl(Control):
 
     async def get(self) -> None:
         """Show which jobs there are, in the order in which they were submitted."""
-        jobs = self._api.store.select_jobs("WHERE NOT deleted ORDER BY id", ())
+        jobs = self.api.store.select_jobs("WHERE NOT deleted ORDER BY id", ())
         shown = [{"name": job.name, "username": job.username} for job in jobs]
         self.answer(200, {"jobs": shown})
 
     async def delete(self) -> None:
         """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
-        vars(self._faults).update(vars(Faults()))
-        await self._api.launcher.delete_all()
-        self._scripts.clear()
-        self._api.hdfs.empty()
-        self._api.storages.empty()
+        vars(self.api.faults).update(vars(Faults()))
+        await self.api.launcher.delete_all()
+        self.api.scripts.clear()
+        self.api.hdfs.empty()
+        self.api.storages.empty()
         self.answer(200, {})
 
     async def post(self) -> None:
@@ -95,9 +83,9 @@ class ContentsControl(Control):
         before = body.get("endedBefore") if isinstance(body, dict) else None
         if not isinstance(before, int):
             raise ApiError(400, "InvalidParametersError", "not of the form {endedBefore: milliseconds}")
-        for job in self._api.store.select_jobs("WHERE completed < ?", [before]):
-            self._api.folders.remove(job.id, job.name)
-            self._api.store.purge_job(job)
+        for job in self.api.store.select_jobs("WHERE completed < ?", [before]):
+            self.api.folders.remove(job.id, job.name)
+            self.api.store.purge_job(job)
         self.answer(200, {})
 
 
@@ -107,17 +95,17 @@ _WINDOW = 60  # seconds; Retry-After has the whole window, as with OpenPAI 1.8
 class InjectedFaults:
     """Applies the rules in force to the server's requests, and logs each request that they affect."""
 
-    def __init__(self, api: Api, faults: Faults, log: logging.Logger) -> None:
+    def __init__(self, api: Api, log: logging.Logger) -> None:
         self._api = api
-        self._faults = faults
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
         """Delay a request or revoke its token, as the rules say; return the remaining fault."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
-        if not self._faults.rules or path.startswith(CONTROL):
+        faults = self._api.faults
+        if not faults.rules or path.startswith(CONTROL):
             return None
-        seconds, rule = self._faults.strike(line.method, path)
+        seconds, rule = faults.strike(line.method, path)
         if seconds:
             await asyncio.sleep(seconds)
         if rule is None:
@@ -130,7 +118,8 @@ class InjectedFaults:
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
         else:
             answer = self._error(rule) if rule.fault == "error" else self._limit(rule)
-            return Fate(partial(_send, answer, with_body=line.method != "HEAD"))
+            with_body = line.method != "HEAD"
+            return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
         return None
 
     def _error(self, rule: Rule) -> Answer:
@@ -149,7 +138,3 @@ class InjectedFaults:
             "X-RateLimit-Reset": str(math.ceil(time.time() + rule.seconds)),
         }
         return Answer(429, headers, b"Too many requests, please try again later.")
-
-
-def _send(answer: Answer, connection: Any, _answer: Answer | None, *, with_body: bool) -> None:
-    send(connection, answer, with_body=with_body)

@@ -14,7 +14,6 @@ from luigi_pai.local.store.records import COMPLETED
 from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
-    from luigi_pai.local.rest.base import Api
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 _TEMPLATES = str(Path(__file__).parent / "templates")
@@ -30,9 +29,6 @@ _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
 
 class _Page(SmallBodyHandler):
     """A page that loads nothing from elsewhere and cannot be framed."""
-
-    def initialize(self, api: Api) -> None:
-        self.api = api
 
     def get_template_path(self) -> str:
         """Return the folder of the templates."""
@@ -81,11 +77,7 @@ class JobPage(_Page):
             self.show_no_job()
             return
         attempt = self.api.store.last_attempt(job)
-        tasks = (
-            []
-            if attempt is None
-            else [(task, _state(task, attempt)) for task in self.api.store.tasks(attempt)]
-        )
+        tasks = [(task, _state(task, attempt)) for task in self.api.store.tasks(attempt)] if attempt else []
         decided = None
         if attempt is not None and attempt.exit_code and job.state == "FAILED":
             decided = f"{attempt.trigger_role}-{attempt.trigger_index}"

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
+from luigi_pai.local.accounts.users import password_matches
 from luigi_pai.local.json_http import ApiError, RestHandler, no_api
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from luigi_pai.local.accounts.users import Tokens, Users
+    from luigi_pai.local.config.fault_rules import Faults
     from luigi_pai.local.config.settings import Address
+    from luigi_pai.local.container.scripted import JobScripts
     from luigi_pai.local.container.storages import Storages
     from luigi_pai.local.container.task_files import JobFolders
     from luigi_pai.local.hdfs.cluster import ClusterHdfs
@@ -41,7 +44,9 @@ class Api:
     storages: Storages
     rows: JobRows
     release: Release
-    limits: RateLimits | None = None
+    limits: RateLimits | None
+    faults: Faults
+    scripts: JobScripts
 
 
 @dataclass(frozen=True)
@@ -58,14 +63,15 @@ def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Ro
     return _Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
+def not_allowed(username: str, action: str) -> ApiError:
+    """Return the error for an action that a user has no right to."""
+    return ApiError(403, "ForbiddenUserError", f"User {username} is not allowed to {action}")
+
+
 class ApiHandler(RestHandler):
     """Handler of all routes of one API."""
 
     routes: ClassVar[Sequence[_Route]] = ()
-
-    def initialize(self, api: Api) -> None:
-        """Store what all requests share."""
-        self.api = api
 
     async def _dispatch(self) -> None:
         """Dispatch to a route as express does: ignoring case and a slash at the end.
@@ -87,12 +93,12 @@ class ApiHandler(RestHandler):
 
     async def log_in(self, username: str, password: str, seconds: int) -> None:
         """Answer with a token that is valid for some seconds; ApiError 400: a wrong name or password."""
-        if self.api.users.get(username) is None:
-            raise ApiError(400, "NoUserError", f"User {username} is not found.")
-        user = await self.api.users.with_password(username, password)
+        user = self.api.users.get(username)
         if user is None:
+            raise ApiError(400, "NoUserError", f"User {username} is not found.")
+        if not await password_matches(user, password):
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        token = self.api.tokens.log_in(username, admin=user.admin, expiration=seconds)
+        token = self.api.tokens.issue(username, admin=user.admin, expiration=seconds)
         self.answer(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:
@@ -189,14 +195,9 @@ class RateLimits:
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # the end of the window, and the count
 
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
-        """Count a request.
+        """Count a ``call`` of an IP address, or a ``list`` or ``submission`` of a user.
 
-        Args:
-            kind: ``call``, ``list`` or ``submission``, accepted or refused.
-            key: the IP address of a call, the user of a list or submission.
-
-        Returns:
-            The rate limit headers of the reply, and whether the request is refused.
+        Returns the rate limit headers of the reply, and whether the request is refused.
         """
         limit, seconds, now = self._limits[kind], _WINDOWS[kind], self._clock()
         end, count = self._counts.get((kind, key), (now, 0))

@@ -10,7 +10,7 @@ from luigi_pai.jobspec.schema_problems import schema
 from luigi_pai.jobspec.validate import validate_job, with_numbers
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.releases import OPENPAI_0_7_1
-from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, route
+from luigi_pai.local.rest.base import ApiHandler, checked_body, is_too_large, not_allowed, route
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.store.records import WAITING
 from luigi_pai.local.views.v1 import job_detail, virtual_clusters
@@ -175,10 +175,8 @@ class V1Handler(ApiHandler):
             return
         if virtual_cluster not in self.api.launcher.scheduler.clusters:
             raise ApiError(404, "NoVirtualClusterError", f"Virtual cluster {virtual_cluster} is not found.")
-        user = self.api.users.get(username)
-        if user is None or virtual_cluster not in self.api.users.virtual_clusters(user):
-            sentence = f"User {username} is not allowed to do operation in {virtual_cluster}"
-            raise ApiError(403, "ForbiddenUserError", sentence)
+        if virtual_cluster not in self.api.users.virtual_clusters(username):
+            raise not_allowed(username, f"do operation in {virtual_cluster}")
 
     async def _delete(self, name: str) -> None:
         job = self._job(name)
@@ -200,11 +198,7 @@ class V1Handler(ApiHandler):
     def _check_owner(self, job: Job, action: str) -> None:
         bearer = self._bearer()
         if bearer.username != job.username and not bearer.admin:
-            raise ApiError(
-                403,
-                "ForbiddenUserError",
-                f"User {bearer.username} is not allowed to {action} job {job.name}.",
-            )
+            raise not_allowed(bearer.username, f"{action} job {job.name}.")
 
     async def _config(self, name: str) -> None:
         self.answer(200, self._job(name).config)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from luigi_pai.local.json_http import ApiError, whole_number
-from luigi_pai.local.releases import OPENPAI_1_8
 from luigi_pai.local.views.v1 import job_row as v1_row
 from luigi_pai.local.views.v2 import job_row as v2_row
 
@@ -72,15 +71,13 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that an encoded query selects, in the virtual clusters ``clusters`` if given.
+    """The jobs that an encoded query selects, in the virtual clusters ``clusters``; None for all of them.
 
     Raises:
         ApiError: a number is not valid: 400 or 500, as on the real server.
     """
 
-    def __init__(
-        self, query: str, release: Release = OPENPAI_1_8, clusters: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, query: str, release: Release, clusters: Sequence[str] | None) -> None:
         asked = dict(parse_qsl(query, keep_blank_values=True))
         words = {key: text.split(",") for key, text in asked.items()}
         self._where = ["NOT deleted"]

@@ -55,10 +55,6 @@ def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[st
 
 
 class _Log(SmallBodyHandler):
-    def initialize(self, api: Api) -> None:
-        """Store what all requests share."""
-        self.api = api
-
     def files(self, container_id: str) -> TaskFiles:
         """Return the files of a task; raises HTTPError 404 if there is no such task."""
         task = self.api.store.task(container_id)

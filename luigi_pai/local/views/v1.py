@@ -38,7 +38,7 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
     return {**_status(job), "appExitCode": job.exit_code, "virtualCluster": job.virtual_cluster}
 
 
-def job_detail(job: Job, store: Store, address: Address, waits_for: str | None = None) -> dict[str, Any]:
+def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
     ``waits_for`` is why a WAITING job waits: its diagnostics, which 0.7.1 leaves null until the end.
@@ -126,10 +126,9 @@ def log_url(task: Task, job: Job, address: Address) -> str:
     return f"{address.url}/node/containerlogs/{task.container_id}/{job.username}/"
 
 
-def virtual_clusters(scheduler: Scheduler, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+def virtual_clusters(scheduler: Scheduler, unfinished: Sequence[Job]) -> dict[str, dict[str, Any]]:
     """Return every virtual cluster with its unfinished jobs; percentages are of memory, as on YARN."""
     shown = {}
-    unfinished = list(jobs)
     everything = scheduler.total.memory or 1
     for name, has in scheduler.clusters.items():
         here = [job for job in unfinished if job.virtual_cluster == name]

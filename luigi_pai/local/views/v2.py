@@ -48,7 +48,7 @@ def latest_attempt(job: Job, store: Store) -> ShownAttempt:
     """Return the running attempt, the one that the job waits for, or the last one."""
     last = store.last_attempt(job)
     if last is not None and last.number > job.retries:
-        return _shown(job, last, store.attempt(job, last.number - 1), store)
+        return _shown(job, last, store)
     record = Attempt(0, job.id, job.retries + 1, 0, completed=job.completed, exit_code=job.exit_code)
     tasks = [
         Task(
@@ -71,17 +71,12 @@ def numbered_attempt(job: Job, index: int, store: Store) -> ShownAttempt | None:
     if index == job.retries:
         return latest_attempt(job, store)
     record = store.attempt(job, index + 1)
-    return None if record is None else _shown(job, record, store.attempt(job, index), store)
+    return None if record is None else _shown(job, record, store)
 
 
-def _shown(job: Job, record: Attempt, before: Attempt | None, store: Store) -> ShownAttempt:
-    return ShownAttempt(
-        record.number - 1,
-        _started(job, before),
-        record.launched,
-        record,
-        store.tasks(record),
-    )
+def _shown(job: Job, record: Attempt, store: Store) -> ShownAttempt:
+    started = _started(job, store.attempt(job, record.number - 1))
+    return ShownAttempt(record.number - 1, started, record.launched, record, store.tasks(record))
 
 
 def _started(job: Job, before: Attempt | None) -> int:
@@ -256,14 +251,18 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
     }
 
 
-def _task_history(shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    completed = tried[0].completed
+def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
+    """Return which task it is, its state, and the times of all of its tries together."""
+    task = tried[0]
     return {
-        "retries": tried[0].number,
-        "accountableRetries": tried[0].counted_retries,
+        "taskIndex": task.index,
+        "taskUid": object_uid(job.full_name, shown.index, task.name),
+        "taskState": _task_state(job, task),
+        "retries": task.number,
+        "accountableRetries": task.counted_retries,
         "createdTime": shown.started,
-        "launchedTime": tried[-1].launched or completed,
-        "completedTime": completed,
+        "launchedTime": tried[-1].launched or task.completed,
+        "completedTime": task.completed,
     }
 
 
@@ -280,29 +279,21 @@ def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str
 
 
 def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    task = tried[0]
     return {
-        "taskIndex": task.index,
-        "taskUid": object_uid(job.full_name, shown.index, task.name),
-        "taskState": _task_state(job, task),
-        **_container(job, shown, task),
-        **_task_history(shown, tried),
+        **_task_history(job, shown, tried),
+        **_container(job, shown, tried[0]),
         **_try_times(job, shown, tried),
     }
 
 
 def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
     """Return a task with its tries, the latest of which comes first."""
-    task = tried[0]
     return {
         "username": job.username,
         "jobName": job.name,
         "jobAttemptId": shown.index,
-        "taskRoleName": task.role,
-        "taskIndex": task.index,
-        "taskUid": object_uid(job.full_name, shown.index, task.name),
-        "taskState": _task_state(job, task),
-        **_task_history(shown, tried),
+        "taskRoleName": tried[0].role,
+        **_task_history(job, shown, tried),
         "attempts": [
             {**_try_times(job, shown, tried[at:]), **_container(job, shown, item)}
             for at, item in enumerate(tried)

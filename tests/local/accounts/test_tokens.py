@@ -19,8 +19,8 @@ def tokens(tmp_path):
 
 def test_a_token_speaks_for_its_user_until_it_ends(tokens, monkeypatch):
     """Only what was issued and kept counts; what has ended is forgotten."""
-    login = tokens.log_in("zoe", admin=True, expiration=60)
-    program = tokens.application("zoe", admin=False)
+    login = tokens.issue("zoe", admin=True, expiration=60)
+    program = tokens.issue("zoe", admin=False, expiration=None)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 58)
     assert tokens.check(login) == Bearer("zoe", admin=True)
@@ -36,10 +36,10 @@ def test_a_token_speaks_for_its_user_until_it_ends(tokens, monkeypatch):
 def test_a_token_of_another_server_is_worth_nothing(tokens, tmp_path):
     """Nor one that somebody has changed, nor what is no token."""
     other = Store(tmp_path / "other.sqlite")
-    token = Tokens(other).log_in("zoe", admin=True, expiration=60)
+    token = Tokens(other).issue("zoe", admin=True, expiration=60)
     other.close()
     assert tokens.check(token) is None
-    mine = tokens.log_in("zoe", admin=True, expiration=60)
+    mine = tokens.issue("zoe", admin=True, expiration=60)
     assert tokens.check(f"{mine[:-1]}{'a' if mine[-1] != 'a' else 'b'}") is None
     assert [tokens.check(word) for word in ("", "x", "a.b.c", "a.bnVsbA.c")] == [None] * 4
 
@@ -49,7 +49,7 @@ def test_a_token_for_a_log_is_for_nothing_else(tokens, monkeypatch):
     token = tokens.for_log("container")
     assert tokens.log_of(token) == "container"
     assert tokens.check(token) is None
-    assert tokens.log_of(tokens.log_in("zoe", admin=True, expiration=60)) is None
+    assert tokens.log_of(tokens.issue("zoe", admin=True, expiration=60)) is None
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 11 * 3600)
     assert tokens.for_log("container") == token

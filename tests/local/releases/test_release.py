@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from luigi_pai.cli.local import local
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
-from luigi_pai.local.config.settings import Address, HdfsAddress
+from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 from luigi_pai.local.luigi_config import open_pai_section
 from luigi_pai.local.releases import RELEASES
 
@@ -24,11 +24,12 @@ def test_a_wrong_name_is_refused():
     assert not server.data.exists()
 
 
-def test_the_configuration_for_ltp_is_that_of_v2():
+def test_the_configuration_for_ltp_is_that_of_v2(tmp_path):
     """To Luigi, and to the client, it is one dialect."""
     address = Address("127.0.0.1", 1)
     hdfs = HdfsAddress(address.url, f"hdfs://{address.netloc}")
-    apis = {api: open_pai_section(address, hdfs, "a", "b", api)["api_version"] for api in RELEASES}
+    settings = {api: Settings(tmp_path, api=api) for api in RELEASES}
+    apis = {api: open_pai_section(address, hdfs, settings[api])["api_version"] for api in RELEASES}
     assert apis == {"v1": "v1", "v2": "v2", "ltp": "v2"}
 
 

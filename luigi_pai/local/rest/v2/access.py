@@ -10,13 +10,12 @@ from tornado.web import Finish
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.base import ApiHandler
+from luigi_pai.local.rest.base import ApiHandler, not_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.local.accounts.users import Bearer
-    from luigi_pai.local.store.records import User
 
 
 class AccessV2(ApiHandler):
@@ -75,16 +74,10 @@ class AccessV2(ApiHandler):
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None
 
-    def user_of(self, bearer: Bearer) -> User:
-        """Return the user of a token."""
-        user = self.api.users.get(bearer.username)
-        if user is None:
-            raise ApiError(401, "UnauthorizedUserError", "Your token is invalid.")
-        return user
-
-    def is_admin(self, bearer: Bearer) -> bool:
-        """Return whether a user is an administrator now."""
-        return self.user_of(bearer).admin
+    def check_owner(self, bearer: Bearer, owner: str, action: str) -> None:
+        """Raise ApiError 403 for an action on somebody else's job, unless by an administrator."""
+        if bearer.username != owner and not self.api.users.is_admin(bearer.username):
+            raise not_allowed(bearer.username, action)
 
     def default_storages(self) -> list[str]:
         """Return the storages of a job that asks for storages and names none."""

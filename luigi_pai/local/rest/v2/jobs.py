@@ -7,18 +7,12 @@ import json
 from typing import TYPE_CHECKING
 
 from luigi_pai.local.json_http import ApiError, whole_number
-from luigi_pai.local.rest.base import checked_body, route
+from luigi_pai.local.rest.base import checked_body, not_allowed, route
 from luigi_pai.local.rest.v2 import submission
 from luigi_pai.local.store.jobs import NameTaken
 from luigi_pai.local.views.job_lists import JobSearch
 from luigi_pai.local.views.log_files import log_locations
-from luigi_pai.local.views.v2 import (
-    event_row,
-    job_detail,
-    latest_attempt,
-    numbered_attempt,
-    task_attempts,
-)
+from luigi_pai.local.views.v2 import event_row, job_detail, latest_attempt, numbered_attempt, task_attempts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,11 +34,7 @@ def _found(handler: AccessV2, name: str) -> Job:
 
 
 def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAttempt:
-    """Return an attempt by its number, from 0.
-
-    Raises:
-        ApiError: 404 NoJobError with the sentence ``missing``.
-    """
+    """Return an attempt by its number, from 0; raises ApiError 404 with the sentence ``missing``."""
     wanted = whole_number(number)
     shown = None if wanted is None else numbered_attempt(job, wanted, handler.api.store)
     if shown is None:
@@ -65,18 +55,16 @@ def _looked_up(handler: AccessV2, name: str, number: str | None = None) -> tuple
         if release.failed_lookup is None:
             raise
         raise ApiError(500, "UnknownError", release.failed_lookup.format(name)) from None
-    if release.private_jobs and bearer.username != job.username and not handler.is_admin(bearer):
-        sentence = f"User {bearer.username} is not allowed to access job {name}."
-        raise ApiError(403, "ForbiddenUserError", sentence)
+    if release.private_jobs:
+        handler.check_owner(bearer, job.username, f"access job {name}.")
     return job, shown
 
 
 async def _list(handler: AccessV2) -> None:
-    bearer = handler.authenticated()
-    handler.count("list", bearer.username)
-    store = handler.api.store
-    user, release = handler.user_of(bearer), handler.api.release
-    clusters = handler.api.users.virtual_clusters(user) if release.own_virtual_clusters else None
+    username = handler.authenticated().username
+    handler.count("list", username)
+    store, release = handler.api.store, handler.api.release
+    clusters = handler.api.users.virtual_clusters(username) if release.own_virtual_clusters else None
     search = JobSearch(handler.request.query, release, clusters)
     rows = handler.api.rows.as_json(search.ids(store))
     if search.counts:
@@ -89,19 +77,18 @@ async def _submit(handler: AccessV2) -> None:
 
     Reading a large document takes seconds, in which others are to be answered.
     """
-    bearer = handler.authenticated()
-    handler.count("submission", bearer.username)
+    user = handler.authenticated().username
+    handler.count("submission", user)
     body = handler.body if isinstance(handler.body, str) else _NOT_A_PROTOCOL
     release = handler.api.release
     document = await asyncio.to_thread(submission.read_protocol, body, release)
-    name, user = document["name"], bearer.username
+    name = document["name"]
     taken = ApiError(409, "ConflictJobError", f"Job {user}~{name} already exists.")
     if handler.api.store.job(name, user) is not None:
         raise taken
     cluster = submission.virtual_cluster(document)
-    if cluster not in handler.api.users.virtual_clusters(handler.user_of(bearer)):
-        sentence = f"User {user} is not allowed to do operation in {cluster}"
-        raise ApiError(403, "ForbiddenUserError", sentence)
+    if cluster not in handler.api.users.virtual_clusters(user):
+        raise not_allowed(user, f"do operation in {cluster}")
     known, defaults = handler.api.storages.names(), handler.default_storages()
     spec = await asyncio.to_thread(submission.spec_of, document, known, defaults, release)
     config = submission.shown_config(document)
@@ -127,10 +114,7 @@ async def _execute(handler: AccessV2, name: str) -> None:
     bearer = handler.authenticated()
     wanted = checked_body(handler.body, {"value": ("STOP", "START")})["value"]
     job = _found(handler, name)
-    if bearer.username != job.username and not handler.is_admin(bearer):
-        raise ApiError(
-            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to execute job {name}."
-        )
+    handler.check_owner(bearer, job.username, f"execute job {name}.")
     if wanted == "STOP":
         handler.api.launcher.stop(job)
     handler.answer(202, {"status": 202, "message": f"Execute job {name} successfully."})
@@ -149,9 +133,10 @@ async def _ssh(handler: AccessV2, name: str) -> None:
 # attempts, tasks, logs
 
 
-def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, ShownAttempt, Sequence[Task]]:
-    """Return the task of a path of job, attempt's number, role, index: with every try, the latest first."""
-    name, number, role, index = path
+def _task(
+    handler: AccessV2, name: str, number: str, role: str, index: str
+) -> tuple[Job, ShownAttempt, Sequence[Task]]:
+    """Return a task by its job, attempt's number, role and index: with every try, the latest first."""
     job = _found(handler, name)
     missing = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
     shown = _attempt(handler, job, number, missing)
@@ -164,17 +149,15 @@ def _task(handler: AccessV2, path: tuple[str, str, str, str]) -> tuple[Job, Show
 
 async def _task_attempts(handler: AccessV2, *path: str) -> None:
     handler.authenticated()
-    name, number, role, index = path
-    handler.answer(200, task_attempts(*_task(handler, (name, number, role, index))))
+    handler.answer(200, task_attempts(*_task(handler, *path)))
 
 
-async def _logs(handler: AccessV2, *path: str) -> None:
+async def _logs(handler: AccessV2, name: str, number: str, role: str, index: str, task_attempt: str) -> None:
     handler.authenticated()
-    name, number, role, index, task_attempt = path
     if handler.api.release.private_jobs:
         _looked_up(handler, name)
     try:
-        job, _, tried = _task(handler, (name, number, role, index))
+        job, _, tried = _task(handler, name, number, role, index)
     except ApiError:
         raise ApiError(500, "UnknownError", "Failed to get log list") from None
     chosen = [item for item in tried if str(item.number) == task_attempt and item.launched]
@@ -204,10 +187,7 @@ def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
     """Return a job and the tag of the request's body, if this user may change the tags of this job."""
     bearer = handler.authenticated()
     tag = checked_body(handler.body, {"value": ".+"})["value"]
-    if name.partition("~")[0] != bearer.username and not handler.is_admin(bearer):
-        raise ApiError(
-            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to {doing} job {name}."
-        )
+    handler.check_owner(bearer, name.partition("~")[0], f"{doing} job {name}.")
     return _found(handler, name), tag
 
 

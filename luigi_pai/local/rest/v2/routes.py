@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.json_http import ApiError
-from luigi_pai.local.rest.base import checked_body, route
+from luigi_pai.local.rest.base import checked_body, not_allowed, route
 from luigi_pai.local.rest.v2 import jobs
 from luigi_pai.local.rest.v2.access import AccessV2
 
@@ -53,24 +53,22 @@ async def _tokens(handler: AccessV2) -> None:
 
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.authenticated()
-    shown = {**bearer.claims, "admin": handler.is_admin(bearer)}
+    shown = {**bearer.claims, "admin": handler.api.users.is_admin(bearer.username)}
     if handler.api.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
         shown["vcadmins"] = []
     handler.answer(200, shown)
 
 
 async def _new_application_token(handler: AccessV2) -> None:
-    bearer = handler.authenticated_user()
-    token = handler.api.tokens.application(bearer.username, admin=handler.is_admin(bearer))
+    name = handler.authenticated_user().username
+    token = handler.api.tokens.issue(name, admin=handler.api.users.is_admin(name), expiration=None)
     handler.answer(200, {"token": token, "application": True})
 
 
 async def _revoke(handler: AccessV2, token: str) -> None:
-    bearer = handler.authenticated_user()
-    if token not in handler.api.tokens.of_user(bearer.username):
-        raise ApiError(
-            403, "ForbiddenUserError", f"User {bearer.username} is not allowed to do this operation."
-        )
+    name = handler.authenticated_user().username
+    if token not in handler.api.tokens.of_user(name):
+        raise not_allowed(name, "do this operation.")
     handler.api.tokens.revoke(token)
     handler.answer(200, {"message": "revoke successfully"})
 
@@ -135,10 +133,10 @@ def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
 
 
 async def _all_virtual_clusters(handler: AccessV2) -> None:
-    user = handler.user_of(handler.authenticated())
+    username = handler.authenticated().username
     shown = _virtual_clusters(handler.api.launcher.scheduler)
     if handler.api.release.own_virtual_clusters:
-        shown = {name: shown[name] for name in handler.api.users.virtual_clusters(user)}
+        shown = {name: shown[name] for name in handler.api.users.virtual_clusters(username)}
     handler.answer(200, shown)
 
 
@@ -165,7 +163,7 @@ async def _storages(handler: AccessV2) -> None:
 async def _new_user(handler: AccessV2) -> None:
     bearer = handler.authenticated_user()
     asked = checked_body(handler.body, _NEW, _PLAIN)
-    if not handler.is_admin(bearer):
+    if not handler.api.users.is_admin(bearer.username):
         raise ApiError(403, "ForbiddenUserError", "Non-admin is not allow to do this operation.")
     await handler.add_user(asked["username"], asked["password"], "User is created successfully")
 

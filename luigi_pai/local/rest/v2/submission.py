@@ -26,15 +26,10 @@ if TYPE_CHECKING:
 def _with_storages(
     extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
 ) -> dict[str, Any]:
-    """Return extras whose ``storages`` have names and mount paths.
+    """Return a protocol's extras, with ``storages`` that have names and mount paths only.
 
-    Other fields of a storage are ignored: the server takes ``share`` and ``readOnly`` from its own
-    configuration.
-
-    Args:
-        extras: those of a protocol.
-        known: the names of all storages.
-        defaults: the storages of a job that asks for storages and names none.
+    The server takes ``share`` and ``readOnly`` from its own configuration. ``known`` are the names of all
+    storages, ``defaults`` those of a job that asks for storages and names none.
 
     Raises:
         ApiError: 404 for a storage that is not there.
@@ -60,16 +55,12 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
     """
     try:
         document = read_yaml(text).value
+        problems = validate_protocol(document, release=release.spec_release)
+        refused = [problem for problem in problems if problem.level is Level.REFUSED]
+        if refused and _fits_schema(document, release_number(release.spec_release)):
+            entrypoints(document)
     except SpecError as error:
         raise _failure(error) from None
-    number = release_number(release.spec_release)
-    problems = validate_protocol(document, release=release.spec_release)
-    refused = [problem for problem in problems if problem.level is Level.REFUSED]
-    if refused and _fits_schema(document, number):
-        try:
-            entrypoints(document)
-        except SpecError as error:
-            raise _failure(error) from None
     if refused:
         raise ApiError(400, "InvalidProtocolError", "; ".join(map(str, refused)))
     if any("instances" not in role for role in document["taskRoles"].values()):
