@@ -17,16 +17,16 @@ V = TypeVar("V")
 class BoundedCache(OrderedDict[K, V]):
     """A mapping that drops its oldest entries. Safe to share between threads and over a fork.
 
-    Read it as a dict; change it by these methods and ``clear`` alone.
+    Read it as a dict, but change it only with ``put``, ``get_or_make`` and ``clear``.
     """
 
     def __init__(self, most: int = _MOST) -> None:
         super().__init__()
         self._most = most
-        self._locks: dict[int, threading.Lock] = {}  # of each process
+        self._locks: dict[int, threading.Lock] = {}  # by process id
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} entries)"  # not what they hold: settings, for example
+        return f"{type(self).__name__}({len(self)} entries)"  # no values: they may hold secrets
 
     def put(self, key: K, value: V) -> None:
         """Store a value."""
@@ -47,5 +47,5 @@ class BoundedCache(OrderedDict[K, V]):
             return value
 
     def _lock(self) -> threading.Lock:
-        # one for each process: a thread of the parent that holds the lock does not exist in a fork
+        # one for each process: if a thread holds the lock during a fork, no thread of the child releases it
         return self._locks.setdefault(os.getpid(), threading.Lock())

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import queue
 
 LATEST_MS = 10**14
-"""No record has a later time, in milliseconds since 1970 UTC: it is in the year 5138."""
+"""A bound for the times in records, in milliseconds since 1970 UTC: a time in the year 5138."""
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that is never set back; the same in all processes of this machine."""
+        """Return the seconds of a clock that is never set back, and that all processes of a machine share."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -31,6 +31,6 @@ class Clock:
         """Wait for an item of a queue and return it.
 
         Raises:
-            queue.Empty: none came within that time.
+            queue.Empty: no item came within ``seconds``.
         """
         return items.get(timeout=seconds)

@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 
 class Cluster(JobRequests):
-    """An OpenPAI cluster, as one user of it. Making one makes no request.
+    """An OpenPAI cluster, as one user of it. The constructor makes no request.
 
-    It owns the connections, the token, the dialect and what is known of jobs. It is safe to share
+    It owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to share
     between threads and over a fork: forked processes share the token, the dialect and the request
     limits. ::
 
@@ -44,13 +44,13 @@ class Cluster(JobRequests):
         job = cluster.submit(PaiJob("hello", "python:3", [TaskRole("main", "echo hello")]))
         print(job.wait().state, job.url)
 
-    With ``api_version="auto"`` it starts with v1 and detects v2 from the replies; a server that may be
-    of 0.15 to 1.0 gets one request for its version (``GET /api/v1/``). Requests that change nothing are
+    With ``api_version="auto"`` it starts with v1 and detects v2 from the replies; if the server may be of
+    0.15 to 1.0, its version is requested once (``GET /api/v1/``). Requests that change nothing are
     repeated for 3 s after transient errors. Every method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
         url: the rest-server, with its path if it has one.
-        username: whose jobs these are.
+        username: the owner of the jobs.
         password: for the login; not needed with ``token``.
         token: an application token (0.16 and later), used in place of the password.
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
@@ -61,13 +61,13 @@ class Cluster(JobRequests):
         connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of the server.
         polling: how often jobs are looked up, and how long transient errors are retried.
         retention: seconds for which the server keeps an ended job; default: that of the release
-            (12 hours up to 0.17, 30 days later).
+            (12 hours up to release 0.17, 30 days from release 1.0 on).
         section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
         clock: measures all ages and waits.
 
     Attributes:
         url, username, polling, section, clock: as given.
-        book: what is known of jobs; ``LogReader`` and ``WaitingReasons`` take it.
+        book: the cached statuses of jobs, an argument of ``LogReader`` and ``WaitingReasons``.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Cluster(JobRequests):
 
     @property
     def server(self) -> Server:
-        """The server, for checks by people: who it is, the login, limits, storages."""
+        """The server, for diagnostics: its name and version, the login, request limits, storages."""
         return Server(self._session, self._detector)
 
     # jobs
@@ -126,10 +126,10 @@ class Cluster(JobRequests):
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of that job.
             PaiHttpError: the server refused the job; the text has the server's message.
-            ClusterUnreachable, ServerFault: no success for too long; the text says how often it was tried,
-                and whether the job may have been submitted.
+            ClusterUnreachable, ServerFault: no success within ``polling.patience``; the text has the number
+                of tries, and whether the job may have been submitted.
         """
-        from luigi_pai.jobspec.submission import check  # noqa: PLC0415  costs what only submitting needs
+        from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
 
         (name, warnings), book = check(job), self.book
         for warning in warnings:
@@ -168,7 +168,7 @@ class Cluster(JobRequests):
         self._session.close()
 
     def reset(self) -> None:
-        """Close the connections and forget token, dialect, limits and jobs."""
+        """Close the connections and forget the token, the dialect, the limits and all statuses of jobs."""
         self.close()
         self._shared.clear()
         self._shared_lists.clear()

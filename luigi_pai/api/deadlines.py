@@ -30,9 +30,9 @@ class Timer:
     Attributes:
         queue_timeout, run_timeout: seconds; infinity for no limit.
         queued: whether it waits in the queue.
-        since: when it was submitted, or went back to the queue; once it runs, when it began to run, or was
-            first seen running.
-        missed: the deadline that has passed.
+        since: in the queue, when the job was submitted or went back to the queue; else when it began to run,
+            or was first seen running.
+        missed: the deadline for which the job is being stopped; None if it is not.
     """
 
     queue_timeout: float
@@ -51,7 +51,7 @@ class Timer:
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
     ) -> Timer:
-        """Return the timer of a job; see ``Watcher.add``."""
+        """Return the timer of a job; see ``Watcher.add`` for the arguments."""
         queued = status.state in (*_QUEUED, JobState.UNKNOWN)
         age = 0.0 if new else _age(status.created_ms if queued else status.launched_ms, clock)
         return cls(
@@ -63,18 +63,18 @@ class Timer:
 
     @property
     def end(self) -> float:
-        """When the job is to be stopped; infinity for never, or if it is being stopped."""
+        """The time when the job is to be stopped; infinity without a limit, or if it is being stopped."""
         if self.missed is not None:
             return math.inf
         return self.since + (self.queue_timeout if self.queued else self.run_timeout)
 
     def observe(self, status: JobStatus, now: float) -> None:
-        """Take a new status of the job."""
+        """Record a new status of the job, and restart the timer if the job has started or is queued again."""
         queued = status.state in _QUEUED
-        if queued != self.queued and status.state is not JobState.UNKNOWN:  # it runs, or is started again
+        if queued != self.queued and status.state is not JobState.UNKNOWN:  # started, or queued again
             self.queued, self.since = queued, now
 
 
 def _age(since_ms: int | None, clock: Clock) -> float:
-    """Return the seconds since a time stamp of the server; 0 without one, or if it is in the future."""
+    """Return the seconds since a time stamp of the server; 0 if it is missing or in the future."""
     return max(0.0, clock.time() - since_ms / 1000) if since_ms else 0.0

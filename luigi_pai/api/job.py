@@ -35,11 +35,11 @@ class Job:
 
     Args:
         book: of its cluster.
-        name: its name on the server; also that of a later submission, ``NAME__attempt2``.
-        submitted: its first status, if it was submitted just now: a server may need a moment to list it.
+        name: its name on the server; for a later submission, ``NAME__attempt2``.
+        submitted: its first status, if it was submitted just now; used until the server shows the job.
 
     Attributes:
-        book, name: as given; the book is for other rooms of this package.
+        book, name: as given; the book is for other modules of this package.
     """
 
     def __init__(self, book: Book, name: str, submitted: JobStatus | None = None) -> None:
@@ -68,7 +68,7 @@ class Job:
         return self._api.page(self.name)
 
     def status(self) -> JobStatus:
-        """Return its current status; that of a finished job is cached.
+        """Return its current status; the status of a finished job is cached for 10 s.
 
         Raises:
             JobNotFound: the server knows no job of this name.
@@ -84,17 +84,17 @@ class Job:
         on_change: Callable[[JobStatus], None] | None = None,
         on_waiting: Callable[[JobStatus, str], None] | None = None,
     ) -> JobStatus:
-        """Wait for the end of the job and return its last status, also of a failed job; see ``failure``.
+        """Wait for the end of the job and return its last status, even if it has failed; see ``failure``.
 
-        Transient errors are retried for ``polling.patience`` seconds of the cluster.
+        Transient errors are retried for the cluster's ``polling.patience``, in seconds.
 
         Args:
             queue_timeout: seconds in the queue after which the job is stopped.
             run_timeout: seconds of running after which the job is stopped.
             on_change: called with each new status, the first one included.
-            on_waiting: called with a waiting job's status and why it waits, as far as the release tells,
-                whenever that is first known or has changed; it is asked for after a second, then once a
-                minute.
+            on_waiting: called with the status of a waiting job and the reason why it waits, when the reason
+                becomes known or changes. The reason is looked up after a second, then once a minute; not
+                all releases give one.
 
         A notebook shows each status in the output of the cell, unless ``on_change`` is given.
 
@@ -150,20 +150,20 @@ class Job:
     def stop(self) -> None:
         """Ask the server to stop the job; its state becomes STOPPED a little later.
 
-        Transient errors are retried for ``polling.patience`` seconds of the cluster.
+        Transient errors are retried for the cluster's ``polling.patience``, in seconds.
         """
         self._api.stop_surely(self.name, self._api.polling.patience)
 
     def config(self) -> dict[str, Any]:
-        """Return the job as the server stores it, v1 job config or job protocol; secrets as ``******``."""
+        """Return the v1 job config or job protocol that the server stores, with secrets as ``******``."""
         return self._api.repeat(lambda: self._api.config(self.name))
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the events of the job, such as why a task cannot start (1.3 and later; before, none)."""
+        """Return the events of the job, such as why a task cannot start; none before release 1.3."""
         return self._api.repeat(lambda: self._api.events(self.name))
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
-        """Return the logs of one of its tasks by name: ``stdout``, ``stderr``, ``all``.
+        """Return the logs of a task of the job, by the logs' names: ``stdout``, ``stderr``, ``all``.
 
         On 0.x they are read from the node where the task ran (``TaskStatus.log_url``); if this machine cannot
         reach it, ``ClusterUnreachable`` is raised. 0.15 to 1.3 serve no logs: ``PaiHttpError`` is raised.
@@ -187,7 +187,7 @@ class Job:
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED, else None.
 
-        It has the exit code, the task that caused the end, the last lines of its log, and the next step.
+        The error has the exit code, the task that caused the end and the last lines of the task's log.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:

@@ -34,13 +34,13 @@ def job_failure(
     """Return the error for a job that failed or was stopped: end, cause, logs, pages, next step.
 
     Args:
-        api: of the job; its log is requested.
+        api: the REST API of the job's cluster, for the job's log.
         status: of the job, at its end.
-        missed: the deadline for which it was stopped.
-        secrets: of the job; redacted, as the job's log may show them.
+        missed: the deadline for which the job was stopped; None if there was none.
+        secrets: values in the job, redacted because its log may show them.
         next_step: last line of the error.
     """
-    # the diagnostics may contain the end of a log
+    # the diagnostics may contain the end of a log, with secrets
     status = replace(status, diagnostics=status.diagnostics and redact_values(status.diagnostics, secrets))
     task, log = last_lines(api, status) or (None, "")
     log = redact_values(log, secrets)
@@ -72,7 +72,7 @@ def job_failure(
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
-    """Return the failed tasks, first the one that caused the end; none if it is not known which failed."""
+    """Return the failed tasks, the one that caused the end first; none if that one is not known."""
     decided = deciding_task(status)
     return [] if decided is None else [decided, *(task for task in status.failed_tasks() if task != decided)]
 
@@ -82,7 +82,7 @@ def _with_exit_code(task: TaskStatus) -> str:
 
 
 def _output_pages(logged: Sequence[TaskStatus]) -> Iterator[str]:
-    """Yield the URLs of the output of tasks."""
+    """Yield lines with the URLs of the tasks' output; the last line counts the URLs left out."""
     for task in logged[:_MOST_LOGS]:
         yield f"output of {task}: {task.log_url}"
     if len(logged) > _MOST_LOGS:

@@ -17,8 +17,8 @@ class Clusters:
     """The clusters of this process, by their settings.
 
     Attributes:
-        clock: given to each new Cluster.
-        cache: for other modules, each with keys of its own; emptied by ``reset``.
+        clock: the clock for each new Cluster.
+        cache: for values of other modules, each with keys of its own; ``reset`` empties it.
     """
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class Clusters:
         self._clusters: BoundedCache[Any, Cluster] = BoundedCache(most=_MOST_CLUSTERS)
 
     def get(self, **settings: Any) -> Cluster:
-        """Return the Cluster for the arguments of its constructor; the same one each time."""
+        """Return the Cluster for arguments of its constructor; the same Cluster for the same arguments."""
         key = tuple(sorted(settings.items()))
         return self._clusters.get_or_make(key, lambda: Cluster(**settings, clock=self.clock))
 
     def reset(self) -> None:
-        """Close all connections and forget all clusters, so that the process is as new."""
+        """Close all connections and forget all clusters and the cache, as in a new process."""
         for cluster in list(self._clusters.values()):
             cluster.close()
         self._clusters.clear()

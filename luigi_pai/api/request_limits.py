@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
-_SAME_WINDOW = 0.5  # of a window: ends closer than this are the same end, after a slow reply
+_SAME_WINDOW = 0.5  # of a window's length; two ends closer than this are of one window (a slow reply)
 
 
 class Kind(Enum):
@@ -99,7 +99,7 @@ class Limits:
         )
 
     def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
-        """Record the limit that a reply reports; most report none.
+        """Record the limit that a reply reports, if it reports one.
 
         Args:
             kind: of the request.
@@ -114,7 +114,7 @@ class Limits:
         with self._state.update() as state:
             known = self._window(state, kind)
             if known is not None and ends - known["ends"] < _SAME_WINDOW * _WINDOWS[kind]:
-                left = min(left, known["left"])  # requests of other processes are in flight
+                left = min(left, known["left"])  # replies do not count requests that are in flight
                 ends = known["ends"]
             last = state.get(_KEY, {}).get(kind.value, {})
             window = {"left": left, "of": size, "ends": ends, "span": max(wait, last.get("span", 0.0))}
@@ -129,7 +129,7 @@ class Limits:
         return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self) -> float:
-        """Return how many seconds polling should pause, to spread the remaining requests over the window."""
+        """Return the seconds for which to pause polling, so that the requests left last for the window."""
         window = self._window(self._state.read(), Kind.CALL)
         if window is None or not window["of"]:
             return 0.0
@@ -140,12 +140,12 @@ class Limits:
     def wait(self, kind: Kind, share: float, since: float) -> float:
         """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        It is 0.0 if no limit is known. The rest of the share is spread over the rest of the window.
+        The wait is 0.0 if no limit is known. What is left of the share is spread over the rest of the window.
 
         Args:
             kind: of the request.
             share: 0 to 1; the rest is left to others.
-            since: the last such request, in seconds of the monotonic clock.
+            since: time of the last request of this kind, in seconds of the monotonic clock.
         """
         state, now = self._state.read(), self._clock.monotonic()
         size = state.get(_KEY, {}).get(kind.value, {}).get("of")
@@ -166,14 +166,14 @@ class Limits:
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return the seconds until a limit ends; None if the server does not send them.
+    """Return the seconds until a limit ends; None if the reply does not tell.
 
-    X-RateLimit-Reset is a time of the server's clock, as Date is. Retry-After is at most the window.
+    It is the smaller of Retry-After and X-RateLimit-Reset minus Date; with the latter, at most the window.
 
     Args:
         headers: of the reply.
         now: seconds since 1970 UTC, for a server that sends no Date.
-        window: its length in seconds, where known.
+        window: length of the limit's window in seconds, if known.
     """
     moment, wait = _number(headers.get("X-RateLimit-Reset")), _number(headers.get("Retry-After"))
     waits = [seconds for seconds in (wait, window if moment is not None else None) if seconds is not None]

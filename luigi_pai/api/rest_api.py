@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 PATIENCE = 3.0
-"""Seconds for which a request that is safe to repeat is retried, where nobody waits for a job's end."""
+"""Seconds for which a request that is safe to repeat is retried, unless the caller sets another limit."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class JobRequests:
     """The requests about jobs that ``RestApi`` and ``Cluster`` have in common.
 
     Attributes:
-        username: whose jobs these are.
+        username: the owner of the jobs.
     """
 
     username: str
@@ -42,10 +42,10 @@ class JobRequests:
         return self._detector.call(request)
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return what the server says of one start of a job by the cluster, counted from 0 (1.1 and later).
+        """Return the status of one start of a job by the cluster, counted from 0 (0.x: only the last start).
 
         Raises:
-            JobNotFound: there is no such job, or no such start of it.
+            JobNotFound: there is no such job, or the job has no such start.
         """
         return self._call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
 
@@ -57,7 +57,7 @@ class JobRequests:
         Args:
             username: of the jobs; default: this user; None: all users.
             states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
-            tags: only jobs with one of these tags (1.3 and later; earlier ones have none).
+            tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
         """
         username = self.username if username == "" else username
         wanted, tagged = frozenset(states), frozenset(tags)
@@ -72,7 +72,7 @@ class JobRequests:
         return JobList(found, self.page)
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return a job as the server has stored it, secrets as ``******``."""
+        """Return a job's config or protocol as the server has stored it, with secrets as ``******``."""
         return self._call(lambda dialect: dialect.config(dialect.job_name(name)))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
@@ -86,7 +86,7 @@ class JobRequests:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
 
-        0.15 to 1.0 fail the v1 request without showing their dialect, so that their version is requested.
+        0.15 to 1.0 reply to the v1 request with a 5xx that may be of any server, so the version is requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:
@@ -100,24 +100,24 @@ class JobRequests:
         return self._call(request)
 
     def page(self, name: str, username: str | None = None) -> str:
-        """Return the URL of a job's page in the web portal; the user is this one by default."""
+        """Return the URL of a job's page in the web portal; ``username`` is this user by default."""
         return f"{self._portal_url}/{self._detector.current.page(name, username or self.username)}"
 
 
 class RestApi(JobRequests):
-    """Requests to one rest-server. It remembers nothing of jobs; see ``book``.
+    """Requests to one rest-server. Statuses of jobs are cached by ``Book``, not here.
 
     Args:
         session: the connection.
         detector: knows the dialect, or detects it from replies.
         portal_url: the web portal.
         polling: how often jobs are looked up, and how long transient errors are retried.
-        retention: seconds for which the server keeps an ended job; None: those of the release.
+        retention: seconds for which the server keeps an ended job; None: the default of the release.
 
     Attributes:
         session, detector, polling: as given.
-        url, username, section, clock: those of the session's account.
-        log_files: fetches the logs that a dialect's ``task_logs`` names.
+        url, username, section, clock: those of the session and its account.
+        log_files: fetches the logs that ``task_logs`` of a dialect returns.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class RestApi(JobRequests):
         """
         status = self.detector.call(lambda dialect: dialect.status(dialect.job_name(name)))
         if self.detector.known is None and status.identified:
-            if "~" in name and self.detector.detect() == "v2":  # it has read the name as USER~NAME
+            if "~" in name and self.detector.detect() == "v2":  # v2 reads it as USER~NAME
                 return self.status(name)
             self.detector.record("v1")
         return status
@@ -183,8 +183,8 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried; a longer request limit is not waited for.
-            what: it is, for the log.
+            patience: seconds for which it is retried; if a request limit lasts longer, it is not retried.
+            what: what the request is, for the log.
         """
         return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
 
@@ -195,6 +195,6 @@ class RestApi(JobRequests):
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.
 
-        This is the setting, or else the default of the release; finding out the release may take a request.
+        This is the setting or, without one, the default of the release, whose lookup may take a request.
         """
         return self.detector.retention() if self._retention is None else self._retention

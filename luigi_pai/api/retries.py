@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
-"""Transient errors: a request that may safely be repeated is retried."""
+"""Transient errors; after them, a request that is safe to repeat is retried."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
-_WINDOWS = 3  # how often a server may refuse after the end of the limit that it has sent
+_WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
 _JITTER = 0.1
 
 T = TypeVar("T")
@@ -62,10 +62,10 @@ def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
 
 
 class Retry:
-    """Decides after each transient error how long to wait, or to give up.
+    """Decides after each transient error whether to give up, and if not, how long to wait.
 
-    The first wait is 0.5 s; each further one is twice as long, up to 15 s. After a 429 the wait lasts
-    until the end of the limit, if the server sends it (at most an hour).
+    The first wait is at most 0.5 s, and each further wait twice as long, up to 15 s. After a 429 the wait
+    lasts until the end of the limit (for at most an hour), if the server sends that end.
 
     Requests that were not sent because of a known limit do not count towards the deadline. Requests
     that the server refuses with 429 do, but the deadline is at least three times the wait that the
@@ -73,9 +73,9 @@ class Retry:
 
     Args:
         limit: seconds without success after which the last error is raised.
-        clock: measures them.
-        what: subject of the log lines: ``job NAME``.
-        longest: seconds; a longer wait for the end of a request limit is not made.
+        clock: measures these seconds.
+        what: subject of the log lines, such as ``job NAME``.
+        longest: seconds; if the end of a request limit is farther away, its error is raised at once.
     """
 
     __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what")

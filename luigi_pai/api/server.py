@@ -1,4 +1,4 @@
-"""Server: name and version of a server, its clock, the login, request limits, storages."""
+"""Server: a server's name and version, its clock, the login, request limits, storages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines ma
 
 @dataclass(frozen=True)
 class Greeting:
-    """The reply at the address of a rest-server.
+    """The reply at the URL of a rest-server, which may be the reply of something else.
 
     Attributes:
-        status: of the answer, an HTTP code.
-        is_page: it is HTML.
+        status: the HTTP status code.
+        is_page: whether the reply is HTML.
         info: ``name``, ``version``, ``launcherType``, ``authnMethod`` (0.15 and later).
-        error_code: the code of a rest-server's error.
-        skew: seconds by which its clock is ahead of this machine's; None where it does not say.
+        error_code: the code, if the reply is an error of a rest-server; else None.
+        skew: seconds by which the server's clock is ahead of this machine's; None if it sends no Date.
     """
 
     status: int
@@ -44,7 +44,7 @@ class Greeting:
 
 
 class Server:
-    """The server of a cluster, for checks by people.
+    """The server of a cluster, for diagnostics.
 
     Args:
         session: the connection.
@@ -56,7 +56,7 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Return a description of what replies, whatever it is.
+        """Request the URL of the server, and return a description of the reply, whatever replies.
 
         Raises:
             ClusterUnreachable: there was no reply in time.
@@ -72,9 +72,9 @@ class Server:
         )
 
     def had(self, job: JobStatus, moment: float) -> bool:
-        """Return whether a job was there a minute before a time, in seconds of this machine's clock.
+        """Return whether a job was created more than a minute before a time of this machine's clock.
 
-        The clocks are compared, which takes a request. Without an answer, they are taken to agree.
+        A request compares this clock with the server's. If the request fails, they are assumed to agree.
         """
         skew = None
         with contextlib.suppress(PaiApiError):
@@ -83,7 +83,7 @@ class Server:
         return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
-        """Log in if there is no token yet; return its remaining life in seconds, None if it has no end.
+        """Log in if there is no token yet; return the token's remaining seconds, None if it never expires.
 
         Raises:
             AuthenticationError: the login was refused.
@@ -91,7 +91,7 @@ class Server:
         return self._session.token_life()
 
     def token_check(self) -> dict[str, Any] | None:
-        """Return what the server says of the token, LTP with ``vcadmins``; None where it cannot be asked.
+        """Return the server's data about the token (LTP: with ``vcadmins``); None if it has no such API.
 
         Raises:
             AuthenticationError: the login or the token was refused.
@@ -109,9 +109,9 @@ class Server:
         return self._detector.detect()
 
     def gives_logs(self) -> bool:
-        """Return whether the logs of tasks can be read: 1.4 and later give them out, nodes of 0.7 to 0.14 do.
+        """Return whether the logs of tasks can be read: 1.4 and later serve them, nodes of 0.7 to 0.14 do.
 
-        A server that does not say its release is taken to give them out.
+        A v2 server whose release is not known is assumed to serve logs.
         """
         dialect = self._detector.current
         try:
@@ -120,11 +120,11 @@ class Server:
             return True
 
     def has_tags(self) -> bool:
-        """Return whether jobs have tags: those of 1.3 and later."""
+        """Return whether the server has tags for jobs, as 1.3 and later have."""
         return self._detector.detect() == "v2" and self._detector.is_since(*_TAGS_SINCE)
 
     def info(self) -> dict[str, Any]:
-        """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; else nothing)."""
+        """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; empty for v1)."""
         return self._detector.call(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ class Server:
         return self._detector.call(lambda dialect: dialect.storages())
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
-        """Return of each request limit that the server has named how many are left, for how many seconds."""
+        """Return for each known request limit how many requests are left, and the seconds until its reset."""
         windows = {kind.value: self._session.limits.window(kind) for kind in Kind}
         return {name: (window.left, window.ends_in) for name, window in windows.items() if window}
 

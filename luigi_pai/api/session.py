@@ -96,12 +96,12 @@ class Session:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever replied to this process, or to a login of another one of the family."""
+        """Whether the server has ever replied to this process, or to a login of another forked process."""
         return self._transport.answered or "token" in self._shared.read()
 
     @property
     def mocked(self) -> bool:
-        """Whether the last reply, or error, was that of a test which has replaced requests."""
+        """Whether the last reply or error came from a test that has replaced the library ``requests``."""
         return self._transport.mocked
 
     def url(self, path: str) -> str:
@@ -114,7 +114,7 @@ class Session:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Let errors name the section of luigi.cfg, and say whether a test mocks the server."""
+        """Add to errors the section of luigi.cfg, and whether a test mocks the server."""
         try:
             yield
         except PaiError as error:
@@ -139,7 +139,7 @@ class Session:
 
         Args:
             method: GET, POST, PUT or DELETE.
-            path: below the rest-server, ``/api/v1/jobs``, quoted.
+            path: below the URL of the rest-server, quoted, such as ``/api/v1/jobs``.
             body: text, or a value to send as JSON.
             content_type: of the body.
             authorize: log in first. False sends the token if there is one, and logs in only if the
@@ -149,7 +149,7 @@ class Session:
         Raises:
             ClusterUnreachable: no reply in time.
             InvalidReply: the reply is not from an OpenPAI.
-            RateLimited: the request limit is reached, by this reply or an earlier one.
+            RateLimited: the request limit is reached, according to this reply or an earlier one.
             PaiHttpError: the class for the status, see ``errors``.
         """
         with self._errors():
@@ -158,7 +158,7 @@ class Session:
             if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
                 response = self._send(method, path, body, self._login(token), content_type, kind)
             if kind is Kind.SUBMIT and response.status_code in _SUBMITTED:
-                return None  # all is said
+                return None  # the status says all
             reply = self._read(response)
             if kind is Kind.SUBMIT:
                 raise InvalidReply(
@@ -170,7 +170,7 @@ class Session:
     def server_info(self) -> dict[str, Any]:
         """Return the reply to ``GET /api/v1/``: name, version, launcherType, authnMethod (0.15 and later).
 
-        Older servers send a page or an error: ``{}``.
+        For older servers, which reply with a page or an error, it is ``{}``.
 
         Raises:
             ClusterUnreachable: no reply in time.
@@ -185,34 +185,34 @@ class Session:
         return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, text: str) -> str:
-        """Return a text of the server with password, token and private keys redacted.
+        """Return a text of the server with the password, the token and private keys redacted.
 
-        LTP has a private key in the record of each user (``extension.jobSSH.key``).
+        LTP sends a private key in the record of each user (``extension.jobSSH.key``).
         """
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Return the answer to a GET without token, whatever it says: of the cluster's site, or of a node.
+        """Send a GET without token to the cluster's site or a node; return the reply, whatever its status.
 
         Args:
-            url: absolute; it may carry what is needed to read it, as those of logs do.
+            url: absolute; it may contain its own access token, as the URLs of logs do.
             part: value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: nobody answered in time.
+            ClusterUnreachable: no reply in time.
         """
         with self._errors():
             return self._transport.send("GET", url, None, None, part=part)
 
     def times(self, what: str) -> int:
-        """Count an action that all forks together do only a few times; return the new count."""
+        """Count an action that all forks together are to do only a few times; return the new count."""
         with self._shared.update() as state:
             counts = state.get("counts", {})
             state["counts"] = {**counts, what: counts.get(what, 0) + 1}
             return int(state["counts"][what])
 
     def token_life(self) -> float | None:
-        """Log in if there is no token yet; return its remaining life in seconds, None if it has no end.
+        """Log in if there is no token yet; return the token's remaining seconds, None if it never expires.
 
         Raises:
             AuthenticationError: the login was refused.
@@ -222,7 +222,7 @@ class Session:
         return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
-        """Return a token that is not the refused one."""
+        """Return a token other than the refused one: the shared one, or that of a new login."""
         with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:
@@ -250,7 +250,7 @@ class Session:
             return token
 
     def _repeated_login(self, form: dict[str, Any]) -> requests.Response:
-        """Post the login; after a transient error up to twice more, within a second."""
+        """Post the login, and repeat it after a transient error: up to twice, after 0.2 and 0.6 s."""
         for wait in _LOGIN_WAITS:
             try:
                 answer = self._send("POST", _TOKEN, form, None)
@@ -264,7 +264,7 @@ class Session:
         return self._send("POST", _TOKEN, form, None)
 
     def _lacks_password(self, answer: requests.Response) -> bool:
-        """Return whether a login failed because no password is set: LTP replies with a 500 of Node.js."""
+        """Return whether a login failed because no password is set; LTP then sends a 500 of Node.js."""
         return (
             self.account.password is None
             and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR

@@ -1,7 +1,7 @@
 """SharedDocument: a JSON document in anonymous memory, shared between forked processes.
 
-Luigi runs each task in a fork of its worker. A token, the dialect, or the rest of a request limit that
-one task finds out must reach the other tasks, so it cannot stay in the memory of one process.
+Luigi runs each task in a fork of its worker. If one task learns a token, the dialect, or the state of a
+request limit, the other tasks need it, too, so it cannot stay in the memory of one process.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct("<QQQ")  # version, offset and length of the document
 _FIRST = 64  # offset of the first document
 _DEADLOCK_WAIT = 0.002  # seconds
-# the byte of the file that is locked for each
+# each lock, and the byte of the file that the kernel locks for it
 _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters": 4}
 
 
 class SharedDocument:
     """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
 
-    It is in a file without a name (in memory on Linux) that only these processes have open, so a token
-    in it is as private as one in a variable. Locks are the kernel's, which releases them when a process
-    is killed. An interrupted write leaves the document unchanged.
+    The object is in a file without a name (in memory on Linux) that only these processes have open, so a
+    token in it is as private as in a variable. The kernel releases the locks of a process that is killed.
+    An interrupted write leaves the document unchanged.
     """
 
     def __init__(self) -> None:
         self._fd = _anonymous_file()
         weakref.finalize(self, os.close, self._fd)
-        self._threads: dict[tuple[int, str], threading.Lock] = {}  # of each process and lock
+        self._threads: dict[tuple[int, str], threading.Lock] = {}  # by process id and lock
         self._version = 0
         self._document: dict[str, Any] = {}
         os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
@@ -53,7 +53,7 @@ class SharedDocument:
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
-        """Yield a copy of the document to change; it is written at the end of ``with`` unless that fails."""
+        """Yield a copy of the document to change; it is stored after ``with``, unless an error was raised."""
         with self.locked("document"):
             self._load()
             changed = dict(self._document)
@@ -61,7 +61,7 @@ class SharedDocument:
             self._store(changed)
 
     def clear(self) -> None:
-        """Forget everything, in all processes."""
+        """Empty the document, for all processes."""
         with self.update() as state:
             state.clear()
 
@@ -73,7 +73,7 @@ class SharedDocument:
             what: a key of ``_LOCKS``. ``document`` may be locked within one of
                 the others; no lock may be taken within ``document``.
         """
-        # one for each process: a thread of the parent that holds a lock does not exist in a fork
+        # one for each process: if a thread holds a lock during a fork, no thread of the child releases it
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
             self._lock_file(_LOCKS[what])
             try:
@@ -117,5 +117,5 @@ class SharedDocument:
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("luigi_pai")
-    with tempfile.TemporaryFile() as file:  # already without a name
+    with tempfile.TemporaryFile() as file:  # it never has a name
         return os.dup(file.fileno())

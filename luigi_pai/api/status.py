@@ -1,4 +1,4 @@
-"""The status of a job: JobState, JobStatus, TaskStatus; and that of one instance of an array."""
+"""The status of a job: JobState, JobStatus, TaskStatus; the status of one instance of an array."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ class TaskStatus:
         index: number within the role, from 0.
         log_url: page with its output, if there is one.
         state: the server's word for its state; None before 0.15.
-        exit_code: of its last container, once that has ended; before 0.9.1 of the deciding task only.
+        exit_code: of its last container, once it has ended; before 0.9.1 only the deciding task has one.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
-        exit_type, exit_reason, exit_solution: of that end, as those of a job (v2 only).
+        exit_type, exit_reason, exit_solution: as in ``JobStatus``, for that container (v2 only).
         launched_ms, completed_ms: milliseconds since 1970 UTC (v2 only).
     """
 
@@ -117,17 +117,17 @@ class JobStatus:
         exit_reason, exit_solution: the server's explanation of that class, and its advice (v2 only).
         exit_task: role and index of the task that caused the end.
         created_ms, completed_ms: milliseconds since 1970 UTC, or None.
-        launched_ms: when it began to run; None where nobody knows: 0.x do not send it.
-        progress: 0 to 1, where known.
+        launched_ms: when it began to run, in the same unit; None if not known, as on 0.x.
+        progress: 0 to 1; None if not known.
         virtual_cluster: of the job.
         attempt: number of the current attempt, from 0 (v2 only).
         tasks: its tasks, by role and index.
         retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
             ``resource`` (0.12 and later).
         tags: its tags (1.3 and later).
-        takes_tags: whether the server has tags: the reply shows those of the job, or that it has none.
-        gpus: of all its instances; only in lists (1.2 and later).
-        legacy: a list of 0.8 to 0.14 has it as a job that is looked up by its name alone.
+        takes_tags: whether the server supports tags, because its reply has a list of tags, maybe empty.
+        gpus: the number of GPUs of all its instances; only in lists (1.2 and later).
+        legacy: whether a list of 0.8 to 0.14 marks it as a job that is looked up by its name alone.
     """
 
     name: str
@@ -166,20 +166,20 @@ class JobStatus:
 
     @property
     def identified(self) -> bool:
-        """Whether the reply has owner and submission time, as those of real servers do."""
+        """Whether the reply has an owner and a submission time, as replies of real servers have."""
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
         """Return the tasks with a non-zero exit code; before 0.9.1 at most the deciding one.
 
-        Tasks that were stopped with their job are included only if there is no other.
+        Tasks that the user or the end of the job stopped are included only if no other task has failed.
         """
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
     @property
     def command_exit_code(self) -> int | None:
-        """The exit code of the command, if the runtime of a v2 cluster gave the job another one."""
+        """The command's own exit code, if the runtime of a v2 cluster gave the job another one; else None."""
         found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
         return None if found is None else int(found[1])
 
@@ -187,7 +187,7 @@ class JobStatus:
         """Return the status in a line: state, tasks, retries, and where or why it waits.
 
         Args:
-            reason: why it waits, where that is known.
+            reason: why it waits; None if not known.
         """
         parts = [self.raw_state or self.state.value]
         if self.tasks:
@@ -207,7 +207,7 @@ class JobStatus:
 
     @property
     def took(self) -> str:
-        """How long it ran, or has run so far, for people; empty where that is not known."""
+        """How long it ran, or has run so far, as a readable text; empty if not known."""
         if not self.launched_ms:
             return ""
         return duration((self.completed_ms or time.time() * 1000) / 1000 - self.launched_ms / 1000)
@@ -219,11 +219,11 @@ class JobStatus:
 
 
 class JobList(list[JobStatus]):
-    """Jobs as a server lists them; a notebook shows a table with a link to the page of each.
+    """Jobs as a server lists them; a notebook shows a table with a link to the page of each job.
 
     Args:
-        jobs: their states.
-        page: name and user of a job -> the URL of its page in the web portal.
+        jobs: the statuses of the jobs.
+        page: returns the URL of a job's page in the web portal, for the job's name and user.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class JobList(list[JobStatus]):
         self._page = page or (lambda _name, _user: "")
 
     def __reduce__(self) -> tuple[type[list[JobStatus]], tuple[list[JobStatus]]]:
-        """Return the jobs as a pickle has them: without the cluster that knows their pages."""
+        """Return what is pickled: the jobs, without ``page``, which belongs to a cluster."""
         return type(self), ([*self],)
 
     def _repr_html_(self) -> str:
@@ -245,10 +245,10 @@ class JobList(list[JobStatus]):
 
 
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
-    """Return a function that returns the status of one instance of an array as that of a job.
+    """Return a function that returns, for an index, the status of an array's instance as a job status.
 
-    It has the array's name, for that is what the server knows, and the state, the exit code and the
-    one task of the instance. When the array has ended, each instance has.
+    Its ``name`` is that of the array, because the server knows no other; state, exit code and task are
+    those of the instance. When the array has ended, each instance has ended, too.
     """
     tasks = {task.index: task for task in array.tasks}
     return lambda index: _instance_status(array, tasks.get(index))
@@ -286,7 +286,7 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
 
 
 def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:
-    """Return a status with what a list says of its job."""
+    """Return a status, updated with the newer fields of its job's row in a list."""
     newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
     older = {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
     if (row.state, row.retries) != (status.state, status.retries):

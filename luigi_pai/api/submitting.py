@@ -1,7 +1,7 @@
 """Posting of a job until the server has it.
 
-A name is posted again only after the server has replied that it does not know it, whatever was lost in
-between. All functions are steps (``retries.Steps``): they yield the seconds to wait and never sleep.
+If a post without a reply may have been accepted, the job is posted again only after a lookup shows that the
+server does not know its name. Functions are steps (``retries.Steps``): they yield waits and never sleep.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAULTS_TAKEN = 3  # errors that the job itself may have caused
+_FAULTS_TAKEN = 3  # posting ends after so many errors that the job itself may have caused
 _LONGEST_TIMEOUT_WAIT = 15.0  # seconds; a server may still be at work on a post that had no reply
 _JITTER = 0.1
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
@@ -48,12 +48,11 @@ class Posting:
     Args:
         book: of the cluster.
         name: of the job on the server.
-        single: it is not one of many: its submission is logged at INFO, and its status looked up.
-        must_be_new: a name in use is an error at once.
+        single: whether it is the only job: if so, its post is logged at INFO and its status looked up.
+        must_be_new: whether a name in use is an error at once.
 
     Attributes:
-        may_be_submitted: a post may have been accepted, as its reply was lost. Errors give the number of
-            posts.
+        may_be_submitted: whether a post may have been accepted although its reply was lost or an error.
     """
 
     def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
@@ -63,7 +62,7 @@ class Posting:
         self._single = single
         self._must_be_new = must_be_new
         self._lookups = self._retry()
-        self._tries = self._faults = 0  # all posts; those that failed perhaps because of the job
+        self._tries = self._faults = 0  # posts; failed posts that the job may have caused
         self._began: float | None = None  # when the first post failed
         self._refused_since: float | None = None
         self._is_held_back = False
@@ -76,11 +75,11 @@ class Posting:
         posted again every second, for 10 s.
 
         Raises:
-            NameConflict: the name is in use, and must be new.
-            PaiNameTaken: it belongs to another user's job, or the server shows no job of that name.
-            PaiHttpError: the server refused the job. The dialect is changed if the refusal shows that it
-                has the other API version.
-            PaiApiError: no reply.
+            NameConflict: the name is in use, but must be new.
+            PaiNameTaken: the name is in use by another user's job, or by a job that no lookup finds.
+            PaiHttpError: the server refused the job. If the refusal shows that the server speaks the other
+                API version, that version is recorded.
+            PaiApiError: the last transient error, when the deadline is reached.
         """
         posts = self._retry()
         with self._counted():
@@ -142,7 +141,7 @@ class Posting:
             yield min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
 
     def _is_held(self, error: NameConflict) -> Steps[bool]:
-        """Return whether a lookup finds the job that has the name; if not, wait a second."""
+        """Return whether a lookup finds the job that uses the name; if not, wait a second first."""
         if self._must_be_new or error.mocked:
             raise error
         if (yield from self._lookups.call(self._status)) is not None:
@@ -163,7 +162,7 @@ class Posting:
 
         Args:
             error: of the post.
-            posts: of this job.
+            posts: counts the retries of the posts.
             took: seconds until the error.
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)
@@ -190,11 +189,11 @@ class Posting:
         return isinstance(error, InvalidReply)
 
     def _first_status(self) -> JobStatus:
-        """Return the status of a job submitted just now; UNKNOWN if the server does not list it yet."""
+        """Return the status of a job submitted just now; UNKNOWN if no lookup shows the job yet."""
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
         status = None
-        with contextlib.suppress(PaiApiError):  # the job is on the server and is looked up again
+        with contextlib.suppress(PaiApiError):  # harmless: the job is looked up again
             status = self._status()
         return status or JobStatus(self._name, JobState.UNKNOWN, raw_state="SUBMITTED")
 

@@ -35,10 +35,10 @@ class _Waiting:
 
 
 class WaitingReasons:
-    """The reasons why jobs of a cluster wait, requested no more often than they change.
+    """The reasons why jobs of a cluster wait, looked up at most once a minute for each job.
 
-    Forked processes share the resources of virtual clusters, and the cluster's reasons for jobs of the same
-    demand; all together make at most four requests a minute for the reasons.
+    Forked processes share the replies about virtual clusters, and the cluster's reasons for jobs of the same
+    demand. All processes together make at most four requests a minute for reasons.
 
     Args:
         book: of the cluster.
@@ -92,7 +92,7 @@ class WaitingReasons:
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
         own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
         said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # the cluster's own numbers
+        if own is None or said.startswith("virtual cluster "):  # said has these numbers
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
 
@@ -101,7 +101,7 @@ class WaitingReasons:
             if self._job is not None:
                 config = self._job().to_dict()
             elif may_ask():
-                dialect = self._book.api.dialect  # the API would detect the dialect from the reply
+                dialect = self._book.api.dialect  # without detection of the dialect
                 config = dialect.config(dialect.job_name(status.name))
             else:
                 return None
@@ -109,7 +109,7 @@ class WaitingReasons:
         return self._demands[status.name]
 
     def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
-        """Return the cluster's explanation for this job, or one with the same demand; empty without one."""
+        """Return the cluster's explanation for this job or one of the same demand; empty if there is none."""
         dialect, text = self._book.api.dialect, status.diagnostics
         if dialect.version == "v2":
             of = f"{status.virtual_cluster} {demand.at_once}"
@@ -127,7 +127,7 @@ class WaitingReasons:
 
 
 def _last_warning(events: list[dict[str, Any]]) -> str | None:
-    """Return what Kubernetes warned of last."""
+    """Return the message of the last warning of Kubernetes; None if there is none."""
     warnings = [
         event for event in events if event.get("type") == "Warning" and isinstance(event.get("message"), str)
     ]

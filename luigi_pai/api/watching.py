@@ -26,10 +26,10 @@ _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
-_PATIENCE = 5.0  # seconds for which a job waits for a list; its own wait, if that is longer
+_PATIENCE = 5.0  # seconds for which a due job waits for a list, unless its wait between lookups is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
 _ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
-_TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show how it goes on
+_TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
 
 
 class Outcome(Enum):
@@ -39,7 +39,7 @@ class Outcome(Enum):
         CHANGED: the status has changed, the job continues.
         ENDED: the job has ended.
         LOST: the server has not known the job for a minute.
-        REFUSED: its lookup failed for good; only of a watcher with ``isolated``.
+        REFUSED: the lookup of the job failed for good; only if the watcher is ``isolated``.
     """
 
     CHANGED = "changed"
@@ -55,10 +55,10 @@ class Update:
     Attributes:
         name: of the job.
         status: its current status; the last known one if it is lost or refused. A status from a list has no
-            tasks and no diagnostics; that of a job that has failed or was stopped is never from a list.
+            tasks and no diagnostics; the status of a failed or stopped job is never from a list.
         outcome: the kind of update.
         missed: the deadline for which the job is being, or was, stopped.
-        error: why its lookup failed for good.
+        error: the error of the lookup, if it is refused.
     """
 
     name: str
@@ -92,21 +92,21 @@ class _Watched:
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
-    Up to two jobs are looked up alone when they are due. If a third one is due before the first would be due
-    again, one list of the user's jobs updates all of them, as often as ``Lists`` allows. Jobs wait for it, up
-    to 5 s or as long as their own wait is; those for which it comes later are looked up alone, four a second.
-    So is one that the list lacks, for 30 s, then twice as long each time, up to 10 minutes, and one that has
-    failed or was stopped at once, for its exit code, diagnostics and tasks. If more than two forked processes
-    wait for jobs in the queue, a list that they share shows them that these still wait.
+    Up to two due jobs are looked up alone. If a third is due before the first would be due again, one list of
+    the user's jobs updates all jobs, as often as ``Lists`` allows. A due job waits up to 5 s for the list, or
+    its own wait if longer; if the list comes later, it is looked up alone, at most four jobs a second. A job
+    that the list lacks is looked up alone for 30 s, then twice as long each time, up to 10 minutes. A job
+    listed as failed or stopped is looked up at once, for its exit code, diagnostics and tasks. If more than
+    two forked processes wait for queued jobs, a shared list shows whether these jobs still wait.
 
-    A lookup that fails is retried for its own job. When there was no reply, or a list and two lookups have
-    failed in sequence, the server is the cause: one lookup is retried for all.
+    A failed lookup is retried for its own job. If there was no reply, or a list and the lookups of two jobs
+    have failed in sequence, the server is the cause, and one lookup is retried for all jobs.
 
     Args:
         book: of the jobs.
-        polling: schedule and retries; default: those of the cluster.
-        isolated: the lookup of one job that fails for good is an update, ``REFUSED``, and the job is no
-            longer watched; ``step()`` raises only what concerns all jobs.
+        polling: schedule and retries; default: the settings of the cluster.
+        isolated: whether a lookup that fails for good yields the update ``REFUSED`` and ends the watching
+            of its job; ``step()`` then raises only errors that concern all jobs.
     """
 
     def __init__(self, book: Book, polling: Polling | None = None, *, isolated: bool = False) -> None:
@@ -142,11 +142,11 @@ class Watcher:
 
         Args:
             status: its last known status.
-            new: it was submitted just now; else its age is taken from its time stamps.
+            new: whether it was submitted just now; if not, its time stamps give its age.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
-            with_tasks: each status shall have the states of its tasks, which no list has. They are looked up
-                when lists show that the job has changed, and every 30 s.
+            with_tasks: whether each status must have the states of the tasks, which no list has. The job is
+                then looked up when a list shows that its state has changed, and every 30 s.
         """
         timer = Timer.start(
             status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
@@ -167,7 +167,7 @@ class Watcher:
         return max(0.0, moment - self._clock.monotonic())
 
     def step(self) -> list[Update]:
-        """Look up the jobs that are due, as far as half a second allows, and return their updates.
+        """Look up the jobs that are due, for half a second at most, and return their updates.
 
         Raises:
             PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
@@ -204,7 +204,7 @@ class Watcher:
             job.retry.succeeded()
 
     def _take_failure(self, job: _Watched, error: PaiApiError) -> list[Update]:
-        """Schedule a job again whose lookup failed, alone or with all jobs, or give it up."""
+        """Retry the failed lookup of a job, for it alone or for all jobs at once, or give the job up."""
         now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
@@ -226,7 +226,7 @@ class Watcher:
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether a third job is due before the first one, or the next list, would be due again."""
+        """Return whether a third job is due before the first is due again, or before the next list is."""
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
             return False
@@ -240,7 +240,7 @@ class Watcher:
         return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
     def _list(self, updates: list[Update]) -> bool:
-        """Update all jobs from one list, or let those that are due wait for it; False if lists fail."""
+        """Update all jobs from a list, or let due jobs wait for the next; False to look up a job alone."""
         wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(wait):
             return False
@@ -259,9 +259,9 @@ class Watcher:
         return True
 
     def _still_waits(self) -> bool:
-        """Return whether the due job still waits, by the list of all forks, if more than two of them wait.
+        """Return whether the forks' shared list, used if more than two forks wait, shows the due job waiting.
 
-        Each fork of Luigi watches one job: without the list, 50 queued jobs take 300 lookups a minute.
+        Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
         job, now = self._due[0][2], self._clock.monotonic()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
@@ -280,7 +280,7 @@ class Watcher:
         return True
 
     def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
-        """Update all jobs from a list, and space the next one."""
+        """Update all jobs from a list, and set the earliest time of the next list."""
         waits: list[float] = []
         for job in list(self._jobs.values()):
             if (row := listed.get(job.name)) is None:
@@ -296,7 +296,7 @@ class Watcher:
                     self._schedule(job)
                 elif not single:
                     update = self._observe(job, listed_status(job.status, row))
-            except PaiApiError:  # of its stop, which the lookup repeats
+            except PaiApiError:  # of stopping the job, which the lookup repeats
                 single = True
             if single:
                 job.single_until = math.inf
@@ -310,7 +310,7 @@ class Watcher:
         return max(_PATIENCE, self._next_wait(job))
 
     def _postpone(self, moment: float) -> None:
-        """Let the jobs that are due wait for the next list, or for a lookup of their own."""
+        """Schedule due jobs at the time of the next list, or for lookups alone if that is too late."""
         now = self._clock.monotonic()
         due = []
         while self._due and self._due[0][0] <= now:
@@ -349,7 +349,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
     def _unknown(self, job: _Watched, *, for_good: bool) -> Update | None:
-        """Record that the server does not know a job, which is no error right after its submission."""
+        """Record that the server does not know a job; the job is lost only after a minute of this."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if not for_good and now - job.unknown_since < _LOST_AFTER:
@@ -362,7 +362,7 @@ class Watcher:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
         if self._clock.monotonic() < job.timer.end:
             return
-        with contextlib.suppress(JobNotFound):  # the next lookup finds out
+        with contextlib.suppress(JobNotFound):  # the next lookup shows it, too
             self._api.stop(job.name)
         job.timer.missed = Deadline.QUEUE if job.timer.queued else Deadline.RUN
         job.single_until = math.inf
@@ -382,7 +382,7 @@ class Watcher:
         heapq.heappush(self._due, (moment, job.turn, job))
 
     def _is_valid(self, due: tuple[float, int, _Watched]) -> bool:
-        """Return whether an entry of the schedule is the latest of its job; the job may have been removed."""
+        """Return whether a job is still watched, and a schedule entry is the latest of that job."""
         _, turn, job = due
         return self._jobs.get(job.name) is job and job.turn == turn
 

@@ -1,1 +1,1 @@
-"""Sweeps: one task of many parameter values, submitted, watched and collected as many jobs together."""
+"""Sweeps: many tasks, such as one with many parameter values, run as jobs and collected in a table."""

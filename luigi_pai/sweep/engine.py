@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_AT_ONCE = 8  # points or packs that are being started
+_AT_ONCE = 8  # points or packs that are started at the same time
 _SLICE = 0.5  # seconds of starting before running jobs are looked up again
-_STOPPED_WITHIN = 30.0  # seconds
+_STOPPED_WITHIN = 30.0  # seconds for the requests of ``stop()``
 _OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
@@ -46,9 +46,9 @@ _GATHERED = 2.0  # seconds to find all points that are claimed for one array
 class Engine:
     """Runs the points of a sweep. ``step()`` does the work that is due, and waits 0.05 s at most.
 
-    Up to eight points or packs are started at once, in threads. While HDFS or the server does not answer, one
-    at a time is started, so that an outage is logged once; starts are retried with growing pauses. The
-    server's limit of submissions is kept.
+    Up to eight points or packs (see ``Pack``) are started at once, in threads. While HDFS or the server does
+    not answer, only one is started at a time, so that an outage is logged once, and starts are retried with
+    growing pauses. Submissions stay within the server's limit.
 
     Args:
         source: of the points.
@@ -56,7 +56,7 @@ class Engine:
         clock: for the times of lookups and retries.
         journal: of the sweep.
         table: records every event.
-        patience: seconds for which HDFS or the server may not answer.
+        patience: seconds for which errors of HDFS or the server are retried.
         keep: see ``Pruning``.
 
     Attributes:
@@ -85,7 +85,7 @@ class Engine:
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
-        self._seen: list[tuple[Member, JobStatus]] = []  # first found running; to be recorded
+        self._seen: list[tuple[Member, JobStatus]] = []  # points first found running; to be recorded
         self._endings: list[Ending] = []  # to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has ended without a transient error
@@ -131,7 +131,7 @@ class Engine:
         return f"{text}; {len(jobs) - asked} could not be: {problem}" if problem else text
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has work to do; infinity for none."""
+        """Return the seconds until ``step()`` has work to do; infinity if it has none."""
         now = self._clock.monotonic()
         waits = [watcher.idle() for watcher in self._watchers.values()]
         waits += [self._pruning.idle(), self._workers.idle()]
@@ -175,7 +175,7 @@ class Engine:
         return sum(bool(start.members) for start in self._workers.starts)
 
     def _due_pack(self) -> Pack | None:
-        """Return a pack to start; one that waits for further points only if there are none."""
+        """Return a pack to start, or None; one that waits for further points only if none can come now."""
         now = self._clock.monotonic()
         due = next((pack for pack in self._packs if pack.due <= now), None)
         if due is None and not self._busy and (self._source.exhausted or self._source.waits):
@@ -229,7 +229,7 @@ class Engine:
                 members.append(Member(point, JournalClaims(self._journal, point.name)))
             except OF_ALL:
                 raise
-            except Exception as error:  # noqa: BLE001  of this point's job, or of the user's own code
+            except Exception as error:  # noqa: BLE001  an error of this point's job, or of the user's code
                 self._fail(point, error)
         return members
 
@@ -242,14 +242,14 @@ class Engine:
             start.due = self._clock.monotonic() + future.result()
         except Exception as error:
             self._workers.starts.remove(start)
-            if not members:  # it has recorded ends, and keeps their errors: this one is of the sweep
+            if not members:  # it records ends, and keeps their errors; this error is of the whole sweep
                 raise
             points = [member.point for member in members]
             if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
                 return
             if isinstance(error, OF_ALL):
                 raise
-            for point in points:  # of the job, or of the user's own code
+            for point in points:  # the error is of the job, or of the user's own code
                 self._fail(point, error)
         else:
             if start.result is not None:
@@ -262,7 +262,7 @@ class Engine:
                     self._free(ending.job)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
-        """Draw points again later after a transient error; return False for any other error."""
+        """After a transient error, let points be drawn again later; return False if it is not retried."""
         assert self.book is not None
         is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:
@@ -302,7 +302,7 @@ class Engine:
             self._to_pack(member)
 
     def _to_pack(self, member: Member) -> None:
-        """Add a point to the pack that waits for further ones; a full one is due."""
+        """Add a point to the pack that waits for further ones; a full pack is due at once."""
         pack = next((each for each in self._packs if each.due == math.inf), None)
         if pack is None:
             pack = Pack([], "", math.inf)
@@ -333,7 +333,7 @@ class Engine:
                 run_timeout=job.options["run_timeout"],
             )
         self._changed(job, job.status)
-        if self.stopping:  # since the job was submitted
+        if self.stopping:  # stop() was called while the job was being submitted
             stop(job)
 
     # watching
@@ -369,9 +369,9 @@ class Engine:
         self._free(job)
 
     def _record(self) -> None:
-        """Record starts and ends on HDFS, in one thread.
+        """Record start times and ends of points on HDFS, in one thread.
 
-        The journal has an end only after that: no later run looks up a point whose end it has.
+        Only then are ends written to the journal, because no later run looks up a point with an end there.
         """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
             self._workers.add(record(self._seen, self._endings, self._recording), [])

@@ -15,7 +15,7 @@ __all__ = ["grid", "sample", "zipped"]
 
 T = TypeVar("T")
 
-_TRIES = 100  # draws for each point, where values repeat
+_TRIES = 100  # most draws for each point, as draws may repeat
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
@@ -41,7 +41,7 @@ def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
 
     Args:
         task: the class, or any function that returns a task.
-        values: of its parameters: name -> the values to take, as many for each name.
+        values: of its parameters: name -> the values to take, the same number for each name.
 
     Raises:
         TypeError: the values of a name are no list.
@@ -68,7 +68,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
 
     Raises:
         TypeError: what is given for a name is neither a list nor a function.
-        ValueError: there are fewer different combinations.
+        ValueError: fewer than ``n`` different combinations were found.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose
     lists = _lists({name: values for name, values in space.items() if not callable(values)}, task)

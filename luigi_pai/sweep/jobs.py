@@ -1,4 +1,4 @@
-"""SweepJob: a job on the server and the points of a sweep that it runs; and how points end."""
+"""SweepJob: a job on the server, and the points of a sweep that it runs. Ending, Ended: their ends."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Point:
 
     Attributes:
         task: the user's task.
-        name: of its job; that of the task.
+        name: of its task and job.
         index: its number in the sweep, from 0.
         record: of the point in the journal.
         max_attempts: of its task.
-        handled: the number of its last submission whose failure led to another one.
+        handled: number of its last failed submission after which it was to be submitted again; 0 for none.
     """
 
     task: JobTask
@@ -83,11 +83,11 @@ class Ended:
 class JournalClaims:
     """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. For other points the journal has copies of the claims, to count attempts.
+    See ``tasks.claims.Claims``. For other points the journal has copies of claims on HDFS, to count attempts.
 
     Attributes:
         journal: of the sweep.
-        shares_job: the copy is written with those of the other points of the job.
+        shares_job: a copy is not written at once, but with those of the other points of the job.
     """
 
     shares_job = False
@@ -116,7 +116,7 @@ class JournalClaims:
         self.release_void(claim.number)
 
     def release_void(self, number: int) -> None:
-        """Record that a submission never runs, so that it is no attempt of the point."""
+        """Record that a submission never runs, so that it does not count as an attempt of the point."""
         record = self.journal.of(self._name)
         if number in record.begun:
             token = record.claim.token if record.claim is not None else ""
@@ -130,7 +130,7 @@ class Member:
 
     Attributes:
         point: the point.
-        claims: in the journal; used if the output folder is not on HDFS.
+        claims: its claims in the journal, see ``JournalClaims``.
         run: of its task.
         number: of its submission.
         index: its instance in the job; None for a job of its own.
@@ -159,7 +159,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class SweepJob:
-    """A job on the server, and the points of a sweep that it runs: one alone, or some in an array.
+    """A job on the server, and the points of a sweep that it runs: a single one, or several in an array.
 
     Attributes:
         name: of the job.
@@ -168,7 +168,7 @@ class SweepJob:
         status: the last known status.
         posted: this process submitted it.
         is_over: it has ended.
-        unrecorded: number of the ends of points that are to be recorded on HDFS.
+        unrecorded: number of its ended points whose ends are still to be recorded on HDFS.
         shared: it is an array.
     """
 
@@ -186,7 +186,7 @@ class SweepJob:
 
     @property
     def key(self) -> Hashable:
-        """Key of cluster and dialect; one watcher watches all jobs of a key."""
+        """Key of cluster, user and dialect; one watcher watches all jobs of a key."""
         return self.book.api.url, self.book.api.username, self.book.api.detector.given
 
     @property
@@ -206,10 +206,10 @@ class SweepJob:
             yield member, status if member.index is None else of(member.index)
 
     def endings(self, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
-        """Yield the ends of the points that have ended; of all if the job has ended.
+        """Yield the ends of the points that have ended; if the job has ended, of all its points.
 
-        ``status`` is still what was known before the update. ``kept`` points stay to the end of the job if
-        they fail, to share their next job, too.
+        ``self.status`` is still the status before the update. ``kept`` points that fail stay until the job
+        ends, so that they share their next job again.
         """
         before = instance_statuses(self.status)
         self.is_over = update.outcome is not Outcome.CHANGED
@@ -235,8 +235,8 @@ class Ending:
         job: that ran it.
         member: the point.
         entry: the submission, as it was known before.
-        update: its last one.
-        error: why it is not recorded on HDFS; None if it is, or if HDFS failed for too long.
+        update: its last update.
+        error: why the end is not recorded on HDFS; None if it is recorded, or if HDFS failed for too long.
     """
 
     job: SweepJob
@@ -287,6 +287,6 @@ def _reason(error: PaiJobFailed, update: Update) -> str:
 
 
 def _last_text(diagnostics: str | None) -> str:
-    """Return the last line of the program in the diagnostics of a v1 server; empty for none."""
+    """Return the program's last line in the diagnostics of a v1 server; empty if there is none."""
     lines = [line.strip() for line in (diagnostics or "").splitlines()[1:]]
     return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

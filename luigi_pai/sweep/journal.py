@@ -1,4 +1,4 @@
-"""Journal: the events of a sweep as lines of JSON, and the state that they add up to.
+"""Journal: the events of a sweep as lines of JSON, and the state that results from them.
 
 ``journal.jsonl`` in the folder of the sweep's results::
 
@@ -14,8 +14,8 @@
     {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20}
 
 Events that announce an act are written before it. Each write begins with a line break, so that the unfinished
-line of a killed writer spoils no other. Two processes may write at once, on HDFS in files of their own, and a
-write may be repeated: the state of a point depends neither on the order nor on the number of its lines.
+line of a killed writer damages no other. Two processes may write at once, on HDFS in files of their own, and
+a write may be repeated: the state of a point depends neither on the order nor on the number of its lines.
 Submissions are compared by their numbers, "again" names the ends that it makes void, and the last run is the
 one with the highest number and token.
 """
@@ -54,10 +54,10 @@ class Record:
         claim: of its last submission; None before the first.
         begun: numbers of its submissions.
         before: number of the last submission of earlier runs of the sweep.
-        last: the last event "ended", without its name; empty for none.
+        last: the fields of the last event "ended"; empty before the first.
         void: ids of ends that no longer count.
         pruned: keep() returned False; its job was stopped, or is being stopped.
-        asked: the event of a search that proposed it, without its name; None in other sweeps.
+        asked: the fields of the event "asked", if a search has proposed the point; None in other sweeps.
         told: ``tell`` was called with its end.
     """
 
@@ -72,7 +72,7 @@ class Record:
 
     @property
     def row(self) -> Row | None:
-        """The row of its end; None before its end."""
+        """The row of its end; None if its newest submission has no valid end."""
         if not self.last or self.last["id"] in self.void:
             return None
         is_last = self.claim is None or self.claim.number <= self.last["number"]
@@ -92,7 +92,7 @@ class Record:
     def is_final(self, number: int, most: int) -> bool:
         """Return whether a failed submission is the last of the ``most`` allowed in the current run.
 
-        Another process that runs the sweep may have begun the next one.
+        It is not, if another process that runs the sweep has begun a later one.
         """
         return len(self.made) >= most and number >= max(self.made)
 
@@ -103,7 +103,7 @@ class Record:
 
 
 class Journal:
-    """The journal of a sweep. Threads may share it; what they write at once is one request.
+    """The journal of a sweep. Threads may share it; events that they write at the same time take one request.
 
     Args:
         folder: of the sweep's results, on HDFS or local.
@@ -111,11 +111,11 @@ class Journal:
 
     Attributes:
         records: by the names of points.
-        history: events "asked" and "told" of a search, in their order: event and name of the point.
+        history: pairs of event ("asked" or "told") and point name, in the order of a search's events.
         info: the event of the last run; empty before the first.
         over: the last run has ended, and was not killed.
         complete: the last run has succeeded.
-        budget: number of points that the search was to propose in it.
+        budget: number of points that the search was to propose in the last run.
         notes: of a search, in their order, see ``PaiSweep._note``.
     """
 
@@ -240,8 +240,8 @@ class Journal:
     def ask(self, event: Mapping[str, Any]) -> None:
         """Write the event of a proposed point, unless another process runs the search.
 
-        The process that began last goes on. As each process first writes and then reads, that one knows all
-        points that were proposed before.
+        Of several processes, the one that began last continues. Each process first writes and then reads, so
+        that the last one knows all points that were proposed before.
 
         Raises:
             PaiSweepFailed: another process runs the search.
@@ -257,7 +257,7 @@ class Journal:
         """Check that no other process has begun to run the sweep since this one did.
 
         Raises:
-            PaiSweepFailed: one has.
+            PaiSweepFailed: another process has.
             HdfsError, OSError: as ``read``.
         """
         self.read()
@@ -302,7 +302,7 @@ class Journal:
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the number of these points in each state of ends."""
+        """Return how many of these points have ended in each state: state -> number."""
         rows = (self.of(name).row for name in names)
         return dict(Counter(row.state for row in rows if row is not None))
 

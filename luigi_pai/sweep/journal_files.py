@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 500_000_000  # bytes
-_MOST_FILES = 1000  # a server could name more without end
+_MOST_FILES = 1000  # a limit for faulty servers, which could report ever more files
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
 def journal_files(folder: str) -> HdfsFiles | LocalFile:
-    """Return the journal's files in a folder on HDFS, or a local one."""
+    """Return the journal's files in a folder on HDFS, or its file in a local folder."""
     return HdfsFiles(folder) if is_on_hdfs(folder) else LocalFile(folder)
 
 
@@ -33,14 +33,14 @@ class LocalFile:
         self._held: Any = None  # the file, while it is locked
 
     def read(self) -> bytes:
-        """Return the data since the last call."""
+        """Return the whole lines that were added since the last call."""
         try:
             with Path(self.path).open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:
             return b""
-        whole = data[: data.rfind(b"\n") + 1]  # the rest is incomplete
+        whole = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
         self._offset += len(whole)
         return whole
 
@@ -83,7 +83,7 @@ class HdfsFiles:
         self._read: dict[int, int] = {}  # bytes of each file that ``read`` has returned
 
     def read(self) -> bytes:
-        """Return the data since the last call, also of this process."""
+        """Return the whole lines that were added since the last call, also by this process."""
         from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
 
         parts = []
@@ -124,7 +124,7 @@ class HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Do nothing: HDFS has no locks, and claims there are files of their own."""
+        """Do nothing, because HDFS has no locks; claims on HDFS are separate files, created once."""
         yield b""
 
     @property

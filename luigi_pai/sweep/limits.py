@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Point
 
 _HOUR = 3600.0
-_PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # points in a job
-_SOON = 1200.0  # seconds that a good packing takes at most
+_PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # numbers of points in a job that ``pace`` may suggest
+_SOON = 1200.0  # longest time in seconds that the submissions of a suggested number may take
 
 
 LIMITS: Mapping[str, tuple[int, str]] = {
@@ -40,7 +40,7 @@ class SweepLimits:
         max_attempts: number of submissions of a failing point in one run of the sweep.
         points_per_job: number of points that share a job.
         max_points: the largest number of points.
-        resource: the sweep's share of Luigi's resource ``pai``; None for none.
+        resource: the sweep's share of Luigi's resource ``pai``; None if it has none.
     """
 
     parallel_jobs: int
@@ -69,7 +69,7 @@ class SweepLimits:
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return the number of submissions of a failing point."""
+        """Return the number of submissions of a failing point: the larger limit of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
@@ -82,7 +82,7 @@ class SweepLimits:
         """Change a limit by a message such as ``parallel_jobs = 100``; return a text about the change.
 
         Raises:
-            ValueError: the message has no limit, or no valid value; nothing is changed.
+            ValueError: the message does not name a limit, or has no valid value; nothing is changed.
         """
         name, _, text = (part.strip() for part in message.partition("="))
         if name not in LIMITS:

@@ -91,7 +91,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
     Raises:
         SpecError: all problems of the sweep and of its points.
-        ConfigError: points are to share jobs, and the cluster has the API v1.
+        ConfigError: points are to share jobs, and have a cluster with the API v1, or several clusters.
     """
     name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
     try:
@@ -118,10 +118,10 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
-    """Return the points of a sweep, of more than ``max_points`` one more.
+    """Return the points of a sweep, at most ``max_points`` + 1 of them.
 
     Raises:
-        SpecError: ``points()`` raised an error; the text has it, with the user's line.
+        SpecError: ``points()`` raised an error; the text has the error and the line of the user's code.
     """
     try:
         if isinstance(inspect.getattr_static(sweep, "points"), property):
@@ -133,7 +133,7 @@ def points_of(sweep: PaiSweep) -> list[Any]:
 
 
 def _most(max_points: object) -> int:
-    """Return the most points; 0 for a wrong value, which is a problem of its own."""
+    """Return the largest number of points; 0 if it is not valid, which is reported elsewhere."""
     return max(0, max_points) if isinstance(max_points, int) else 0
 
 
@@ -227,7 +227,7 @@ def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
 
 
 def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
-    """Check that ``points()`` returns the same points as for ``complete()``.
+    """Check that ``points()`` returns the same points as when ``complete()`` called it.
 
     Raises:
         SpecError: it returns others.
@@ -243,10 +243,10 @@ def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
 
 
 def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:
-    """Check that a journal is of this sweep.
+    """Check that a journal belongs to this sweep.
 
     Raises:
-        SpecError: it is of another sweep.
+        SpecError: it belongs to another sweep.
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
@@ -289,11 +289,11 @@ def file_of(sweep: PaiSweep) -> str:
 def check_shared(name: str, points: Sequence[Point]) -> None:
     """Check that any points of a sweep can be instances of one job; nothing is sent.
 
-    If the first is a v1 job, its losses on a v2 cluster are logged.
+    If the first job is a v1 job, warnings are logged about what it loses on a v2 cluster.
 
     Raises:
         SpecError: they cannot; the text has the first point that differs, and its fields.
-        ConfigError: the cluster has the API v1.
+        ConfigError: the cluster has the API v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})
     if len(clusters) > 1:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
-_GROWTH = 0.2  # of the sweep's age
-_RATE_OF = 100  # last ends, from which the rate of a sweep is estimated
-_LEAST_ENDS = 5  # before the end of the sweep is estimated
+_GROWTH = 0.2  # share of the sweep's age that passes between two lines
+_RATE_OF = 100  # number of last ends from which the rate of a sweep is estimated
+_LEAST_ENDS = 5  # number of ends before the end of the sweep is estimated
 
 
 class Best:
@@ -83,7 +83,7 @@ class Progress:
         best: the best point; None if none is declared.
 
     Attributes:
-        best: the same.
+        best: the best point, as given.
     """
 
     def __init__(self, clock: Clock, best: Best | None = None) -> None:
@@ -91,7 +91,7 @@ class Progress:
         self._clock = clock
         self._began = clock.monotonic()
         self._ended: Counter[str] = Counter()
-        self._going: dict[str, bool] = {}  # points that wait or run, by whether they run
+        self._going: dict[str, bool] = {}  # name of a waiting or running point -> whether it runs
         self._ends: deque[float] = deque(maxlen=_RATE_OF)
         self._shown_at = -math.inf
         self._last = ""
@@ -131,7 +131,7 @@ class Progress:
 
         Args:
             total: number of points, if it is known.
-            slowest: seconds that the submissions need at least.
+            slowest: seconds that the remaining submissions take at least.
         """
         if self.idle() > 0:
             return None
@@ -143,7 +143,7 @@ class Progress:
         return text + self._forecast(left, slowest)
 
     def text(self, total: int | None) -> str:
-        """Return the same without the forecast, at any time."""
+        """Return the line without its forecast, also if nothing has changed."""
         parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         points = "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"

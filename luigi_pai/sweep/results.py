@@ -1,6 +1,6 @@
 """SweepResults: the table of a sweep as a Luigi target: ``results.json``, ``results.csv``, ``results.html``.
 
-``results.json`` is a complete table, ``results.partial.json`` that of a run that goes on or has failed::
+``results.json`` is a complete table; ``results.partial.json`` is the table of a running or failed sweep::
 
     {
       "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
@@ -58,19 +58,19 @@ _FACTS = {
     "updated_ms": int,
     "digest": str,
     "counts": dict,
-}  # of the summary in results.json
+}  # fields of the summary in results.json, and their types
 _MOST_SHOWN = 50  # points in a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A point of a sweep in the table, without its parameters; its end is in the journal.
+    """The row of a point in the table, without its parameters; the journal has the rows of ended points.
 
     Attributes:
         state: of its job (``SUCCEEDED``, ``RUNNING``, ...), or ``PENDING`` before it is submitted.
         result: name -> value; empty for none.
         seconds: from the start of its job to the end; None if not known.
-        job: the name of its latest submission; empty before the first.
+        job: the name of the job of its latest submission; empty before the first.
         page: URL of that job's page.
         error: the reason of its failure in a line; empty for none.
     """
@@ -119,7 +119,7 @@ class SweepResults(luigi.Target):
     """The table of a sweep in a folder. Constructing one makes no requests.
 
     Each of its files is replaced in one step: a reader finds the old file or the new one. ``results.json`` is
-    always a complete table; that of a run with unfinished points is ``results.partial.json``. So a second run
+    always a complete table; a run with unfinished points writes ``results.partial.json``. So a second run
     of the sweep cannot replace a complete table by an incomplete one.
 
     Args:
@@ -170,7 +170,7 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table, None for none; errors as ``exists()``."""
+        """Return the summary of the complete table, None if there is no table; errors as ``exists()``."""
         table = self._table("json")
         return None if table is None else table[0]
 
@@ -262,7 +262,7 @@ class SweepResults(luigi.Target):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table; parts of other types may raise, too."""
+    """Return whether a JSON document is a table; it may also raise if a part has a wrong type."""
     summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
     return (
         all(isinstance(summary[key], kind) for key, kind in _FACTS.items())

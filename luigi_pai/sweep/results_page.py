@@ -1,4 +1,4 @@
-"""The page of a sweep's table: one HTML file with its style and its script, which loads nothing."""
+"""The page of a sweep's table: one HTML file that includes its style and script, and loads nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def results_page(
     Args:
         summary: the fields of a ``Summary``.
         columns: of the table, as ``results.json`` has them.
-        rows: column -> value of JSON.
+        rows: of the table; each is a dict of column -> JSON value.
     """
     shown = _shown(columns, rows)
     style, script = _asset("results.css"), _asset("results.js")
@@ -74,7 +74,7 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
     """Return the columns in the order of the page: parameters that do not vary are near the end."""
     given = columns[: columns.index("state")]
     same = [column for column in given if len(rows) > 1 and len({str(row[column]) for row in rows}) == 1]
-    left_out = ("page", "error", *same)  # page: the link of the job
+    left_out = ("page", "error", *same)  # the page is the link of the job
     return [*(column for column in columns if column not in left_out), *same, "error"]
 
 
@@ -106,7 +106,7 @@ def _cell(column: str, row: Mapping[str, Any]) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Return a value of a row for people."""
+    """Return the text of a value in a row."""
     if value is None:
         return ""
     if isinstance(value, bool):

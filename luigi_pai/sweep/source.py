@@ -44,11 +44,11 @@ class Source:
     """The points of a sweep for the engine: given ones, or those that the generator of a search proposes.
 
     A search is asked for a point when a place is free. Its generator yields None to wait for the end of
-    another point. A task that it has yielded before is not run again; it gets the row of the first one.
+    another point. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
 
-    Points with submissions are drawn first. After a kill, a search draws points and calls ``tell`` in the
-    recorded order before. A recorded point that is not proposed again is made from its parameters, so that
-    its job is watched, and its row stays.
+    Points with submissions are drawn first. After a kill, a search first draws points and calls ``tell`` in
+    the recorded order. A recorded point that is not proposed again is made from its parameters, so that
+    its job is watched, and its row stays in the table.
 
     Args:
         sweep: the sweep.
@@ -76,7 +76,7 @@ class Source:
         self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
-        self._complete: dict[str, bool] = {}  # tasks that points require
+        self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
         for point in points:
             point.record = journal.of(point.name)
         if sweep.is_search:
@@ -113,7 +113,7 @@ class Source:
         """Return the next point, or its end if it has ended; None if there is no point now.
 
         Raises:
-            PaiError, OSError: the journal cannot be written, or a server does not answer; the point stays.
+            PaiError, OSError: the journal cannot be written, or a server does not answer; the point is kept.
             PaiSweepFailed: another process runs the search.
         """
         point = self._again.popleft() if self._again else self._propose()
@@ -232,7 +232,7 @@ class Source:
         self._waits = False
 
     def _proposes(self, name: str, told: int) -> bool:
-        """Return whether the generator's next point has a name.
+        """Return whether the generator's next point has this name.
 
         Args:
             name: of the point.

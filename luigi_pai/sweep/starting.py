@@ -2,8 +2,8 @@
 
 A point in an array is the same work as alone: it has its own submissions (NAME, NAME__attempt2, ...), its
 own output folder, claims and completion flag; its claim names the array as its job. The array's name is made
-of the names of its intended submissions, so that equal packs are sent once. Each submission is claimed before
-its array is sent; an array has the points whose claims name it.
+of the names of its intended submissions, so that the server accepts one of two equal packs. Each
+submission is claimed before its array is sent; an array has the points whose claims name it.
 
 All functions are steps (``retries.Steps``), which may run in any thread: they yield the seconds to wait.
 """
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_ON_ITS_WAY = 10.0  # seconds from the claim of a point to the arrival of its array on the server
+_ON_ITS_WAY = 10.0  # most seconds from the claim of a point to the arrival of its array on the server
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Started:
         claimed: points that are claimed for an array that the server does not know, by the array's name.
         again: points to look up again after a moment.
         failed: points that cannot be started, each with its error.
-        recorded: the ends that are recorded.
+        recorded: the ends that were recorded on HDFS.
     """
 
     jobs: list[SweepJob] = field(default_factory=list)
@@ -74,9 +74,9 @@ class Pack:
 
     Attributes:
         members: the points.
-        name: of the array to submit: the one that they are claimed for, or empty for a new one; None: the
-            points are to be looked up.
-        due: time of the start in seconds of the monotonic clock.
+        name: of the array to submit: the one that the points are claimed for, or empty for a new one. None if
+            the points are still to be looked up.
+        due: time of the start in seconds of the monotonic clock; infinity if it waits for more points.
     """
 
     members: list[Member]
@@ -138,8 +138,8 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 
 def _is_new(member: Member, *, alone: bool) -> bool:
-    """Return whether a point needs no lookup, since a recent list does not have it."""
-    is_corrected = alone or member.run.evidence.has_flag  # by a 409, or by a claim on HDFS
+    """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
+    is_corrected = alone or member.run.evidence.has_flag  # if wrong, by a 409 or a claim on HDFS
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
@@ -162,7 +162,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 def _may_arrive(member: Member) -> bool:
     """Return whether the array that a point is claimed for may still be on its way to the server.
 
-    Later it is sent again with its known points; the server accepts only one array of that name.
+    Later the array is sent again, with its known points; the server accepts only one of that name.
     """
     claim = member.run.evidence.last()
     return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY
@@ -193,7 +193,7 @@ def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:
 
 
 def _add_tags(job: SweepJob) -> None:
-    """Add the tags of its first point to a job that was submitted just now."""
+    """Add the first point's tags to a job that was submitted just now."""
     api = job.book.api
     if not job.posted or api.dialect.version == "v1":
         return
@@ -281,7 +281,7 @@ def _claim(
 
 
 def _release(members: Sequence[Member]) -> None:
-    """Give claims back, except older ones: another process may be sending the array that they name."""
+    """Remove claims, but keep those older than 10 s: another process may be sending their array again."""
     for member in members:
         if _may_arrive(member):
             member.run.evidence.release()

@@ -30,7 +30,7 @@ _THREADS = 16  # for requests to stop jobs
 
 
 class Pruning:
-    """Reads the reports of running jobs, except those with several points.
+    """Calls ``keep`` with the reports of running jobs except arrays, and stops a job if it returns False.
 
     Args:
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
@@ -54,7 +54,7 @@ class Pruning:
         self._due: dict[SweepJob, float] = {}
 
     def watch(self, job: SweepJob, status: JobStatus) -> None:
-        """Watch a job; one that was to be stopped before a kill is stopped."""
+        """Watch a job; if its point was pruned before a kill of the sweep, the job is stopped."""
         now = self._clock.monotonic()
         if not job.shared and job.members[0].point.record.pruned:
             self._due.setdefault(job, now)
@@ -66,7 +66,7 @@ class Pruning:
         self._due.pop(job, None)
 
     def idle(self) -> float:
-        """Return the seconds until ``step()`` has work to do; infinity for none."""
+        """Return the seconds until ``step()`` has work to do; infinity if it has none."""
         return max(0.0, min(self._due.values(), default=math.inf) - self._clock.monotonic())
 
     def step(self) -> None:
@@ -100,7 +100,7 @@ class Pruning:
 
 
 def stop(job: SweepJob) -> PaiApiError | None:
-    """Ask the server to stop a job, with retries for some seconds; return the error of a failure."""
+    """Ask the server to stop a job, with retries for some seconds; return the error if that fails."""
     try:
         job.book.api.stop_surely(job.name)
     except JobNotFound:

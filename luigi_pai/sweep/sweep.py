@@ -1,4 +1,4 @@
-"""PaiSweep: many tasks of the user's, run and collected as one."""
+"""PaiSweep: a Luigi task that runs many tasks of the user, and collects their results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PaiSweep(Task):
             def points(self):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
-    A point is the same task as alone: it has its own job, submissions, completion flag, output and
+    A point is the same task as outside a sweep: it has its own job, submissions, completion flag, output and
     ``complete()``. Finished points are not run again and running ones are taken over, by the next run of the
     sweep and by another sweep with the same point. ``output()`` is the table; the sweep is complete if the
     table has all current points.
@@ -88,7 +88,7 @@ class PaiSweep(Task):
 
     @attribute
     def name(self) -> str:
-        """Name of the sweep: of its folder and of its lines in the log.
+        """Name of the sweep, in the path of its folder and in its log lines.
 
         The default is the name of the class; if the sweep has significant Luigi parameters, a hash of them
         is added.
@@ -102,7 +102,7 @@ class PaiSweep(Task):
 
     @attribute
     def best(self) -> str | None:
-        """``max COLUMN`` or ``min COLUMN``: the best point is in the log; None: no point is."""
+        """``max COLUMN`` or ``min COLUMN``, for the best point in the log; None: no best point is logged."""
         return None
 
     @attribute
@@ -157,7 +157,7 @@ class PaiSweep(Task):
         return shlex.quote(folder if "/" in folder else f"./{folder}")
 
     def requires(self) -> Any:
-        """Return the requirements of the points; none for a search, whose points are not known before."""
+        """Return the requirements of the points; none for a search, whose points are not known in advance."""
         if self.is_search:
             return []
         from luigi_pai.sweep.points import requirements_of  # noqa: PLC0415  loads what only runs need
@@ -198,7 +198,7 @@ class PaiSweep(Task):
         summary = results.complete_summary()
         if summary is None or summary.digest != points_digest(names):
             return False
-        return dict(summary.counts) == journal.counts(names)  # else points were retried since
+        return dict(summary.counts) == journal.counts(names)  # they differ if points were retried since
 
     def run(self) -> None:
         """Run the incomplete points, and collect the results of all.
@@ -220,11 +220,11 @@ class PaiSweep(Task):
         return 0
 
     def _note(self) -> Any:
-        """Return the JSON that a search adds to the journal since the last call; None for nothing."""
+        """Return a search's changes since the last call, as JSON for the journal; None for no changes."""
 
     def _recall(self, notes: list[Any]) -> None:
         """Restore a search from its notes in the journal; called before ``points()``."""
 
     def _problems(self) -> Iterable[Problem]:
-        """Return the problems of further attributes."""
+        """Return the problems of attributes that a subclass adds."""
         return ()

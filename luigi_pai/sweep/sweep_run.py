@@ -124,7 +124,7 @@ class SweepRun:
         return False
 
     def _pause(self, seconds: float) -> None:
-        """Wait until a message of the scheduler arrives, at most some seconds."""
+        """Wait some seconds, or until a message of the scheduler was handled."""
         for _ in answered_within(self._sweep, max(seconds, _LEAST_PAUSE), self._clock, self._handle):
             return
 
@@ -163,7 +163,7 @@ class SweepRun:
             self._drawing.draw(f"{self._name}: {self._progress.text(total)}", part if total else None)
 
     def _show_reason(self) -> None:
-        """Log why the first job waits while none runs; each reason once."""
+        """Log why the first job waits, if no job runs and the reason has changed."""
         jobs = self._engine.watched()
         if self._progress.counts["running"] or not jobs:
             return
@@ -221,7 +221,7 @@ class SweepRun:
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
-            self._table.write(complete=False)  # the run is not over: its points have their attempts once
+            self._table.write(complete=False)  # not _finish(): the next run gives points no new attempts
 
     def _continuing(self, jobs: int | None = None) -> str:
         """Return a text about the jobs that wait or run, and the next run of the sweep."""

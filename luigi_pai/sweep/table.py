@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # seconds between two writings, at least
-_SHARE = 0.05  # of the time that is spent on writing at most
+_SHARE = 0.05  # largest share of the time that is spent on writing
 _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # of a result
 _LONGEST_VALUE = 1000  # characters of JSON
@@ -80,7 +80,7 @@ class Table:
         self._next = clock.monotonic() + _EVERY
 
     def known(self, point: Point) -> Ended | None:
-        """Return the recorded end of a point on its cluster; None for none."""
+        """Return the recorded end of a point on its current cluster; None if there is none."""
         row = point.record.row
         if row is None or point.record.cluster != _url_of(point):
             return None
@@ -226,7 +226,7 @@ def _url_of(point: Point) -> str:
 
 
 def failure(ended: Ended) -> str:
-    """Return a point that has failed, its job and the reason, for people."""
+    """Return a text about a failed point: its parameters, its job and the reason."""
     what = describe(ended.point.task)
     job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in what else ""
     return f"{what}{job}: {ended.row.error}"

@@ -1,4 +1,4 @@
-"""Workers: threads that take steps for a sweep, several at once."""
+"""Workers: threads that run ``retries.Steps`` of a sweep, several at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LONGEST_WAIT = 0.05  # seconds
 
 @dataclass(slots=True, eq=False)
 class Start:
-    """Steps that start points.
+    """Steps that start points, or that record their ends.
 
     Attributes:
         steps: the generator.
-        members: the points.
+        members: the points to start; empty if ends are recorded.
         began: time of the start, in seconds of the monotonic clock.
         due: time of the next step.
         future: of the step that runs; None between two steps.
@@ -52,7 +52,7 @@ class Start:
 
 
 class Workers:
-    """Runs steps in threads, one for each step that runs at the same time.
+    """Runs steps in threads: as many as there are steps that run at the same time.
 
     The threads end with ``close()`` or with the process; neither waits for a request.
 
@@ -60,7 +60,7 @@ class Workers:
         clock: for the times of steps.
 
     Attributes:
-        starts: those that have further steps.
+        starts: the added steps that have not ended.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -79,7 +79,7 @@ class Workers:
         return [start for start in self.starts if start.future is not None and start.future.done()]
 
     def advance(self) -> bool:
-        """Run the due steps, and wait for one for at most 0.05 s; return False if there is none."""
+        """Start the due steps, and wait up to 0.05 s for the end of one; return False if none runs."""
         now = self._clock.monotonic()
         for start in self.starts:
             if start.future is None and start.due <= now:
@@ -94,7 +94,7 @@ class Workers:
         return bool(pending)
 
     def idle(self) -> float:
-        """Return the seconds until a step is due, 0 while one runs; infinity for none."""
+        """Return the seconds until a step is due, 0 while one runs; infinity if there are none."""
         now = self._clock.monotonic()
         waits = [0.0 if start.future is not None else start.due - now for start in self.starts]
         return max(0.0, min(waits, default=math.inf))

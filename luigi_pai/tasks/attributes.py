@@ -1,8 +1,8 @@
-"""Attributes of task classes: how they are declared, checks of a class, and the folder of relative paths.
+"""Attributes of task classes: their declaration, checks of a class, and the base folder of relative paths.
 
-``image`` of a task may be a property, a plain class attribute or a Luigi parameter. At run time that
-needs nothing: ``attribute`` is ``property``, and ``Task`` is ``luigi.Task``. A type checker accepts only
-a property as an override of a property, so it sees other declarations.
+An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time
+``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. A type checker would accept only a
+property as an override of a property, so both are declared differently for type checkers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from luigi_pai.jobspec.hints import METHOD, closest
 
 logger = logging.getLogger("luigi-interface")
 
-_LIKENESS = 0.9  # of a misspelt attribute
+_LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
-"""Attributes of Luigi's tasks in which all parameters are."""
+"""Attributes of Luigi's tasks that use all parameters."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         """Metaclass of tasks whose constructor takes any arguments; Luigi checks them.
 
         Luigi 3.8 declares its tasks as dataclasses. To pyright, a parameter without an annotation is then
-        neither a field nor an argument. If the constructor may return Any, pyright does not check arguments.
+        neither a field nor an argument. ``__call__`` may return Any, so that pyright checks no arguments.
         """
 
         def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T | Any:  # noqa: N805  a metaclass
@@ -82,7 +82,7 @@ else:
 
 
 def base_folder(task: object, attribute: str) -> Path:
-    """Return the folder of the module whose class defines an attribute; the current one in a notebook."""
+    """Return the folder of the module whose class defines an attribute; in a notebook, the current folder."""
     definer = next(kind for kind in type(task).__mro__ if attribute in vars(kind))
     file = getattr(sys.modules.get(definer.__module__), "__file__", None)
     return Path(file).resolve().parent if file else Path.cwd()
@@ -92,7 +92,7 @@ def check_class(task: luigi.Task) -> None:
     """Check the class of a task, once; warnings are logged.
 
     Raises:
-        SpecError: attributes are methods, of which ``@property`` was forgotten.
+        SpecError: attributes are methods, because ``@property`` was forgotten.
     """
     kind = type(task)
     if wrong := _methods(kind):
@@ -102,13 +102,13 @@ def check_class(task: luigi.Task) -> None:
 
 
 def users_classes(kind: type) -> list[type]:
-    """Return those of a class and its bases that are the user's."""
+    """Return the user's classes among a class and its bases."""
     ours = next(each for each in kind.__mro__ if each.__module__.startswith("luigi_pai."))
     return [each for each in kind.__mro__ if not issubclass(ours, each)]
 
 
 def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> Iterator[tuple[str, str]]:
-    """Yield each attribute of the user's classes that is similar to a known one, which its class lacks."""
+    """Yield pairs: an attribute of the user's classes, and a similar known one that the class lacks."""
     users = users_classes(kind)
     ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
     for own in map(vars, users):
@@ -123,7 +123,7 @@ def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> I
 
 @functools.lru_cache(maxsize=100)
 def _methods(kind: type) -> tuple[str, ...]:
-    """Return the attributes of our classes, which are values, that are methods in the user's."""
+    """Return the names of properties of our classes that a user's class defines as methods."""
     return tuple(name for name in _attributes(kind) if inspect.isfunction(inspect.getattr_static(kind, name)))
 
 
@@ -161,11 +161,11 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class with a name of its own does not use; empty if in doubt."""
+    """Return the parameters that a class with its own ``name`` does not use; an empty list if in doubt."""
     classes = users_classes(kind)
     own = {name: value for each in classes for name, value in vars(each).items()}
     if "name" not in own:
-        return []  # it has a hash of all
+        return []  # the inherited name has a hash of all parameters
     used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # by Luigi and us
     parameters = [
         name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant

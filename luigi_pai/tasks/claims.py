@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
 _LARGEST = 100_000  # bytes of a claim
-_LONGEST = 200  # characters of a job's name in those of its files
+_LONGEST = 200  # characters of a job's name in the names of its claim files
 _HASH = 12
-_MOST = 999_999_999  # submissions; the number is in names and in files of claims
+_MOST = 999_999_999  # largest number of a submission: names of claim files have nine digits for it
 _RUNNING = "RUNNING"
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 
@@ -36,14 +36,14 @@ class Claim:
     Attributes:
         name: of the task's job.
         number: of the submission, from 1.
-        job: the name on the server of the job that runs it: one of its own, or an array.
+        job: name of the server's job that runs the submission: a job of its own, or an array.
         cluster: URL of the rest-server.
         user: who submitted it.
-        claimed_ms: its time in milliseconds since 1970 UTC, by the clock of the submitting machine.
+        claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
         digest: of the job, see ``jobspec.comparison.job_digest``.
         token: distinguishes claims that are otherwise equal.
-        runs_since: after how many retries by the cluster it was first seen running, and when, in milliseconds
-            since 1970 UTC; None if it was not, or if the server says when it began to run.
+        runs_since: number of retries by the cluster before the submission was first seen running, and when
+            that was, in milliseconds since 1970 UTC; None if it was not, or if the server sends the time.
         state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
     """
 
@@ -67,11 +67,11 @@ class ClaimStore(Protocol):
         ...
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the claim that holds: this one, or that of another process."""
+        """Claim a submission, and return the valid claim: this one, or that of another process."""
         ...
 
     def replace(self, claim: Claim) -> Claim:
-        """Put a claim in place of the one that is there, and return it."""
+        """Replace the stored claim by this one, and return it."""
         ...
 
     def release(self, claim: Claim) -> None:
@@ -82,9 +82,9 @@ class ClaimStore(Protocol):
 class Claims:
     """The claims of one task's job, in ``OUTPUT_DIR/_luigi_pai``.
 
-    ``NAME.N.json`` claims submission N. It appears whole and is given once: of two processes, one gets it,
-    and the other reads it. Empty files record its events: ``NAME.N.RUNNING-RETRIES-TIME`` when it is first
-    seen running, if its server does not send the time, ``NAME.N.STATE`` when it has ended.
+    ``NAME.N.json`` claims submission N. The file appears whole and is created once: of two processes, one
+    creates it, and the other reads it. Empty files record its events: ``NAME.N.RUNNING-RETRIES-TIME`` when
+    it is first seen running, if its server does not send the time; ``NAME.N.STATE`` when it has ended.
 
     Args:
         fs: the file system.
@@ -121,7 +121,7 @@ class Claims:
         return None if claim is None else _with_events(claim, numbers[number])
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the claim that holds: this one, or another one with its end.
+        """Claim a submission, and return the valid claim: this one, or an existing one with its end.
 
         Raises:
             HdfsError: HDFS failed.
@@ -134,7 +134,7 @@ class Claims:
         return claim
 
     def replace(self, claim: Claim) -> Claim:
-        """Put a claim in place of the one that is there, and return it."""
+        """Replace the stored claim by this one, and return it."""
         with self._fs.open_writer(self._path(claim.number, "json")) as file:
             file.write(_text(claim))
         return claim
@@ -149,7 +149,7 @@ class Claims:
 
         Args:
             claim: of the submission.
-            retries: by the cluster before that.
+            retries: number of retries by the cluster before that.
             moment: in milliseconds since 1970 UTC.
         """
         self._add(claim, f"{_RUNNING}-{retries}-{moment}")
@@ -168,7 +168,7 @@ class Claims:
     def release(self, claim: Claim) -> None:
         """Remove a claim whose job was certainly not submitted, and the folder if it is then empty."""
         remove_once(self._fs, self._path(claim.number, "json"))
-        with contextlib.suppress(HdfsError):  # it contains other claims
+        with contextlib.suppress(HdfsError):  # the folder contains other claims
             self._fs.remove(self._folder, recursive=False)
 
     def _path(self, number: int, what: str) -> str:
@@ -203,7 +203,7 @@ def _text(claim: Claim) -> bytes:
 
 
 def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
-    """Return a claim with what the names of the files beside it tell."""
+    """Return a claim with the state and start that the names of the files beside it record."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
     state = next((what for what in sorted(files) if what != "json" and what.isalpha()), None)
@@ -211,7 +211,7 @@ def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
 
 
 def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
-    """Return the claim with these fields; an error if one is missing, of another type or out of range."""
+    """Return the claim with these fields; raise an error if one is missing, or if a number is not valid."""
     claimed = int(fields["claimed_ms"])
     if not (0 < number <= _MOST and 0 <= claimed < LATEST_MS):
         raise ValueError(number, claimed)

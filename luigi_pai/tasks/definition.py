@@ -1,4 +1,4 @@
-"""Definition: a task's settings for a run. TaskJob: its job. Forecast: the next step of a run."""
+"""Definition: a task's settings for a run. TaskJob: the task's job. Forecast: the next step of a run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _NOTIFIED_SINCE = (1, 5)
 
 
 class _NoJobError(SpecError, TypeError):
-    """What a task defines makes no job; luigi.contrib.pai raised a TypeError."""
+    """The definition of a task makes no job. It is a TypeError too, as luigi.contrib.pai raised one."""
 
 
 def not_returned(name: str, job: object, wanted: str) -> SpecError:
-    """Return the error of a task whose ``job()`` has returned something else than a job."""
+    """Return the error of a task whose ``job()`` has returned nothing, or no job of the wanted class."""
     what = "nothing: end it with return" if job is None else f"{type(job).__name__}, not {wanted}"
     return _NoJobError(name, [Problem("job()", f"returned {what}")])
 
@@ -52,20 +52,20 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Definition:
-    """A task as a run sees it.
+    """The settings and functions of a task that a run needs.
 
     Attributes:
-        task: the Luigi task; the callbacks that a worker sets on it while it runs are called.
+        task: the Luigi task; a run calls the callbacks that Luigi's worker has set on it.
         name: of the task's job; its first submission has this name.
-        folder: the job's output folder; None if it has none, or none that is known here.
+        folder: the job's output folder; None if it has none, or if the folder is not known here.
         folder_is_set: the folder is not the default.
         check: validates a job, and returns warnings; raises SpecError.
         targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
-        secrets: returns the job's secrets, as its logs may show them.
-        prepare: returns a v1 job as it is posted, after its uploads were sent to HDFS; given the job, the
-            cluster's API version and its HDFS.
+        secrets: returns the texts to redact in the job's logs and errors.
+        prepare: sends the uploads of a v1 job to HDFS, and returns the job as it is posted; called with the
+            job, the cluster's API version and its HDFS.
         api_version: ``v1`` or ``v2`` if the job runs on such clusters only.
-        compares_stored_job: without a claim, compare the job that the server has stored.
+        compares_stored_job: if there is no claim, compare the task's job with the one stored on the server.
     """
 
     task: JobTask
@@ -81,7 +81,7 @@ class Definition:
 
 
 class TaskJob:
-    """The job of a task, built once: what is checked is what is claimed, posted and compared."""
+    """The job of a task, built once, so that the same job is checked, claimed, posted and compared."""
 
     def __init__(self, definition: Definition, book: Book, options: Options) -> None:
         self._task, self._name = definition.task, definition.name
@@ -93,7 +93,7 @@ class TaskJob:
         """The job as the task defines it.
 
         Raises:
-            SpecError: it cannot be made of what the task defines.
+            SpecError: the task's definition makes no job.
         """
         try:
             return self._task.job()
@@ -129,10 +129,10 @@ class TaskJob:
             return True
 
     def check_owner(self) -> None:
-        """Check that no other task of this process has the same name for another job, which has not failed.
+        """Check that no other task of this process uses the name for a different job that has not failed.
 
         Raises:
-            SpecError: one has.
+            SpecError: another task does.
         """
         key = "task", self._name
         other = self._book.remembered(key, lambda: self._task)

@@ -1,4 +1,4 @@
-"""Events of a task's job, for handlers as those of Luigi, and its tags, for lists of jobs."""
+"""Events of a task's job, which are handled like Luigi's own events, and tags of the job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ logger = logging.getLogger("luigi-interface")
 class PaiEvent:
     """Names of the events of a task's job, for ``Task.event_handler``.
 
-    A handler is called in the process that watches the job, which waits for it. One that raises is
-    logged, and changes nothing. ::
+    A handler is called in the process that watches the job; the process waits until it returns. An error
+    of a handler is logged, and changes nothing. ::
 
         @PaiTask.event_handler(PaiEvent.FAILED)
         def tell(task, status, error): ...
@@ -51,14 +51,14 @@ def trigger(task: Any, event: str, *arguments: object) -> None:
 
 
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add missing tags to a job, with one request each; nothing is sent if its server has no tags.
+    """Add missing tags to a job, with one request each; nothing is sent if the server does not support tags.
 
     The first error is logged, and the other tags are not added: the job runs all the same.
 
     Args:
         api: of the cluster.
         status: of the job, with its present tags.
-        tags: of the job's definition.
+        tags: that the job should have.
     """
     if not status.takes_tags:
         return

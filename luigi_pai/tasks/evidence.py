@@ -1,4 +1,4 @@
-"""Evidence: claims, completion flag and outputs of a job, for when its server does not know it."""
+"""Evidence: claims, completion flag and outputs of a job, used when the server does not know the job."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_SHOWN = 5  # fields that differ
-_MOST_COMPARED = 10  # stored jobs that one process requests for a comparison only
+_SHOWN = 5  # changed fields in a warning
+_MOST_COMPARED = 10  # stored jobs that a process and its forks request only to compare them
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
@@ -41,15 +41,15 @@ class _Known:
 class Evidence:
     """Information about a task's job that its server does not have; passed to the book.
 
-    Without an output folder on HDFS nothing is claimed, and no flag is written. One job takes 14
-    requests to HDFS: 4 of complete(), 2 of run() before its submission, 3 for its claim, 5 at its end.
+    If the output folder is not on HDFS, there is no flag, and only ``claims`` has claims. If it is, one job
+    takes 14 requests to HDFS: 4 of complete(), 2 of run() before its submission, 3 to claim it, 5 at its end.
 
     Args:
         definition: of the job.
         outputs: of the task.
         book: of the cluster.
         jobs: the task's job.
-        claims: a record of submissions; their claims if the output folder is not on HDFS.
+        claims: the store of claims if the output folder is not on HDFS; else it gets copies of them.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Evidence:
         self._book = book
         self._jobs = jobs
         self._other_claims = claims
-        self._mine: Claim | None = None  # of the submission that this run makes or takes over
+        self._mine: Claim | None = None  # the last claim that this run has made or tried to make
         self._known = book.remembered(("evidence", definition.name, definition.folder), _Known)
         if book.api.clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf
@@ -111,7 +111,7 @@ class Evidence:
         self._known.claim, self._known.read_at = claim, self._book.api.clock.monotonic()
 
     def may_have_run(self) -> bool:
-        """Return whether a job without a claim may have run before, as outputs exist.
+        """Return whether outputs exist, so that a job without a claim may have run before.
 
         Raises:
             HdfsError: HDFS failed.
@@ -133,8 +133,8 @@ class Evidence:
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
         """Return the number of the next submission: 1, or the one after a submission that did not succeed.
 
-        A claim whose job the server does not know is reused within the server's retention: the submission did
-        not reach the server or, if it still arrives, the server accepts the name only once.
+        A claim whose job the server does not know is reused within the server's retention, because the
+        submission did not reach the server; if it still arrives, the server accepts the name only once.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -166,7 +166,7 @@ class Evidence:
     def claim(self, number: int, job_name: str) -> str:
         """Claim a submission before it is sent; return the name of the job that it is claimed for.
 
-        That is ``job_name``, unless another process has claimed the submission for an array.
+        This is ``job_name``, unless another process has claimed the submission for another job.
 
         Raises:
             HdfsError: HDFS failed.
@@ -197,7 +197,7 @@ class Evidence:
         return held.job
 
     def posted(self) -> None:
-        """Replace the claim by that of the job that was posted just now, if their digests differ."""
+        """Replace an earlier claim of the submission if another job was posted than the claim records."""
         held, mine = self._known.claim, self._mine
         if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
             try:
@@ -206,7 +206,7 @@ class Evidence:
                 logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
 
     def release(self) -> None:
-        """Give the last claim back: the server refused the job."""
+        """Remove the claim of this run, because the job was not submitted."""
         claim = self._known.claim
         if self._claims is None or claim is None or self._mine is None or claim.token != self._mine.token:
             return
@@ -217,10 +217,10 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check that an existing job is the task's, by its output folder and the digest in its claim.
+        """Check the output folder of an existing job without a claim; with one, warn if its digest differs.
 
         Raises:
-            PaiOutputElsewhere: it writes to another folder.
+            PaiOutputElsewhere: the job writes to another folder.
         """
         if self._claims is None:
             return
@@ -238,8 +238,8 @@ class Evidence:
     def with_start(self, status: JobStatus) -> JobStatus:
         """Return the status of a running job, with a start time if its server sends none.
 
-        It is the time of the first lookup that found the job running since its last retry by the cluster. It
-        is stored with the claim, for a process that takes the job over.
+        The start time is that of the first lookup that found the job running after its last retry by the
+        cluster. It is stored with the claim, so that a process that takes the job over knows it.
         """
         claim, claims = self._known.claim, self._hdfs_claims
         if status.state is not JobState.RUNNING or status.launched_ms is not None:
@@ -271,8 +271,8 @@ class Evidence:
     def record(self, entry: Entry, retry: Retry | None = None) -> Steps[None]:
         """Record the end of a submission, if the output folder is on HDFS: completion flag and final state.
 
-        The last error of HDFS is logged and does not fail the task: the server knows the job for hours more,
-        and the next ``complete()`` records its end.
+        If HDFS fails, the error is logged and the task does not fail, because the server knows the job for
+        hours more, and the next ``complete()`` records its end.
 
         Args:
             entry: the submission.
@@ -325,16 +325,16 @@ class Evidence:
         """
         if self._flag is None:
             return
-        self._known.read_at = -math.inf  # another process may have gone on since
+        self._known.read_at = -math.inf  # another process may have submitted the job again
         last, claim = self.last(), self._ended(entry, status)
-        is_latest = last is None or last.number <= entry.number  # else the flag may be of a later one
+        is_latest = last is None or last.number <= entry.number  # else the flag may be of a later submission
         if is_latest and (claim is None or claim.state is None):
             self._flag.discard(self._definition.name)
             if claim is not None:
                 self._end(claim, status)
 
     def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
-        """Return the claim of a submission; with a state only if that is its end."""
+        """Return the last claim if it is of this submission, else None; raise if its recorded end differs."""
         claim = self.last()
         if claim is None or claim.number != entry.number:
             return None
@@ -371,7 +371,7 @@ class Evidence:
         )
 
     def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
-        """Return the fields in which the task's job differs from the one that ran; None if there are none."""
+        """Return the fields that have changed since the job ran: [] if not known which; None if none."""
         claim, api = self._known.claim, self._book.api
         if claim is not None:
             if claim.number != entry.number or claim.digest == self._digest():

@@ -19,9 +19,9 @@ class CompletionFlag:
     """The completion flag of a folder.
 
     It contains the name of the job that completed. An empty file, written by Spark, Hadoop or by hand,
-    counts for jobs that were submitted with this folder. Further jobs that share the folder have a
-    file each, ``_SUCCESS.NAME``: no file is read and rewritten, so jobs that end at the same time do not
-    overwrite each other's flag.
+    counts for jobs that were submitted with this folder. Each further job that shares the folder
+    has its own file, ``_SUCCESS.NAME``: adding a job rewrites no file, so jobs that end at the same time do
+    not overwrite each other's flag.
 
     Args:
         fs: the file system.

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_AFTER_ERROR = 10.0  # seconds
+_AFTER_ERROR = 10.0  # seconds until the next try
 _ERRORS_AT_END = 3
 _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 class LogStream:
-    """Logs every line that the tasks of a job write, with the task in front where there are several.
+    """Logs every line that the tasks of a job write, with the task in front if the job has several.
 
-    It reads at most two logs a second, and never sleeps: ``step`` is called when ``idle`` says.
+    It reads at most two logs a second, and never sleeps: ``idle`` returns when to call ``step``.
 
     Args:
         book: of the cluster.
         job: its name.
-        secrets: redacted.
+        secrets: values to redact in the lines.
     """
 
     def __init__(self, book: Book, job: str, secrets: Sequence[str]) -> None:
@@ -46,7 +46,7 @@ class LogStream:
         self._due = -math.inf
 
     def idle(self, status: JobStatus) -> float:
-        """Return the seconds until the next request."""
+        """Return the seconds until the next request; infinity before the job runs."""
         if status.state in _NOT_STARTED:
             return math.inf
         return max(0.0, self._due - self._api.clock.monotonic())
@@ -62,8 +62,8 @@ class LogStream:
             self._put_off(error)
 
     def end(self, status: JobStatus) -> Steps[None]:
-        """Log the remaining lines of an ended job, and which tasks have unread lines."""
-        self._status, self._steps = status, None  # a round that has begun does not include the end
+        """Log the remaining lines of an ended job, and which logs could not be read."""
+        self._status, self._steps = status, None  # steps that have begun would miss the last lines
         errors = 0
         yield min(self.idle(status), self._reader.per_log)
         while True:
@@ -81,7 +81,7 @@ class LogStream:
             logger.warning("Job %s: a log could not be read: %s", self._job, log)
 
     def _advance(self, status: JobStatus) -> bool:
-        """Log lines up to the next wait; return whether all was read."""
+        """Log lines until a wait is due; return whether all logs were read to their end."""
         if self._steps is None:
             self._steps = self._reader.follow_steps(lambda: self._status or status)
         for step in self._steps:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.definition import Definition, Forecast
     from luigi_pai.tasks.task_run import TaskRun
 
-# luigi_pai.api logs without Luigi; its lines appear with Luigi's own.
+# luigi_pai.api has a logger of its own; with this parent, its lines appear with Luigi's.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
 if is_notebook() and luigi.configuration.get_config().get("OpenPai", "console", "quiet") == "quiet":
     install()
@@ -63,9 +63,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def on_kill(self) -> str | None:
-        """``leave`` or ``stop``: what becomes of the job when the process that watches it is ended.
+        """``leave`` or ``stop``: what becomes of the job when the process that watches it is terminated.
 
-        The setting of the same name where None.
+        None: the setting of the same name.
         """
         return None
 
@@ -81,7 +81,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def logs(self) -> str | None:
-        """``none`` or ``stream``, all lines of all tasks: what Luigi's log shows of the containers' output.
+        """What Luigi's log shows of the containers' output: ``none``, or ``stream`` (all lines of all tasks).
 
         None: the setting of the same name.
         """
@@ -108,14 +108,14 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def retry_exit_codes(self) -> Sequence[int | range | str] | str | None:
         """Exit codes, of the job or its command, after which the same run submits it again.
 
-        A list of codes, ranges and texts such as ``"134-139"``. None: the setting of the same name; without
-        it, all.
+        A list of codes, ranges and texts such as ``"134-139"``. None: the setting of the same name; if that
+        is not set, all codes.
         """
         return None
 
     @attribute
     def tags(self) -> Sequence[str] | None:
-        """Tags of the job besides ``luigi`` and ``luigi:FAMILY`` (1.3 and later).
+        """Tags of the job besides ``luigi`` and ``luigi:FAMILY`` (OpenPAI 1.3 and later).
 
         None: the setting of the same name.
         """
@@ -123,7 +123,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def notify(self) -> Sequence[str] | None:
-        """Changes that the cluster notifies you of (1.5 and later).
+        """Changes of the job's state that the cluster notifies you of (OpenPAI 1.5 and later).
 
         Some of ``running``, ``succeeded``, ``stopped``, ``failed``, ``retried``. None: the setting of the
         same name.
@@ -144,8 +144,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def get_params(cls) -> list[tuple[str, luigi.Parameter]]:
         """Return the parameters of the class with their names, in the order of their definition.
 
-        Luigi asks eight times a task, and looks at each attribute of the class. Here they are kept until an
-        attribute is added or a parameter is replaced.
+        Luigi calls this eight times for each task, and inspects each attribute of the class. So the
+        parameters are cached until an attribute is added or a parameter is replaced.
         """
         sizes = [len(vars(base)) for base in cls.__mro__]
         known = _PARAMETERS.get(cls)
@@ -154,7 +154,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return list(known[1])
 
     def _with_hash(self, name: str) -> str:
-        """Return a name, with a hash of class and parameters where some are significant."""
+        """Return a name; with a hash of the class and its parameters if some of these are significant."""
         if not any(parameter.significant for _, parameter in self.get_params()):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
@@ -167,7 +167,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the text of the job as it is submitted: JSON, or YAML with secrets as ``******``.
 
         Args:
-            filled: only the command of each role, as the server renders it.
+            filled: return only the command of each role, as the server renders it.
 
         Raises:
             SpecError: the job is not valid.
@@ -200,10 +200,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def complete(self) -> bool:
         """Return whether the task is complete.
 
-        It is if one of the user's submissions has succeeded. When the server no longer knows the job, the
-        completion flag in the output folder decides. Where there is none (no HDFS is configured, or the
-        output folder is not on it), the task is complete if ``output()`` is overridden and all its targets
-        exist.
+        It is complete if one of the user's submissions has succeeded. Once the server no longer knows the
+        job, the completion flag in the output folder decides. Where there are no flags (no HDFS is set up,
+        or the output folder is not on it), the task is complete if ``output()`` is overridden and all its
+        targets exist.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -222,10 +222,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def result(self) -> Mapping[str, Any]:
         """Return the values that a sweep's table shows of this task, once its job has ended.
 
-        The default is ``metrics.json`` of its outputs, an object of at most 1 MB: the file of this name
-        among the targets of ``output()`` or in a folder among them. Values that it does not have are taken
-        from the last report of each container (``luigi_pai.runtime.report``). Override it to read results
-        from elsewhere; what it raises is shown in the table, and the sweep goes on.
+        The default reads ``metrics.json``, a JSON object of at most 1 MB, among the targets of ``output()``
+        or in a folder among them. Without such a file, or if ``runtime`` is set, missing values are the last
+        ones that the containers reported (``luigi_pai.runtime.report``). Override it to read results from
+        elsewhere; an error that it raises is shown in the table, and the sweep continues.
 
         Raises:
             ValueError: the file is too large, or not a JSON object.
@@ -257,7 +257,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @abc.abstractmethod
     def _definition(self) -> Definition:
-        """Return what a run needs of this task."""
+        """Return the settings and functions of this task that a run needs."""
 
 
 def _load_modules(version: str) -> None:

@@ -61,7 +61,7 @@ class KeptLogs:
         folder = f"{self._folder.rstrip('/')}/{_FOLDER}/{status.name}"
         unreadable = 0
         try:
-            if not status.tasks:  # it is from a list
+            if not status.tasks:  # the status is from a list, which has no tasks
                 status = self._request(lambda: self._api.status(status.name))
             for task in status.tasks:
                 unreadable += not self._keep_task(self._hdfs, folder, status, task)
@@ -112,7 +112,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        After a request without a reply, all further ones fail at once.
+        After a request that gets no reply, or that the server does not know, all further ones fail at once.
         """
         if self._given_up is not None:
             raise self._given_up

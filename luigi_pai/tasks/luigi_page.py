@@ -1,10 +1,10 @@
 """Luigi's web page of a running task: the link to its job, and the button that stops it.
 
-What the page of ``luigid`` shows (Luigi 3.2, 3.8): behind the eye, the job's page; behind the speech bubble,
-the status message and the progress, read anew twice a second; behind the paper plane, a form for messages,
-whose response is shown only if "Await response" is ticked. The table itself is read when the page is opened.
-Link and status message stay when the task has ended, the form goes. There is none of this with
-``--local-scheduler``, and no form with ``send_messages = false`` in [scheduler].
+Each task on the page of ``luigid`` (Luigi 3.2, 3.8) has three icons: the eye links to the job's page; the
+speech bubble opens the status message and the progress, updated twice a second; the paper plane opens a form
+for messages, which shows the response only if "Await response" is ticked. The list of tasks is loaded with
+the page. After the end of a task, link and status message stay, and the form is removed. With
+``--local-scheduler`` there is no page, and with ``send_messages = false`` in [scheduler] no form.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_QUIET = 600.0  # seconds
+_QUIET = 600.0  # seconds without reports after an error of the scheduler
 
 
 class LuigiPage:
-    """The web page of a running task. Where Luigi's scheduler does not answer, the task goes on without it.
+    """The web page of a running task. If Luigi's scheduler does not answer, the task continues without it.
 
-    Luigi repeats a request for a minute then, and raises; so nothing is reported for ten minutes after that.
+    Luigi then repeats a request for a minute before it raises, so nothing is reported for ten minutes after.
 
     Args:
         task: the task.
@@ -55,10 +55,10 @@ class LuigiPage:
 
         Args:
             callback: its name, such as ``set_status_message``.
-            value: what it gets.
+            value: its argument.
 
         Returns:
-            whether the scheduler answers, if it was asked.
+            False if the scheduler fails, or has failed in the last ten minutes; else True.
         """
         report: Callable[[object], None] | None = getattr(self._task, callback, None)
         if report is None:
@@ -109,9 +109,9 @@ def page_text(text: str) -> str:
 
 
 def has_page() -> bool:
-    """Return whether there is a web page that may send messages: not with ``--local-scheduler``.
+    """Return whether there is a web page that may send messages; False with ``--local-scheduler``.
 
-    For a task that accepts messages, Luigi's worker needs a queue: two open files for each running job.
+    Luigi's worker needs a queue, that is two open files, for each running task that accepts messages.
     A task cannot detect ``luigi.build(..., local_scheduler=True)``.
     """
     parser = CmdlineParser.get_instance()
@@ -124,7 +124,7 @@ def has_page() -> bool:
 def answered_within(
     task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
 ) -> Iterator[str]:
-    """Wait, answer the messages of the scheduler to a running task that come meanwhile, and yield each.
+    """Wait, answer each message that the scheduler sends to a running task meanwhile, and yield its text.
 
     Args:
         task: the task.

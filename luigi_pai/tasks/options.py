@@ -1,4 +1,4 @@
-"""Options: the settings of a task, and those of luigi.cfg for what it leaves open."""
+"""Options: the settings of a task, with those of luigi.cfg for attributes that are None."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """The settings of a task: its attribute of a name, or the key of [OpenPai] where that is None.
+    """The settings of a task by name: its attribute, or the key in luigi.cfg if the attribute is None.
 
     Args:
         task: the task.
-        settings: the section.
+        settings: the section of luigi.cfg.
     """
 
     def __init__(self, task: luigi.Task, settings: OpenPai) -> None:
@@ -34,7 +34,7 @@ class Options:
         """Check the task's own attributes; the section was checked when it was read.
 
         Raises:
-            ConfigError: some are wrong; names each and what to write.
+            ConfigError: some are wrong; the text names each and what to write.
         """
         wrong = list(task_problems(self._task))
         if wrong:
@@ -52,7 +52,7 @@ class Options:
         return words_of(self["notify"])
 
     def is_retried(self, status: JobStatus) -> bool:
-        """Return whether a job that has ended with such exit codes is submitted again in the same run."""
+        """Return whether the exit codes of an ended job allow the same run to submit it again."""
         wanted, codes = self["retry_exit_codes"], (status.exit_code, status.command_exit_code)
         if wanted is None:
             return True

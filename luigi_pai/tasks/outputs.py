@@ -1,4 +1,4 @@
-"""Outputs: a task's output folder and targets, the completion that they show, and its results."""
+"""Outputs: a task's output folder and targets, whether these are complete, and the task's results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST_METRICS = 1_000_000  # bytes
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
-    """Return the targets of a task's ``output()``, flat; an empty list if it is that of ``default``."""
+    """Return the targets of a task's ``output()``, flat; an empty list if that is ``default``'s."""
     if type(task).output is default.output:
         return []
     targets: list[luigi.Target] = luigi.task.flatten(task.output())
@@ -35,7 +35,7 @@ def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luig
 
 
 class LastReports(dict[str, Any]):
-    """The values of a job's last reports, where it has written no ``metrics.json``."""
+    """The values of the last reports of a job that has written no ``metrics.json``."""
 
 
 class Outputs:
@@ -118,7 +118,7 @@ class Outputs:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
 
         Args:
-            job: the name of a submission; the last one that has reported where not given.
+            job: the name of a submission; default: the last one that has reported.
 
         Raises:
             HdfsError: HDFS failed.
@@ -130,7 +130,7 @@ class Outputs:
         return read_reports(self.hdfs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the values of ``metrics.json``, and of the last reports; ``result()`` of the task."""
+        """Return the task's ``result()``: values of ``metrics.json``, and of reports those that it lacks."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
         except NotImplementedError:  # the output folder is not on HDFS
@@ -161,7 +161,7 @@ class Outputs:
 
 
 def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
-    """Return the object in the first ``metrics.json`` among targets, or in a folder of them.
+    """Return the object in the first ``metrics.json`` among targets and in folders among them.
 
     Returns:
         the object; None where there is no such file.

@@ -21,7 +21,7 @@ class RunsInArrayError(PaiJobError):
 
     @classmethod
     def of(cls, name: str, entry: Entry, page: str = "") -> RunsInArrayError:
-        """Return the error for a task's job; the page is that of the array, if the server has it."""
+        """Return the error for a task's job; ``page`` is the URL of the array, if the server has it."""
         if entry.status is None:
             why = "it was claimed as a part of"
             end = "and is not on the server; run the sweep again, which submits it"
@@ -56,7 +56,7 @@ def forgotten(claim: Claim, age: float, folder: str | None, api: RestApi) -> Pai
 
 
 def check_folder(status: JobStatus, folder: str | None, api: RestApi) -> None:
-    """Compare the output folder that the server has stored with that of the task."""
+    """Raise PaiOutputElsewhere if the server's job has another output folder than the task."""
     from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  only needed with HDFS
 
     theirs = api.dialect.output_folder(api.config(status.name))
@@ -72,7 +72,7 @@ def check_folder(status: JobStatus, folder: str | None, api: RestApi) -> None:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was, for people."""
+    """Return an age as text: ``3 hours ago``, ``5 days ago``."""
     hours = seconds / 3600
     if hours < _DAYS_FROM:
         return f"{hours:.0f} hours ago" if hours >= 1 else "less than an hour ago"

@@ -24,8 +24,8 @@ INTERVAL = 10.0
 
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
-_FILES = 8  # files changed last, in which the newest report is searched
-_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # what every line has
+_FILES = 8  # number of files, those changed last, in which the newest report is searched
+_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # fields of a report
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
@@ -35,13 +35,13 @@ def text_of(report: Mapping[str, Any]) -> str:
 
 
 def percentage_of(report: Mapping[str, Any]) -> int | None:
-    """Return the progress: ``progress`` from 0 to 1, or ``step`` of ``steps``; None if neither is there."""
+    """Return ``step`` of ``steps``, or else ``progress`` (0 to 1), as percentage; None without either."""
     progress, step, steps = (report.get(key) for key in ("progress", "step", "steps"))
     try:
         if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
             progress = step / steps
         return round(100 * min(max(progress, 0.0), 1.0)) if isinstance(progress, int | float) else None
-    except (ValueError, OverflowError):  # not a number, or one too large to divide
+    except (ValueError, OverflowError):  # NaN, or a number too large to divide
         return None
 
 
@@ -52,7 +52,7 @@ class Reports:
         hdfs: where that folder is; None if there is no HDFS.
         folder: the output folder.
         clock: says when to read again.
-        callback: called with the name and the argument of a callback of Luigi's worker.
+        callback: calls a callback of Luigi's worker; gets its name and its argument.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Reports:
             self._callback("set_progress_percentage", percentage)
 
     def newest(self, job: str) -> Mapping[str, Any] | None:
-        """Return the newest report of a job; None without one, and between two readings.
+        """Return the newest report; None if there is none, or if HDFS was read less than ``INTERVAL`` s ago.
 
         A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
         logged once (DEBUG): the job does not depend on reports.
@@ -106,16 +106,16 @@ class Reports:
 def read_reports(
     hdfs: WebHdfs, folder: str, attempt: int | None = None, *, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the reports of a submission's containers: the newest lines, oldest first.
+    """Return the newest reports of a submission's containers, oldest first.
 
     Args:
         hdfs: where the folder is.
         folder: the output folder of the job.
-        attempt: number of the submission; where not given, the last one that has reported.
-        most: number of files to read, those changed last; all where not given.
+        attempt: number of the submission; default: the last one that has reported.
+        most: largest number of files to read, those changed last; default: all.
 
     Returns:
-        the lines of the last 64 KB of each container; an empty list where there are no reports.
+        the reports in the last 64 KB of each container's file; an empty list if there are none.
 
     Raises:
         HdfsError: HDFS failed.
@@ -134,7 +134,7 @@ def read_reports(
 
 
 def _lines(hdfs: WebHdfs, path: str, size: int) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines at the end of a file."""
+    """Yield the reports at the end of a file."""
     from luigi_pai.hdfs.small_files import start_of  # noqa: PLC0415  costs what only HDFS needs
 
     server, place = hdfs.at(path)

@@ -24,7 +24,7 @@ logger = logging.getLogger("luigi-interface")
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process: SIGHUP comes when a terminal is closed or a connection of ssh breaks."""
 
-_LONGEST = 5.0  # seconds
+_LONGEST = 5.0  # seconds for the function that is called at a signal
 _PARENT_CHECKED = 1.0  # seconds between checks
 
 
@@ -37,7 +37,7 @@ class _Signalled(BaseException):
 
 
 def handled(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
-    """Return the signals that this process does not ignore, as ``nohup`` lets it ignore SIGHUP."""
+    """Return the signals that this process does not ignore; ``nohup`` makes a process ignore SIGHUP."""
     return [number for number in numbers if signal.getsignal(number) not in (signal.SIG_IGN, None)]
 
 
@@ -50,8 +50,8 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     Handlers are set in the main thread only, and restored. A signal that is ignored stays ignored.
 
     Yields:
-        a function to call after code that catches every exception: a signal that it has caught takes
-        effect then.
+        a function to call after code that may catch every exception, also that of a signal: it raises that
+        exception again.
     """
     came: list[int] = []
 
@@ -86,7 +86,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
         thread.join(_LONGEST)
         restore()
         os.kill(os.getpid(), signalled.number)
-        raise KeyboardInterrupt from None  # the signal was handled, and the process goes on
+        raise KeyboardInterrupt from None  # the restored handler has not ended the process
     finally:
         over.set()
         restore()
@@ -121,7 +121,7 @@ class OnKill:
         options: of the task.
 
     Attributes:
-        name, is_there: as noted.
+        name, is_there: set by ``note``.
     """
 
     def __init__(self, api: RestApi, options: Options) -> None:
@@ -130,7 +130,7 @@ class OnKill:
         self.note("")
 
     def note(self, name: str, *, is_there: bool = False) -> None:
-        """Note a job that is being submitted, or is there and has not ended; "" for none."""
+        """Set the job, which is being submitted, or exists (``is_there``) and has not ended; "" for none."""
         self.name, self.is_there = name, is_there
 
     def act(self) -> None:
@@ -151,11 +151,11 @@ class OnKill:
 
 
 def continues(api: RestApi, name: str) -> str:
-    """Return the text about a job that goes on."""
+    """Return the text about a job that continues."""
     page = api.page(name)
     return f"job {name} continues ({page}); to take it over, run the task again; to stop it, use its page"
 
 
 def submission_unknown(name: str) -> str:
-    """Return the text about a job whose submission has no reply."""
+    """Return the text about a job whose submission got no reply."""
     return f"job {name} may have been submitted; run the task again: it looks up the job first"

@@ -45,7 +45,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 RECENT = 30.0
-"""Seconds for which a run uses what ``complete()`` has found; a 409 or a claim corrects it."""
+"""Seconds for which a run reuses the result of ``complete()``; a 409 or a claim corrects an outdated one."""
 
 
 class TaskRun:
@@ -53,8 +53,8 @@ class TaskRun:
 
     Args:
         definition: of the task.
-        single: it is not one of many: its submission is logged (INFO), and then looked up.
-        claims: where its submissions are claimed if its output folder is not on HDFS.
+        single: the task is not one of many: its submission is logged (INFO), and looked up afterwards.
+        claims: the store of its claims if its output folder is not on HDFS.
 
     Attributes:
         book: of the cluster, in the dialect that the job needs.
@@ -100,7 +100,7 @@ class TaskRun:
     # what is known
 
     def is_complete(self) -> bool:
-        """Return whether the task is complete; its ``complete()``."""
+        """Return whether the task is complete, for its ``complete()``."""
         self._job.check_owner()
         entry = self._newest_now()
         if entry is None or entry.status is None:
@@ -139,7 +139,7 @@ class TaskRun:
         self._watch.pause(seconds)
 
     def steps(self) -> Steps[None]:
-        """Find the job or submit it, and wait for its end; after a failure up to ``max_attempts`` times.
+        """Find or submit the job, and wait for its end; make up to ``max_attempts`` attempts while it fails.
 
         Raises:
             SpecError: the job is not valid; nothing was sent.
@@ -171,7 +171,7 @@ class TaskRun:
                     return
 
     def begin(self) -> Steps[Entry | None]:
-        """Find the job or submit it: it waits, runs or has ended then. None if the outputs are complete.
+        """Find or submit the job, and return its newest submission; None if the outputs are complete.
 
         A job that is submitted or taken over gets its tags, and triggers an event.
 
@@ -200,7 +200,7 @@ class TaskRun:
     def newest(self, *, max_age: float = RECENT) -> Steps[Entry | None]:
         """Look up the newest submission, or return what ``complete()`` has just found.
 
-        A reply without owner and submission time, as mocked tests have it, is no submission of this task.
+        A reply without owner and submission time, as in mocked tests, does not count as a submission.
 
         Args:
             max_age: seconds for which an answer may be reused.
@@ -218,7 +218,7 @@ class TaskRun:
         return True
 
     def submit(self, number: int) -> Steps[Entry | None]:
-        """Claim and post a submission; return it, or the submission that holds its name or claim."""
+        """Claim and post a submission; return it, or an existing submission that has its name or claim."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
         if self.evidence.claim(number, name) != name:
@@ -258,7 +258,7 @@ class TaskRun:
         return entry
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Return the job under a submission's name, after its uploads were sent."""
+        """Send the job's uploads, and return the job under a submission's name."""
         api, definition = self.book.api, self._definition
         name = self.book.job_name(self._name, number)
         if not name.startswith(self._name):
@@ -289,11 +289,11 @@ class TaskRun:
     # the end
 
     def record(self, entry: Entry, update: Update, retry: Retry) -> Steps[None]:
-        """Record the end of a submission on HDFS, after its logs; after a kill the next run does.
+        """Keep the logs of a submission, and record its end, on HDFS; after a kill, the next run does both.
 
         Args:
             entry: the submission, as ``begin`` returned it.
-            update: its last one.
+            update: its last update.
             retry: of transient errors.
 
         Raises:
@@ -307,7 +307,7 @@ class TaskRun:
         yield from self._record(ended, watched=is_news, retry=retry)
 
     def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> Steps[None]:
-        """Record an end: ``watched`` by this process, else logs are kept if it is not recorded yet."""
+        """Record an end; before, keep its logs if this process ``watched`` it or it is not recorded yet."""
         if entry.status is not None and self.options["keep_logs"]:
             from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
@@ -316,16 +316,16 @@ class TaskRun:
         yield from self.evidence.record(entry, retry)
 
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
-        """Trigger the event of a submission's end, which is recorded.
+        """Trigger the event of a submission's end, after the end was recorded.
 
         Args:
             entry: the submission, as ``begin`` returned it.
-            update: its last one.
+            update: its last update.
             next_step: last line of the error.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
-            PaiJobLost: the server no longer knows it.
+            PaiJobLost: the server no longer knows the job.
         """
         status = update.status
         error: PaiJobError
@@ -349,7 +349,7 @@ class TaskRun:
     # further attempts of this run
 
     def _next_step(self, update: Update) -> str:
-        """Return the last line of the error for an end: what happens next, after how many attempts."""
+        """Return the last line of a failed job's error: the next step, and which of the attempts failed."""
         most = self.options["max_attempts"]
         if most == 1:
             return NEXT_SUBMISSION
@@ -359,7 +359,7 @@ class TaskRun:
         return f"attempt {self._made} of {most} of this run, the last one: {obstacle}; {NEXT_SUBMISSION}"
 
     def _obstacle(self, update: Update) -> str | None:
-        """Return why no further attempt follows; None if one does."""
+        """Return why this run makes no further attempt; None if it makes one."""
         status = update.status
         if update.missed is not None:
             return f"{update.missed.value} was missed"
@@ -376,5 +376,5 @@ class TaskRun:
 
 
 def _is_news(entry: Entry) -> bool:
-    """Return whether this process has seen the end of a submission that was not over before."""
+    """Return whether a submission was posted by this process, or had not ended when it was found."""
     return entry.posted or entry.status is None or not entry.status.finished

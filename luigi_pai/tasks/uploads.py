@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 
-_SHOWN = 3  # of the largest files
+_SHOWN = 3  # largest files in an error
 
 
 def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:
@@ -61,7 +61,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
 
 
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
-    """Return where ``pai_runtime.py`` goes: into the code folder."""
+    """Return the upload of ``pai_runtime.py`` to the code folder: local path -> path on HDFS."""
     if not code_dir:
         wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on HDFS"
         raise SpecError(job, [Problem("runtime", wrong)])

@@ -29,26 +29,26 @@ _OUTAGE_KEPT = 10.0  # seconds
 class Book(Jobs):
     """The known state of a user's jobs on a cluster. All lookups go through it, and it alone caches them.
 
-    The end of a job is cached for 10 s. A state that may change is answered with newer data each time: a
-    failed submission is never taken for the newest one without a lookup of the next, and an older list
-    never replaces a newer lookup.
+    The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
+    last one: a failed submission counts as the newest only if a lookup or a new list shows none after it, and
+    an older list never replaces a newer lookup.
 
-    A single job is looked up by its name. When a third job is asked for within half a minute, one list
-    answers for all; what it lacks is looked up alone. If the newest submission of a piece of
-    work is unknown or has failed, the search continues with its recorded submissions, then with the list,
-    then with the arrays in the list whose names begin as that of the work.
+    A job is looked up by its name. For a third job within half a minute, one list of jobs is requested; a job
+    that the list lacks is looked up alone. If the newest submission of a piece of work is unknown or has
+    failed, the search continues with its recorded submission or, if none is recorded, with the list and with
+    those arrays in the list whose names begin like the name of the work.
 
     Safe to share between threads and over a fork.
 
     Args:
-        api: of the cluster.
-        shared: with forks; small, as it is written often.
-        shared_lists: the document of the last list and of the virtual clusters.
+        api: the REST API of the cluster.
+        shared: a document that forked processes share; kept small, because it is written often.
+        shared_lists: another such document, with the last list of jobs and the virtual clusters.
 
     Attributes:
         api: as given.
-        failed_posts: to the server.
-        explanations: why jobs wait.
+        failed_posts: the failed submissions to the server.
+        explanations: the reasons why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -57,7 +57,7 @@ class Book(Jobs):
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
 
     def with_version(self, api_version: str) -> Book:
-        """Return the same book for the same server, with requests in a fixed dialect."""
+        """Return a book with the same server and caches, whose requests use a fixed dialect."""
         view = copy.copy(self)
         view.api = self.api.with_version(api_version)
         return view
@@ -82,11 +82,11 @@ class Book(Jobs):
             name: of the work; its first submission has this name.
             evidence: information from outside the server; default: none.
             max_age: seconds for which the last answer for this name may be reused.
-            patience: seconds for which transient errors are retried; default: those of the cluster.
+            patience: seconds for which transient errors are retried; default: the setting of the cluster.
 
         Raises:
             PaiNameTaken: the name belongs to another user.
-            ClusterUnreachable: the server does not reply, or did not to another lookup just now.
+            ClusterUnreachable: the server does not reply, or did not reply to a lookup in the last 10 s.
             PaiApiError: a lookup failed.
         """
         recent = self._answers.get(self._key(name))
@@ -104,7 +104,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Look up a submission by its own name; if it has failed, return the newest one after it, if any."""
+        """Look up a submission by its own name and return it; if it has failed, a later one, if any."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:
@@ -113,7 +113,7 @@ class Book(Jobs):
         return entry
 
     def known(self, name: str) -> Entry | None:
-        """Return the last answer for a piece of work, of any age; None without one."""
+        """Return the cached answer of ``latest`` for a piece of work, of any age; None if there is none."""
         recent = self._answers.get(self._key(name))
         return None if recent is None else recent[1]
 
@@ -134,7 +134,7 @@ class Book(Jobs):
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the object that another module caches under a key; the first call makes it."""
+        """Return the object that another module has cached under a key; the first call makes the object."""
         kept: T = self._remembered.get_or_make(key, make)
         return kept
 
@@ -143,9 +143,9 @@ class Book(Jobs):
         self._remembered.put(key, value)
 
     def _raise_if_unreachable(self) -> None:
-        """Raise the error of the last lookup without a reply, if it is at most 10 s old.
+        """Raise the error of the last lookup without a reply, if the error is less than 10 s old.
 
-        All processes of the family share it, so that a thousand tasks do not each wait for a timeout.
+        Forked processes share the error, so that a thousand tasks do not each wait for a timeout.
         """
         at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
         if 0 <= self.api.clock.monotonic() - at < _OUTAGE_KEPT:

@@ -19,19 +19,19 @@ class Recorded(Protocol):
 
     @property
     def job(self) -> str:
-        """The job on the server that runs it: one of its own, or an array."""
+        """The name of the job that runs it on the server: a job of its own, or an array."""
         ...
 
 
 class Evidence(Protocol):
-    """Information about a piece of work that its server does not have."""
+    """Information about a piece of work from outside the server: claims and outputs on HDFS."""
 
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
         ...
 
     def may_have_run(self) -> bool:
-        """Return whether work without a record may have run before, as its outputs exist."""
+        """Return whether work without a record may have run before, because an output exists."""
         ...
 
 
@@ -41,12 +41,12 @@ class Entry:
 
     Attributes:
         number: 1 for NAME, 2 for NAME__attempt2, ...
-        job: the name on the server of the job that runs it: one of its own, or an array.
-        status: of the submission; for an instance of an array, that of the instance. None if it was
-            recorded, and the server does not know the job.
+        job: name of the job that runs the submission on the server: a job of its own, or an array.
+        status: of the submission; in an array, the status of its instance. None if the submission was
+            recorded, but the server does not know the job.
         index: of the instance in the array; None for a job of its own.
-        posted: this process submitted it just now.
-        void: it was recorded for an array that exists without it, so that it will never run.
+        posted: whether this process submitted it just now.
+        void: whether its recorded array exists without this submission, which will therefore never run.
     """
 
     number: int
@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def known(self) -> JobStatus:
-        """Its status; the server must know the job.
+        """The status of the submission; the server must know the job.
 
         Raises:
             ValueError: the server does not know the job.

@@ -1,4 +1,4 @@
-"""Explanations: the reasons why jobs wait that several jobs have in common, shared by forked processes."""
+"""Explanations: why jobs wait; one reason for all jobs of the same demand, shared by forked processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 _KEY, _ASKED, _NO_EVENTS, _WAITING = "explanations", "asked", "no events", "waiting"
 _WINDOW, _MOST_ASKED = 60.0, 4  # seconds, requests
 _MOST_KEPT = 50
-_WAITS_FOR = 30.0  # seconds for which a process that has looked up a queued job counts
+_WAITS_FOR = 30.0  # seconds for which a process counts as waiting after its lookup of a queued job
 
 
 class Explanations:
     """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
 
     Args:
-        shared: document shared with forks; small, as it is written often.
+        shared: a document that forked processes share; kept small, because it is written often.
         clock: measures ages.
     """
 
@@ -32,7 +32,7 @@ class Explanations:
         self._clock = clock
 
     def note_waiting(self) -> int:
-        """Note that this process waits for a job in the queue; return how many processes do."""
+        """Record that this process waits for a queued job; return the number of processes that do."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             known = state.get(_WAITING, {})
@@ -42,7 +42,7 @@ class Explanations:
         return len(waiting)
 
     def may_ask(self) -> bool:
-        """Count a request, and return whether it may be made: four a minute by all processes."""
+        """Count a request; return whether it may be made. All processes together may make four a minute."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             since, asked = state.get(_ASKED, (now, 0))
@@ -60,7 +60,7 @@ class Explanations:
             what: the demand, as a key.
             max_age: seconds for which a reply may be reused.
             may_ask: whether a request may be made; if not, an older reply is returned.
-            ask: makes the request. It is made once to a server without this API (before 1.3).
+            ask: makes the request. If a server (before 1.3) replies that it lacks the API, no more are made.
         """
         known, now = self._shared.read(), self._clock.monotonic()
         at, text = known.get(_KEY, {}).get(what, (-max_age, None))

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from luigi_pai.errors import ServerFault
 
 _KEY = "failed posts"
-_OF_ONE_JOB = 500  # unlike 502 to 504, the job may be its cause
-_BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # between the server and its parts
+_OF_ONE_JOB = 500  # unlike 502 to 504, the job itself may cause this status
+_BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # to another service of the cluster
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 
 
 class FailedPosts:
-    """The failed posts of all processes of the family since the server last accepted one.
+    """The failed posts of all forked processes since the server last accepted a post.
 
     The job may be the cause of a 500. The server is the cause if the error names a broken connection (1.8
-    without its write merger: ECONNREFUSED, then ECONNRESET, while lookups are answered), or if a second job
-    gets the same error. Then one post at a time, every 0.5 to 15 s, tests for all jobs whether the server
-    accepts submissions again, as servers count failed submissions, too.
+    while its write merger is down: ECONNREFUSED, then ECONNRESET; lookups still work), or if a second job
+    gets the same error. Then a single post every 0.5 to 15 s tests for all jobs whether the server accepts
+    submissions again, because failed submissions count towards the server's request limit, too.
 
     Args:
-        shared: with forks.
+        shared: a document that forked processes share.
         clock: measures the waits.
     """
 
@@ -53,7 +53,7 @@ class FailedPosts:
             return is_servers
 
     def wait(self) -> float:
-        """Return the seconds until a post may be tried; 0.0 if it is this caller's turn now."""
+        """Return the seconds until a post may be tried; 0.0 if the caller may try now, before all others."""
         if not self._shared.read().get(_KEY, {}).get("is_servers"):
             return 0.0
         with self._shared.update() as state:

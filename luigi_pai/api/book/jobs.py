@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 UNREACHABLE = "unreachable"
-"""The key of the last error without a reply in the document that forks share."""
+"""The key, in the document that forks share, of the last error of a lookup without a reply."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-_NEWEST_FOR = 2.0  # seconds in which no job on another machine is submitted, runs and ends
+_NEWEST_FOR = 2.0  # seconds; too short for another machine to submit a job that also runs and ends
 
 
 class Jobs:
     """The known statuses of single jobs; see ``Book``.
 
     Args:
-        api: of the cluster.
+        api: the REST API of the cluster.
         shared, shared_lists: see ``Book``.
 
     Attributes:
         api: as given.
-        failed_posts: to the server.
-        explanations: why jobs wait.
+        failed_posts: the failed submissions to the server.
+        explanations: the reasons why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
@@ -64,7 +64,7 @@ class Jobs:
         return attempt_name(self.api.job_name(name), number)
 
     def note_post(self, name: str) -> None:
-        """Record that a job was posted just now: the last list may be older."""
+        """Record that a job was posted just now, because lists made before may lack the job."""
         with self._shared.update() as state:
             last = state.get("posted", [0, -1.0])
             if last[0] != os.getpid():
@@ -74,7 +74,7 @@ class Jobs:
             self._lists.note_array(name)
 
     def of(self, name: str) -> JobStatus:
-        """Return the status of a job. That of a finished one is cached for 10 s.
+        """Return the status of a job; the status of a finished job is cached for 10 s.
 
         Raises:
             JobNotFound: the server knows no job of this name.
@@ -91,14 +91,14 @@ class Jobs:
         return status
 
     def one_of_many(self, name: str) -> JobStatus:
-        """Return the status of a job, from the list if it has the job, for callers with many jobs.
+        """Return the status of one of many jobs: from the list of jobs if possible, else by a lookup.
 
         A status from a list has no tasks and no diagnostics.
 
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        since = self._lists.made_at(self.api)  # a list that another thread makes from here on is new
+        since = self._lists.made_at(self.api)  # a list that another thread makes after this counts as new
         known = self._listed(name)
         if known is not None:
             return known
@@ -128,22 +128,22 @@ class Jobs:
         return {name: rows[full(name)] for name in names if full(name) in rows}
 
     def list_wait(self) -> float | None:
-        """Return the seconds until ``statuses`` may be called, 0.0 for now; None if lists fail at present."""
+        """Return the seconds until ``statuses`` may be called (0.0: now); None if lists fail at present."""
         return self._lists.wait(self.api)
 
     def space_lists(self, waits: list[float]) -> None:
-        """Space lists by the seconds until each watched job is to be looked up again."""
+        """Delay the next list according to ``waits``: the seconds until each watched job is due again."""
         self._lists.space(self.api, waits)
 
     def members(self, array: str) -> list[str]:
-        """Return the submissions in an array, by index; none if it is another job.
+        """Return the submissions in an array, by index; an empty list if the job is not an array.
 
         Raises:
             JobNotFound: the server has no such job.
         """
         members = self._members.get(array)
         if members is None:
-            from luigi_pai.jobspec.arrays.jobs import jobs_in  # noqa: PLC0415  costs what only arrays need
+            from luigi_pai.jobspec.arrays.jobs import jobs_in  # noqa: PLC0415  a slow import, for arrays only
 
             members = jobs_in(self.api.config(array)) or []
             self._members.put(array, members)
@@ -154,10 +154,10 @@ class Jobs:
         self._members.put(array, members)
 
     def arrays(self) -> list[str]:
-        """Return the names of the user's arrays, newest first, as far as the last list has them.
+        """Return the names of the user's arrays, newest first: those of the last list or of this process.
 
         Raises:
-            PaiApiError: a new list was needed, and failed.
+            PaiApiError: there was no current list, and the request for a new one failed.
         """
         return self._lists.arrays(self._newest_list())
 
@@ -166,9 +166,9 @@ class Jobs:
 
         Args:
             name: of the work.
-            is_corrected: an incomplete or outdated list does no harm: a second post of the name is refused
-                by the server (409) or by a claim. If False, the list must be complete, at most 2 s old, and
-                newer than the last post by another process of the family.
+            is_corrected: whether the server (409) or a claim would refuse a second post of the name, so that
+                an incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
+                old, and newer than the last post by another forked process.
         """
         listing = self._lists.current(self.api)
         full = self.api.job_name(name)
@@ -182,13 +182,13 @@ class Jobs:
         return full not in held and not any(may_hold(array, full) for array in unknown)
 
     def _posted_by_others(self) -> float:
-        """Return the time of the last post by another process of the family."""
+        """Return the monotonic time of the last post by another forked process; -1.0 if there is none."""
         state = self._shared.read()
         posts = (state.get(key, [0, -1.0]) for key in ("posted", "posted before"))
         return max(float(at) for process, at in posts if process != os.getpid())
 
     def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
-        """Return the arrays in a list whose members are not known, and the names of work in the others."""
+        """Return the listed arrays with unknown members, and the names of the work in all other arrays."""
         if self._held[0] != listing.at:
             arrays = {name: self._members.get(name) for name in listing.jobs if is_array_name(name)}
             held = {base_name(member) for members in arrays.values() for member in members or ()}
@@ -196,11 +196,11 @@ class Jobs:
         return self._held[1:]
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the number of the newest submission after the first in the user's list; 0 if it has none.
+        """Return the number (2 or more) of the newest submission in the list; 0 if it lists no second one.
 
         Args:
             name: of the work.
-            is_needed: without a list, a new one is made; PaiApiError if that fails.
+            is_needed: whether to request a list if none is current; PaiApiError if the request fails.
         """
         listing = self._newest_list() if is_needed else self._lists.current(self.api)
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
@@ -208,7 +208,7 @@ class Jobs:
     def is_newest(self, name: str, number: int) -> bool:
         """Return whether a list of the last 2 s shows a submission as the newest one of its work.
 
-        The list must be newer than the last post by any process of the family.
+        The list must be newer than the last post by any of the forked processes.
         """
         listing = self._lists.current(self.api)
         if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
@@ -235,10 +235,10 @@ class Jobs:
         if (known := young()) is not None:
             return known
         with self._shared_lists.locked(key):
-            known = young()  # of another process, meanwhile
+            known = young()  # another process may have requested them meanwhile
             if known is None and may_ask():
                 now, is_known = clock.monotonic(), self.api.detector.known is not None
-                # else the dialect is detected from the reply
+                # RestApi detects an unknown dialect from the reply
                 known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
                 with self._shared_lists.update() as state:
                     state[key] = [now, known]
@@ -265,14 +265,14 @@ class Jobs:
         """Record the reply to the lookup of a single job."""
         key, now = self._key(name), self.api.clock.monotonic()
         self._asked.put(key, now)
-        # not the bare reply of a mocked test, which may differ next time
+        # an unidentified status is of a mocked test, whose next reply may differ
         if status is not None and status.finished and status.identified:
             self._ends.put(key, (now, status))
             listing = self._lists.current(self.api)
             listed = None if listing is None else listing.jobs.get(key[1])
             if listed is not None and not listed.finished:
                 with self._shared.update() as state:
-                    state["ended"] = now  # other processes of the family have that list, too
+                    state["ended"] = now  # other processes use that list, too
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])
         if UNREACHABLE in self._shared.read():
@@ -280,7 +280,7 @@ class Jobs:
                 state.pop(UNREACHABLE, None)
 
     def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
-        """Return the status of a finished job from a lookup in the last 10 s."""
+        """Return the status of a job whose end a lookup showed in the last 10 s; else None."""
         at, status = self._ends.get(key, (-math.inf, None))
         return status if self.api.clock.monotonic() - at < _END_KEPT else None
 
@@ -288,7 +288,7 @@ class Jobs:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _listed(self, name: str) -> JobStatus | None:
-        """Return the status of a job without a request; of an unfinished one only if the list is newer."""
+        """Return a job's status without a request; None if no known status is newer than its last lookup."""
         key, listing = self._key(name), self._lists.current(self.api)
         known = self._end_of(key)
         job = self._lists.rows(listing).get(key[1]) if listing is not None and known is None else None

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _KEPT = 10.0  # seconds
-_SINGLE = 2  # lookups of single jobs within half a minute, after which a list is worth it
+_SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
-_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # the process may have been suspended during a list
+_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # seconds at most, as a suspended process makes a list seem slow
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
 _MOST_ROWS = 20_000
-_MOST_ARRAYS = 200  # of this process
+_MOST_ARRAYS = 200  # submitted by this process
 _FIELDS = (  # of a row that is shared between processes
     "raw_state",
     "retries",
@@ -44,15 +44,15 @@ _FIELDS = (  # of a row that is shared between processes
 
 @dataclass(frozen=True)
 class Listing:
-    """The user's jobs at one time, as the server lists them. What it lacks proves nothing.
+    """The user's jobs at one time, as the server lists them. A job that the list lacks may exist.
 
-    Lists are cut, servers drop old jobs, and LTP omits virtual clusters.
+    Lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
 
     Attributes:
         version: of the API.
-        at: when it was requested, in seconds of the monotonic clock.
-        took: seconds until its reply.
-        jobs: by the name on the server; at most 20,000, the newest.
+        at: when the list was requested, in seconds of the monotonic clock.
+        took: seconds until the reply.
+        jobs: the statuses by the jobs' names on the server; of the newest 20,000 jobs at most.
         latest: see ``latest_attempts``.
     """
 
@@ -66,18 +66,18 @@ class Listing:
 class Lists:
     """The last list of a user's jobs, and when the next one may be made. Forked processes share it.
 
-    A list is worth its request when two jobs have been looked up alone within 30 s and a third is to be
-    looked up; it is used for 10 s. The next one is made
+    A list is requested when two jobs have been looked up alone within 30 s and a third is to be looked
+    up. The list is used for 10 s. Before the next one is requested, there is a pause of at least
 
-    - no earlier than a fifth of the median wait of the watched jobs after the last one,
-    - for at most half of the server's limit of lists: every 2 s, if that is 60 a minute,
-    - for at most a tenth of the time: a list that takes 0.5 s is made every 5 s, any list after 30 s.
+    - a fifth of the median time until the watched jobs are to be looked up again,
+    - as long as half of the server's limit for lists requires: 2 s if the limit is 60 a minute,
+    - ten times the duration of the last list, but at most 30 s: 5 s after a list that took 0.5 s.
 
-    After a list that failed there is none for 15 s, then twice as long each time, up to 10 minutes;
-    15 s each time if the server does not reply at all.
+    After a failed list, none is requested for 15 s. The pause doubles with each further failure, up to 10
+    minutes, but is 15 s again if the server does not reply at all.
 
     Args:
-        document: shared with forks.
+        document: forked processes share it.
     """
 
     def __init__(self, document: SharedDocument) -> None:
@@ -94,8 +94,8 @@ class Lists:
         self._flat = False  # the jobs of a v1 list can be looked up by name alone
         self._pause = 0.0
         self._paused_until = 0.0
-        self._not_before = 0.0  # for the watched jobs
-        self._failure: tuple[float, PaiApiError] | None = None  # of the last list, and its time
+        self._not_before = 0.0  # see space()
+        self._failure: tuple[float, PaiApiError] | None = None  # time and error of the last failed list
 
     def wait(self, api: RestApi) -> float | None:
         """Return the seconds until the next list may be made; None if lists fail at present."""
@@ -110,7 +110,7 @@ class Lists:
         return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
 
     def space(self, api: RestApi, waits: list[float]) -> None:
-        """Space lists for watched jobs, by the seconds until each of them is to be looked up again."""
+        """Delay the next list by a fifth of the median of ``waits``, the seconds until each job is due."""
         longest = _WAITS_SHARE * statistics.median(waits) if waits else 0.0
         self._not_before = api.clock.monotonic() + longest
 
@@ -122,14 +122,14 @@ class Lists:
         return listing if 0 <= api.clock.monotonic() - listing.at < _KEPT else None
 
     def make(self, api: RestApi, since: float | None = None) -> Listing:
-        """Make a list and return it; or that of another thread or process, made after ``since``.
+        """Return a new list, or one that another thread or process has requested after ``since``.
 
         Args:
-            api: of the list.
+            api: makes the request.
             since: in seconds of the monotonic clock; default: now.
 
         Raises:
-            PaiApiError: the list failed; there is none for a while.
+            PaiApiError: the request failed; for a while, ``wait`` returns None.
         """
         clock, version = api.clock, api.dialect.version
         asked = clock.monotonic()
@@ -139,7 +139,7 @@ class Lists:
             if listing is not None and listing.version == version and listing.at > since:
                 return listing
             at = clock.monotonic()
-            if self._failure is not None and asked < self._failure[0] <= at:  # of another thread, meanwhile
+            if self._failure is not None and asked < self._failure[0] <= at:  # another thread's list
                 raise self._failure[1]
             try:
                 jobs = api.list()
@@ -159,14 +159,14 @@ class Lists:
     def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
         """Return the listed jobs that can be looked up by name alone.
 
-        From 0.8 to 0.14 a v1 list also has jobs whose lookup needs the user; the jobs without a user are
-        marked (``legacy``). 0.7 marks no job: its list is used once a lookup has found one of its jobs.
+        From 0.8 to 0.14 a v1 list also has jobs whose lookup needs the user; all other jobs are marked
+        ``legacy``. 0.7 marks no job: its list is used once a lookup by name has found a job of the list.
         """
-        marked = next((job.legacy for job in listing.jobs.values()), False)  # all of them, or none
+        marked = next((job.legacy for job in listing.jobs.values()), False)  # all are marked, or none
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}
 
     def made_at(self, api: RestApi) -> float:
-        """Return the time of the list of ``current``, on the monotonic clock; without one, 10 s ago."""
+        """Return the monotonic time of the current list; if there is none, the time 10 s ago."""
         last = self.current(api)
         return api.clock.monotonic() - _KEPT if last is None else last.at
 
@@ -179,7 +179,7 @@ class Lists:
         self._own_arrays.appendleft(name)
 
     def is_worth_it(self, api: RestApi, name: str) -> bool:
-        """Return whether to make a list now, in order to look up a job that the last one does not have."""
+        """Return whether to request a list now, to look up one of many jobs."""
         if api.clock.monotonic() - self._single_at > _FORGOTTEN:
             self._single = 0
         if self._single < _SINGLE:
@@ -190,7 +190,7 @@ class Lists:
         return self.wait(api) == 0
 
     def count(self, api: RestApi) -> None:
-        """Count a lookup of a single job, which may be one of many."""
+        """Count a lookup of a single job; ``is_worth_it`` depends on the count."""
         self._single += 1
         self._single_at = api.clock.monotonic()
 

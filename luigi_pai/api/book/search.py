@@ -28,12 +28,12 @@ _MOST_ARRAYS = 200  # searched for one piece of work
 class Search:
     """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work.
 
-    Its methods are steps (``retries.Steps``): they retry transient errors, and never sleep.
+    Its methods are steps (``retries.Steps``): they retry transient errors, and yield waits, never sleep.
 
     Args:
         jobs: looks up single jobs.
         name: of the work.
-        patience: seconds for which transient errors are retried; None: those of the cluster.
+        patience: seconds for which transient errors are retried; None: the setting of the cluster.
     """
 
     def __init__(self, jobs: Jobs, name: str, patience: float | None) -> None:
@@ -45,10 +45,10 @@ class Search:
     def newest(self, first: int, evidence: Evidence | None) -> Steps[Entry | None]:
         """Find the newest submission.
 
-        The submission ``first`` is looked up, or NAME if the server does not know that. If it has failed, the
-        following ones are looked up until a name is unknown, unless a list of the last 2 s shows it as the
-        newest. If there is no submission, or the last one has failed, the evidence is used. A reply without
-        owner and submission time, as mocked tests send it, is returned as it is.
+        The submission ``first`` is looked up; if the server does not know it, NAME. After a failed one, the
+        next ones are looked up until a name is unknown, unless a list of the last 2 s shows that there are
+        none. If no submission is found, or the last one has failed, the evidence or the list is used. A reply
+        without owner and submission time, as mocked tests send, is returned as it is.
         """
         entry = yield from self.at(first)
         if entry is None and first > 1:
@@ -69,7 +69,7 @@ class Search:
 
         Args:
             number: of the submission.
-            single: it is not one of many: no list is made for it.
+            single: whether to look it up alone; if False, a list of jobs may be used.
 
         Raises:
             PaiNameTaken: the name belongs to another user.
@@ -80,12 +80,12 @@ class Search:
             status = yield from self._retried(name, partial(request, name))
         except JobNotFound:
             return None
-        name = self._own_name(number)  # the reply may have shown that names are those of v2
+        name = self._own_name(number)  # after the reply, the dialect may be v2, with other names
         check_owner(self._api, name, status)
         return Entry(number, name, status)
 
     def later_than(self, entry: Entry) -> Steps[Entry]:
-        """Return the newest submission, at or after one that has failed."""
+        """Return the newest submission after a failed one; the failed one itself if there is none."""
         while entry.failed:
             later = yield from self.at(entry.number + 1, single=True)
             if later is None:
@@ -99,14 +99,14 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # looked up once, as it may appear at any time
+            members = yield from self._members(record.job)  # looked up once: the array may appear at any time
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))
         return entry or Entry(record.number, record.job, None)
 
     def _by_evidence(self, entry: Entry | None, evidence: Evidence | None) -> Steps[Entry | None]:
-        """Return a submission that only claims or lists show; without one, the given entry."""
+        """Return a later submission that only claims or lists show; the given entry if there is none."""
         record = None if evidence is None else evidence.last()
         if record is not None:
             if entry is not None and entry.number >= record.number:
@@ -119,12 +119,12 @@ class Search:
     def _from_record(self, entry: Entry | None, record: Recorded) -> Steps[Entry]:
         next_number = 1 if entry is None else entry.number + 1
         if record.number == next_number and record.job == self._own_name(next_number):
-            return Entry(record.number, record.job, None)  # it has been looked up
+            return Entry(record.number, record.job, None)  # its name was just looked up: unknown
         found = yield from self.recorded(record)
         return (yield from self.later_than(found)) if found.failed and found.index is None else found
 
     def _from_list(self, entry: Entry | None) -> Steps[Entry | None]:
-        """Look for a later submission in the list, and for one in an array."""
+        """Look for a submission after the given one: in the list of jobs, then in the arrays of the list."""
         if entry is None:
             ask = partial(self._jobs.listed_number, self._name, is_needed=True)
             number = yield from self._retried("", ask)
@@ -159,7 +159,7 @@ class Search:
         return Entry(number, array, instance_statuses(status)(index), index)
 
     def _members(self, array: str) -> Steps[list[str] | None]:
-        """Return the submissions in an array; None if the server does not know it."""
+        """Return the submissions in an array; None if the server does not know the array."""
         try:
             return (yield from self._retried(array, partial(self._jobs.members, array)))
         except JobNotFound:
@@ -175,16 +175,16 @@ class Search:
         return attempt_name(self._api.job_name(self._name), number)
 
     def _retried(self, name: str, request: Callable[[], T]) -> Steps[T]:
-        """Make a lookup; transient errors are retried."""
+        """Make a lookup, and retry transient errors."""
         what = f"job {name}" if name else ""
         return (yield from Retry(self._patience, self._api.clock, what).call(request))
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
-    """Check that a job is one of the user's.
+    """Check that a job belongs to the user.
 
     Raises:
-        PaiNameTaken: it belongs to another user.
+        PaiNameTaken: the job belongs to another user.
     """
     owner = status.username
     if owner is not None and owner != api.username:

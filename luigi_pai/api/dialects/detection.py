@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Dialect: TypeAlias = V1Dialect | V2Dialect
-"""Every method takes the plain NAME of a job of the session's user, and raises as ``Session.request``."""
+"""Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # 1.1 and later; 0.15 to 1.0, to a v1 job
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # replies to a v1 job: of 1.1 and later; of 0.15 to 1.0
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
     "luigi.cfg"
@@ -33,9 +33,9 @@ _V2_HINT = (
 class DialectDetector:
     """The dialect of a server, detected once for all forked processes.
 
-    Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. One of
-    0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so that reply is followed by one request
-    for the server's version. A bare 404 decides nothing.
+    Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. A server
+    of 0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so after that reply the server's version
+    is requested, once. A 404 without an error code decides nothing.
 
     Args:
         session: the connection to the rest-server.
@@ -52,7 +52,7 @@ class DialectDetector:
         self._session = session
         self._state = state
         self._dialects: dict[str, Dialect] = {"v1": V1Dialect(session), "v2": V2Dialect(session, fs_uri)}
-        self._detected: str | None = None  # what the document holds; it changes once
+        self._detected: str | None = None  # copy of the shared result, which is set once
 
     @property
     def known(self) -> str | None:
@@ -104,7 +104,7 @@ class DialectDetector:
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
 
     def forget(self) -> None:
-        """Detect the dialect anew."""
+        """Forget the dialect that this process has detected."""
         self._detected = None
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
@@ -117,19 +117,19 @@ class DialectDetector:
             self._record_v2(error)
 
     def retention(self) -> float:
-        """Return for how many seconds the server keeps an ended job: 12 hours up to 0.17, 30 days later."""
+        """Return how many seconds the server keeps an ended job: 12 h up to 0.17, 30 days from 1.0 on."""
         is_short = self.current.version == "v1" or re.match(r"v?0\.|$", self._version())
         return self._dialects["v1" if is_short else "v2"].retention
 
     def is_since(self, *release: int) -> bool:
-        """Return whether the server is of a v2 release or later, such as 1, 5; True if it does not say."""
+        """Return whether a v2 server has at least a release, such as 1, 5; True if its release is unknown."""
         if self.current.version == "v1":
             return False
         found = re.match(r"v?(\d+)\.(\d+)", self._version())
         return found is None or (int(found[1]), int(found[2])) >= release
 
     def _version(self) -> str:
-        """Return the version that the server says it has; it is requested once."""
+        """Return the version that the server reports, "" if it reports none; it is requested once."""
         version = self._state.read().get("version")
         return self._store_version(self._session.server_info()) if version is None else str(version)
 
@@ -143,7 +143,7 @@ class DialectDetector:
         """Return whether the reply to a v1 request shows that the server speaks v2 only.
 
         Raises:
-            PaiHttpError: it does, and ``api_version = v1`` is set.
+            PaiHttpError: the reply shows v2, but ``api_version = v1`` is set.
         """
         if error.code == "NoApiError":
             self._record_v2(error)
@@ -152,7 +152,7 @@ class DialectDetector:
         return is_open and self.detect() == "v2"
 
     def _record_v2(self, error: PaiHttpError) -> None:
-        """Record that the server speaks v2 only, as a reply to v1 shows; if v1 is set, that is an error."""
+        """Record that the server speaks v2 only; raise the error of its reply if the settings require v1."""
         if self.given is not None:
             raise error.extended(_V2_HINT.format(self._session.account.section)) from None
         self.record("v2")

@@ -1,6 +1,6 @@
 """Conversion of a server's replies about jobs to JobStatus, for both dialects.
 
-1.8 has all fields of 0.7 and more (API.md of either release). A field missing in the reply is None.
+1.8 has all fields of 0.7, and more (API.md of both releases). A field that a reply lacks is None.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def job_status(name: str, reply: Any) -> JobStatus:
         reply: the JSON of the reply.
 
     Raises:
-        InvalidReply: it has no state.
+        InvalidReply: the reply has no state.
     """
     status = mapping_of(reply, "jobStatus")
     if not isinstance(status.get("state"), str):
@@ -55,7 +55,7 @@ def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
         full_names: names may be ``USER~NAME``, as some v2 releases send them.
 
     Raises:
-        InvalidReply: it is not a list.
+        InvalidReply: the reply is not a list.
     """
     if not isinstance(rows, list):
         raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
@@ -67,7 +67,7 @@ def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
 
 
 def _plain_name(row: dict[str, Any]) -> str:
-    """Return the name of a job in a list without its USER~."""
+    """Return the name of a listed job without the prefix ``USER~``."""
     name: str = row["name"]
     return name.removeprefix(f"{row.get('username')}~")
 
@@ -89,9 +89,9 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # appLaunchedTime is before the queue of YARN (0.x)
+        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): still in YARN's queue
         completed_ms=numbers.get("completedTime") or None,
-        # v2 servers send 0 and 1 only
+        # v2 replies (with attemptId) have only 0 or 1
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
         virtual_cluster=texts.get("virtualCluster"),
         attempt=numbers.get("attemptId"),
@@ -105,7 +105,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
 
 
 def _with_last_task(status: JobStatus) -> JobStatus:
-    """Return the status of an ended job with the deciding task, which the diagnostics of 0.x name."""
+    """Return the status; of an ended job of 0.x, with the deciding task that its diagnostics name."""
     last = last_completed_task(status.diagnostics or "") if status.finished else None
     if last is None or status.exit_task is not None:
         return status
@@ -127,7 +127,7 @@ def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
-    """Return the class of an end, its explanation, and what may help."""
+    """Return the type, the reason and the advice of an exit spec; None for each that it lacks."""
     spec = mapping_of(given)
     if not spec:
         return None, None, None
@@ -137,7 +137,7 @@ def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
     texts, numbers = _texts(fields), _integers(fields)
     exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
-    page = texts.get("containerLog", "")  # from 1.4 on a path of the API
+    page = texts.get("containerLog", "")  # a URL; from 1.4 on, a path of the API
     return TaskStatus(
         role=role,
         index=numbers.get("taskIndex", 0),
@@ -155,19 +155,19 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
 
 
 def _sentence(value: Any) -> str | None:
-    """Return a text, or several joined: ``solution`` is a list."""
+    """Return a text, or the texts of a list joined, because ``solution`` is a list; None if it is neither."""
     if isinstance(value, list):
         value = "; ".join(text for text in value if isinstance(text, str) and text)
     return printable(value) if isinstance(value, str) and value else None
 
 
 def _texts(fields: dict[str, Any]) -> dict[str, str]:
-    """Return the fields that are texts, and not empty: they are logged and shown in many places."""
+    """Return the fields with non-empty texts, made printable because they are logged and displayed."""
     return {name: printable(value) for name, value in fields.items() if isinstance(value, str) and value}
 
 
 def _integers(fields: dict[str, Any]) -> dict[str, int]:
-    """Return the fields that are numbers; servers send some of them as texts."""
+    """Return the fields that are numbers, as integers; servers send some numbers as texts."""
     found = {}
     for name, value in fields.items():
         if type(value) is int and abs(value) <= _LARGEST:

@@ -11,7 +11,7 @@ _REASON = re.compile(r"^\s*\[ApplicationCompletionReason\]:\s*(.*)", re.MULTILIN
 _OF_THE_LAUNCHER = re.compile(
     r"^\s*(?:\[(?:ExitStatus|ApplicationCompletionReason)\]:|_{40,}$)", re.MULTILINE
 )
-_NOISE = re.compile(  # rules, Java stacks, headings, and what other fields say
+_NOISE = re.compile(  # ruled lines, Java stacks, headings, facts that other fields have
     r"\s*(?:$|_{40,}$|at [\w.$]+\(|Stack trace: |Exception from container-launch|Container id: |Exit code: |"
     r"Container exited with a non-zero exit code|\[Exit(?:Code|Type|CustomizedDiagnostics)\]:|"
     r"\[ExitStatus\]: LAUNCHER_EXIT_STATUS_UNDEFINED|\[ExitDiagnostics\]:\s*$)"
@@ -19,9 +19,9 @@ _NOISE = re.compile(  # rules, Java stacks, headings, and what other fields say
 
 
 def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
-    """Return the launcher's record of the task that decided the end of a job; None without one.
+    """Return the launcher's record of the task that decided the end of a job; None if there is none.
 
-    It has ``taskRoleName``, ``taskIndex``, ``containerExitCode`` and ``containerExitDiagnostics``.
+    The record has ``taskRoleName``, ``taskIndex``, ``containerExitCode`` and ``containerExitDiagnostics``.
     """
     found = _LAST_TASK.search(diagnostics)
     if found is None:
@@ -34,10 +34,10 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 
 
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
-    """Return the reason why a job ended, in a line, and the rest of the diagnostics; either may be empty.
+    """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
     The diagnostics of 0.x name the rule that ended the job, and contain the container's report between lines
-    of underscores, JSON records and Java stacks. Any other text is the reason if it has one line.
+    of underscores, JSON records and Java stacks. Any other text is the reason if it is one line.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

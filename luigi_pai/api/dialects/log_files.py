@@ -29,7 +29,7 @@ class LogFile:
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: its URL, relative to the web portal. It may contain a token and is never shown.
-        paged: it is a page of a YARN node (0.x), which shows parts of the log by ``start`` and ``end``.
+        paged: whether it is a page of a YARN node (0.x), which shows the bytes from ``start`` to ``end``.
     """
 
     name: str
@@ -38,16 +38,16 @@ class LogFile:
 
     @property
     def node(self) -> str:
-        """Host and port of its server; empty for the web portal."""
+        """Host and port of the server that has the log; empty for the web portal."""
         return urlsplit(self.uri).netloc
 
 
 class LogFiles:
     """Fetches logs. No token is sent: the URL of a log suffices to read it.
 
-    Every method raises ``ClusterUnreachable`` without a reply, and ``PaiHttpError`` for an error
-    status. Nodes of 0.x are often out of reach of a worker: one that does not answer is not asked again for
-    10 s, then twice as long each time, up to 5 minutes.
+    Every method raises ``ClusterUnreachable`` if there is no reply, and ``PaiHttpError`` for an error
+    status. A worker often cannot reach the nodes of 0.x: after no reply, a node gets no request for 10 s,
+    then for twice as long each time, up to 5 minutes.
 
     Args:
         session: the connections.
@@ -68,7 +68,7 @@ class LogFiles:
         return content.decode("utf-8", "replace")
 
     def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a log, and its length now.
+        """Return a part of a log, and the current length of the log (of a page, as far as it was read).
 
         Args:
             file: the log.
@@ -88,7 +88,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log is on a node that is not tried at present."""
+        """Return whether a log is on a node that gets no requests at present, after one without a reply."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 
@@ -110,7 +110,7 @@ class LogFiles:
         response = self._session.get(url, part=part)
         past_the_end = part is not None and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
         if not is_success(response) and not past_the_end:
-            # the query gives access to the log: it is not shown
+            # the query is left out, because it gives access to the log
             shown = f"{url.partition('?')[0]}: {response.status_code} {response.reason}"
             raise PaiHttpError(f"no log at {shown}", status=response.status_code)
         return response

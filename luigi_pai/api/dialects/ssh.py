@@ -1,4 +1,4 @@
-"""SshAccess: how the containers of a job are reached by ssh, as the servers' replies say it."""
+"""SshAccess: how the containers of a job are reached by ssh, according to the server's replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PLUGINS = "com.microsoft.pai.runtimeplugin"
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # an option of ssh would begin with "-"
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # "-" at the start would make it an ssh option
 _LAST_PORT = 65535
 
 Address = tuple[str, int]
@@ -27,10 +27,10 @@ class SshAccess:
     """How the containers of a job are reached by ssh.
 
     Attributes:
-        addresses: of the ssh server of each container that runs, by role and index of its task.
-        key: the private key to log in with; None if the user has it.
-        missing: why tasks have no ssh server, and what to do; None if all have one.
-        roles: task roles that have one; None for all.
+        addresses: of the ssh servers of the running containers, by role and index of the task.
+        key: the private key to log in with; None if users log in with their own keys.
+        missing: why no container has an ssh server, and what to do; None if any may have one.
+        roles: the task roles with ssh servers; None if all may have one.
     """
 
     addresses: Mapping[tuple[str, int], Address]
@@ -94,7 +94,7 @@ def _tasks(reply: Any) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
 
 
 def _address(host: Any, port: Any) -> Address:
-    """Return host and port, checked: they become words of a command."""
+    """Return host and port, checked because they become arguments of a command."""
     number = int(port) if str(port).isdecimal() else 0
     if not isinstance(host, str) or not _HOST.fullmatch(host) or not 0 < number <= _LAST_PORT:
         raise InvalidReply(f"the server sent {host!r}, port {port!r}: not the address of an ssh server")

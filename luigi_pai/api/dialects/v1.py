@@ -45,8 +45,8 @@ class V1Dialect:
         version: as in ``api_version``.
         gives_logs: whether servers give out the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use; it is recognised on 1.5.
-        retention: seconds for which an ended job is kept, by default.
+            may no longer use; of its releases, 1.5 is recognised, by its replies.
+        retention: seconds for which servers keep an ended job, by default.
     """
 
     version = "v1"
@@ -56,10 +56,10 @@ class V1Dialect:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._since_0_12 = False  # recognised by a reply
+        self._since_0_12 = False  # True once a reply shows it
 
     def job_name(self, name: str) -> str:
-        """Return the name as it is."""
+        """Return the name unchanged."""
         return name
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class V1Dialect:
         return status
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return the job's status if it is its last start: these servers show no other."""
+        """Return a job's status if ``number`` is its last start: these servers show no other start."""
         status = self.status(name)
         if status.retries != number:
             raise JobNotFound(f"this OpenPAI shows the last start of job {name!r} only, {status.retries}")
@@ -124,7 +124,7 @@ class V1Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job config that a job was submitted with.
 
-        It is an object on 0.7, a string with its JSON on 0.8 to 0.11.
+        The reply is a JSON object on 0.7, and a string that contains the JSON on 0.8 to 0.11.
         """
         path = f"{_path(name)}/config"
         reply = self._session.request("GET", path, authorize=False)
@@ -160,7 +160,7 @@ class V1Dialect:
         """Return the containers with an ssh server, and the key that the launcher made for the job.
 
         Raises:
-            ClusterUnreachable, InvalidReply: the key cannot be read where the server says it is.
+            ClusterUnreachable, InvalidReply: the key cannot be read from the URL that the server sends.
         """
         reply = self._session.request("GET", _path(name), authorize=False)
         try:
@@ -185,19 +185,19 @@ class V1Dialect:
         return object_of(self._session.request("GET", path, authorize=False), path)
 
     def info(self) -> dict[str, Any]:
-        """Return nothing: these servers do not say what they are."""
+        """Return an empty object: these servers do not report their name and version."""
         return {}
 
     def storages(self) -> builtins.list[dict[str, Any]]:
-        """Return none: jobs of these servers mount nothing."""
+        """Return an empty list: jobs of these servers mount no storages."""
         return []
 
     def page(self, name: str, username: str) -> str:
-        """Return the path of a job's page: ``view.html`` to 0.10, ``job-detail.html`` from 0.11 on.
+        """Return the path of a job's page: ``view.html`` up to 0.10, ``job-detail.html`` from 0.11 on.
 
-        Replies of 0.10 and 0.11 are the same, so the link is wrong on 0.11.
+        Replies of 0.10 and 0.11 do not differ, so the path is wrong on 0.11.
         """
-        del username  # with it, the page looks for another kind of job and finds none
+        del username  # given a user, the page looks for another kind of job and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"
         return f"{page}?{urlencode({'jobName': name})}"
 

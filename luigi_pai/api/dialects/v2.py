@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
-_PAGE = 5000  # the servers' default; they take up to 50,000
-_LATER_PAGES = 20_000  # fewer requests, where a user has more jobs
+_PAGE = 5000  # jobs; the servers' default, they accept up to 50,000
+_LATER_PAGES = 20_000  # jobs of each page after the first, for fewer requests
 _MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 
@@ -73,8 +73,8 @@ class V2Dialect:
         return v2_name(name)
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
-        """Return the job protocol that is posted, secrets as ``******``."""
-        from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  costs what no v1 cluster needs
+        """Return the job protocol that is posted, with its secrets as ``******``."""
+        from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  slow, not needed for v1
 
         return masked(self._protocol(job).to_dict())
 
@@ -82,8 +82,8 @@ class V2Dialect:
         """Post a job; the server has accepted it when this returns (202).
 
         Raises:
-            SpecError: it cannot be converted.
-            PaiHttpError: it was refused; the text lists the problems.
+            SpecError: the job cannot be converted.
+            PaiHttpError: the server refused the job; the text lists the problems.
         """
         from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
@@ -97,7 +97,7 @@ class V2Dialect:
         """Return a job as a protocol; a v1 job is converted.
 
         Raises:
-            SpecError: it cannot be converted.
+            SpecError: the job cannot be converted.
         """
         if not isinstance(job, PaiJob):
             return job
@@ -122,17 +122,17 @@ class V2Dialect:
         """Return the status of an attempt of a job, counted from 0 (1.1 and later).
 
         Raises:
-            ServerFault: of LTP 1.5 for a missing attempt, too.
+            ServerFault: the server failed; LTP 1.5 replies with this error for a missing attempt, too.
         """
         return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
     def list(
         self, username: str | None = None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> list[JobStatus]:
-        """Return the jobs of a user, or of all, in the server's order: the newest first; page by page.
+        """Return the jobs of a user, or of all users, newest first, as the server sends them in pages.
 
-        Releases before 1.2 filter by ``username`` alone (0.16 and later), those before 1.3 not by ``tags``.
-        LTP may refuse the jobs of all users; then they are those of the virtual clusters that the user has.
+        0.15 has no filters, 0.16 to 1.1 filter by ``username`` only, 1.2 by all but ``tags``. If LTP refuses
+        to list the jobs of all users, the jobs in the user's virtual clusters are returned.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
@@ -164,11 +164,11 @@ class V2Dialect:
         stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return the job protocol that a job was submitted with, its secrets as ``******``."""
+        """Return the job protocol that a job was submitted with, with its secrets as ``******``."""
         return self._object_of_job(name, "/config")
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return the URI of the prerequisite of type output, if there is exactly one."""
+        """Return the URI of the prerequisite of type output; None unless there is exactly one."""
         prerequisites = objects_of(config, "prerequisites")
         outputs = [each.get("uri") for each in prerequisites if each.get("type") == "output"]
         only = outputs[0] if len(outputs) == 1 else None
@@ -184,7 +184,7 @@ class V2Dialect:
         """Return the logs of the last attempt of a task.
 
         Raises:
-            PaiHttpError: NoApiError; releases before 1.4 give no logs out.
+            PaiHttpError: ``NoApiError``, from releases before 1.4, which serve no logs.
         """
         attempts = [task.attempt for task in status.tasks if (task.role, task.index) == (role, index)]
         task = f"/attempts/{status.attempt or 0}/taskRoles/{quote(role, safe='')}/taskIndex/{index}"
@@ -217,7 +217,7 @@ class V2Dialect:
         return self._object(f"{_API}/info")
 
     def ssh(self, name: str) -> SshAccess:
-        """Return the access to containers whose ssh plugin admits users with their own keys."""
+        """Return the access to the containers whose ssh plugin has a public key of users."""
         return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class V2Dialect:
         return object_of(self._of_job(name, rest), self._path(name) + rest)
 
     def _of_job(self, name: str, rest: str = "") -> Any:
-        """GET something of a job.
+        """Send a GET request for a path below that of a job, and return the JSON of the reply.
 
         Raises:
             JobNotFound: the job does not exist.
@@ -255,11 +255,11 @@ class V2Dialect:
         """Return the error for a job that does not exist; None if it exists.
 
         LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
-        of its database. Its reply for a task of the job, any task, tells them apart.
+        of its database. A request for a task that no job has tells the two apart.
 
         Args:
             name: of the job.
-            path: of the request with that reply, for the error.
+            path: of the first request, for the error.
 
         Raises:
             ServerFault: the database has failed.

@@ -1,4 +1,4 @@
-"""Logs of a job's tasks: the last lines."""
+"""The task that caused the end of a job, and the last lines of its log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ logger = logging.getLogger(__name__)
 
 _STREAMS = ("all", "stderr", "stdout", "runtime.log")  # the most complete first
 _LAST_LINES = 20
-_SHORT = 5.0  # seconds for which the log of a failed job is waited for
+_SHORT = 5.0  # timeout in seconds of a request for the log of a failed job
 
 
 def deciding_task(status: JobStatus) -> TaskStatus | None:
-    """Return the task that caused the end of a job: as the server says, or by its exit code.
+    """Return the task that caused the end of a job; None if it is not known.
 
-    Else it is the first failed one, or the only one.
+    It is the task the server names, else one with the job's exit code, the first failed, or the only task.
     """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     failed = status.failed_tasks()
@@ -35,8 +35,8 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
     """Return the task that caused the end of a job, and the last lines of its log.
 
-    None if it cannot be read at once (0.15 to 1.3 give none out, nodes of 0.x may be out of reach): that
-    error must not replace the one of the job.
+    Return None if the log cannot be read at once (0.15 to 1.3 serve no logs, nodes of 0.x may be out of
+    reach), because an error of the log must not replace the error of the job.
     """
     task = deciding_task(status)
     if task is None:
@@ -51,10 +51,10 @@ def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None
 
 
 def log_end(api: RestApi, status: JobStatus, task: TaskStatus, count: int) -> str:
-    """Return the last lines of a task's most complete log that is not empty, printable.
+    """Return the last lines of the most complete non-empty log of a task, as printable text.
 
     Raises:
-        PaiApiError: it cannot be read.
+        PaiApiError: the log cannot be read.
     """
     files = api.dialect.task_logs(status, task.role, task.index)
     named = {file.name: file for file in files}

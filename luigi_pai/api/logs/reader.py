@@ -31,7 +31,7 @@ _LONGEST_LINE = 1024 * 1024
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
-_GONE = (403, 404, 410)  # an expired URL, or a container that does not exist (yet, any longer)
+_GONE = (403, 404, 410)  # an expired URL, or a container that does not exist yet or any longer
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class LogLine:
 
 @dataclass(frozen=True)
 class UnreadableLog:
-    """A task whose logs cannot be read here.
+    """A task whose logs cannot be read.
 
     Attributes:
         task: ``ROLE/INDEX``; "" for all tasks of the job.
-        page: for people, if there is one.
-        reason: why.
+        page: URL of the page with its logs, or of the job's page, for a browser; None if there is none.
+        reason: why its logs cannot be read.
     """
 
     task: str
@@ -72,21 +72,21 @@ class UnreadableLog:
 
 @dataclass
 class _Stream:
-    """One stream of one start of a task, and how far it has been read."""
+    """``stdout`` or ``stderr`` of one start of a task, and how far it has been read."""
 
     task: TaskStatus
     name: str
-    status: JobStatus  # of that start
+    status: JobStatus  # the job's, at this start
     last_lines: int | None  # how many lines to begin with; None for all
     offset: int = 0
-    rest: bytes = b""  # of an incomplete line
+    rest: bytes = b""  # an incomplete last line
     closed: bool = False
     reason: str | None = None  # why the last read failed
-    cut_short: bool = False  # by a transient error
+    cut_short: bool = False  # whether a transient error ended the last read
 
     @property
     def attempt(self) -> Hashable:
-        """Task, and number of the job's and of its start; on 0.x, which has none, the page of the log."""
+        """A key of this start: task, attempt of job and task; on 0.x, without attempts, the log's URL."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -100,13 +100,13 @@ class LogReader:
         role: only tasks of this role.
         index: only this task of each role.
         streams: which of ``stdout`` and ``stderr``.
-        attempt: number of a start of the job by the cluster, from 0; the last where not given (v2).
-        lines: how many of its last lines each stream begins with; all where not given.
+        attempt: number of a start of the job by the cluster, from 0 (v2); default: the last one.
+        lines: the number of last lines with which the reading of each stream begins; default: all lines.
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
-        status: of the job, as last looked up.
-        per_log: seconds between two logs while they are followed.
+        status: of the job, by the last lookup.
+        per_log: seconds between the reads of two logs in ``follow``.
     """
 
     per_log = 0.5
@@ -133,15 +133,15 @@ class LogReader:
         self._first = True
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._following = False
-        self._is_watched = self._has_ended = False  # while it is followed
-        self._in_vain = 0.0  # seconds
+        self._is_watched = self._has_ended = False  # the job, in follow()
+        self._in_vain = 0.0  # seconds without success after the job's end
         self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
 
     @property
     def gave_up(self) -> bool:
-        """Whether the logs of the ended job were given up, because they could not be read for too long."""
+        """Whether the logs of the ended job were given up, because they could not be read for 10 s."""
         return self._in_vain >= _LONGEST_IN_VAIN
 
     def tasks(self) -> list[TaskStatus]:
@@ -152,7 +152,7 @@ class LogReader:
         ]
 
     def label(self, line: LogLine) -> str:
-        """Return what is to stand before a line, ``worker/0 |`` and a blank; empty for the logs of one task."""
+        """Return the prefix of a line, ``worker/0 |`` and a blank; empty if only one task's logs are read."""
         tasks = self.tasks()
         if len(tasks) <= 1:
             return ""
@@ -174,10 +174,10 @@ class LogReader:
         self._collect_unreadable()
 
     def follow(self) -> Iterator[LogLine]:
-        """Yield the lines of the logs, and new lines until the job has ended; sleeps meanwhile.
+        """Yield the lines of the logs, and new lines until the job has ended; sleep between reads.
 
-        Transient errors are retried for ``polling.patience`` seconds; two logs are read a second
-        at most. A task that the cluster starts again begins a new log, which is read from its start.
+        Transient errors are retried for ``polling.patience`` seconds. At most two logs are read a second.
+        A task that the cluster starts again begins a new log, which is read from its start.
         """
         for step in self.follow_steps():
             if isinstance(step, LogLine):
@@ -186,12 +186,12 @@ class LogReader:
                 self._api.clock.sleep(step)
 
     def follow_steps(self, status: Callable[[], JobStatus] | None = None) -> Iterator[LogLine | float]:
-        """Do the same without sleeping: yield lines, and the seconds to wait before the next step.
+        """Do as ``follow``, but never sleep: yield lines, and the seconds to wait before the next step.
 
-        After an error it may be called again, and goes on where the reading stopped.
+        After an error it may be called again, and continues where the reading stopped.
 
         Args:
-            status: returns the job's last known status; where not given, the server is asked.
+            status: returns the job's last known status; default: the status is looked up.
         """
         self._following = True
         pause = _SHORTEST
@@ -228,7 +228,7 @@ class LogReader:
             self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
-        """Return the streams to read now: those of the current starts, and the ones that they replace."""
+        """Return the streams to read now: of each task's current start, and of the start just replaced."""
         found: list[_Stream] = []
         if self.status is None:
             return found
@@ -249,13 +249,13 @@ class LogReader:
         return found
 
     def _new_lines(self, stream: _Stream) -> Iterator[LogLine]:
-        """Yield the complete lines that a stream has got since it was last read."""
+        """Yield the complete lines that were added to a stream since it was last read."""
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
             yield from self._last_lines(stream, count)
         while True:
             part, whole = self._part(stream, stream.offset, _PART)
-            if whole < stream.offset:  # rotated: it begins anew
+            if whole < stream.offset:  # rotated: read the new log from its start
                 stream.offset, stream.rest = 0, b""
                 continue
             stream.offset += len(part)
@@ -264,7 +264,7 @@ class LogReader:
                 return
 
     def _last_lines(self, stream: _Stream, count: int) -> Iterator[LogLine]:
-        """Yield the last lines of a stream, and go on from there."""
+        """Yield the last lines of a stream; the next read continues after them."""
         file = self._file_of(stream)
         if file is None:
             return
@@ -304,7 +304,7 @@ class LogReader:
         return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
 
     def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a stream and its length; empty if it cannot be read."""
+        """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read."""
         if self.gave_up:
             stream.reason = stream.reason or "the logs of other tasks were waited for in vain"
             stream.cut_short = True
@@ -319,7 +319,7 @@ class LogReader:
                     answer = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
-                    del self._files[stream.attempt]  # its address may have expired
+                    del self._files[stream.attempt]  # its URL may have expired
                     continue
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
@@ -332,7 +332,7 @@ class LogReader:
         return b"", stream.offset
 
     def _file_of(self, stream: _Stream) -> LogFile | None:
-        """Return the file of a stream; None if there is none, which may have a reason."""
+        """Return the file of a stream; None if there is none, with ``stream.reason`` set if known."""
         task = stream.task
         if self._no_logs is not None:
             stream.reason = self._no_logs
@@ -346,7 +346,7 @@ class LogReader:
             except (JobNotFound, PaiHttpError) as error:
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT)
-                if error.code == "NoApiError":  # before 1.4
+                if error.code == "NoApiError":  # releases before 1.4
                     self._no_logs = stream.reason
                 return None
             self._files[stream.attempt] = {file.name: file for file in files}
@@ -358,7 +358,7 @@ class LogReader:
 
     @contextlib.contextmanager
     def _request(self) -> Iterator[None]:
-        """Make a request for a log, which must not delay the watching of the job, nor its end."""
+        """Limit the time of requests for logs, which must not delay the watching of the job or its end."""
         clock = self._api.clock
         began = clock.monotonic()
         with at_most(_SHORT) if self._is_watched else contextlib.nullcontext():

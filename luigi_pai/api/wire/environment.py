@@ -21,15 +21,15 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 class Environment:
     """The proxy and CA settings of the process environment.
 
-    requests reads them for each request, which takes most of a request's CPU time. Here they are read
-    at the first request to a host. A ``.netrc`` is not read.
+    The library ``requests`` would read them for each HTTP request, which takes most of its CPU time. Here
+    they are read at the first request to a host. A ``.netrc`` is not read.
 
     Args:
         verify: of the account: True, False, or a file of CA certificates.
 
     Attributes:
-        verify: as requests takes it; a CA bundle of the environment replaces True.
-        verify_source: the setting of the CA bundle; None without one.
+        verify: as ``requests`` takes it; a CA bundle named in the environment replaces True.
+        verify_source: the setting or variable that names the CA bundle; None if there is no bundle.
     """
 
     def __init__(self, *, verify: bool | str) -> None:
@@ -43,10 +43,10 @@ class Environment:
         self._proxies: dict[str, dict[str, str]] = {}
 
     def proxies(self, url: str) -> Mapping[str, str]:
-        """Return the proxies for the host of a URL, as requests takes them; empty for a direct connection.
+        """Return the proxies for the host of a URL, as ``requests`` takes them; empty if there are none.
 
         Raises:
-            ConfigError: the URL of the proxy is not valid; names the variable, not its value.
+            ConfigError: the URL of the proxy is not valid; the text has the variable, not its value.
             ValueError: the URL itself is not valid.
         """
         parts = urlsplit(url)
@@ -63,7 +63,7 @@ class Environment:
         return self._proxies[host]
 
     def proxy_variable(self, url: str) -> str | None:
-        """Return the environment variable of the proxy for a URL; None without a proxy."""
+        """Return the environment variable that sets the proxy for a URL; None if there is no proxy."""
         try:
             proxy = select_proxy(url, self.proxies(url))
         except ValueError:
@@ -72,7 +72,7 @@ class Environment:
 
 
 def _variable(proxy: str, scheme: str) -> str:
-    """Return the name of the environment variable of a proxy, in its own case."""
+    """Return the name of the environment variable that sets a proxy, in the case in which it is set."""
     known = (f"{scheme}_proxy", "all_proxy")
     names = (name for name in os.environ if name.lower() in known and os.environ[name] == proxy)
     return next(names, known[0])

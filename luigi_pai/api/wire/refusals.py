@@ -1,4 +1,4 @@
-"""Explanations of refused jobs: schema errors as text, and what to change."""
+"""Explanations of refused jobs: schema errors as text, and hints what to change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiHttpError
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
-_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # of OpenPAI 1.x: a virtual cluster
+_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # a virtual cluster (OpenPAI 1.x)
 _INFERENCE = "add it to parameters, or change jobType"
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
 
@@ -51,14 +51,14 @@ HINTS: Mapping[str, str] = {
     "InvalidPathError": f"use absolute paths of letters, digits, '.', '_' and '-' in {_LOCAL_STORAGE}",
     "SchedulableNodeError": "take these nodes out of extras.forceNodes, which is for cordoned nodes only",
 }
-"""What to change in a job, by the code with which it was refused."""
+"""What to change in a job, by the error code of the refusal."""
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
-    """Return the refusal of a job with its schema errors as text, and with what to change.
+    """Return the error of a refused job, with schema errors as text and a hint what to change.
 
-    LTP repeats lines of the document in a YAML error. They may contain a secret and are left out;
-    the text before them has the line number.
+    LTP repeats lines of the document in a YAML error. These lines are left out, because they may contain a
+    secret; the text before them has the line number.
 
     Args:
         error: the reply to the submission.
@@ -80,11 +80,11 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return the refusal of a job; if its virtual cluster is the reason, with the names of all.
+    """Return the error of a refused job, with all virtual clusters if that of the job is the reason.
 
     Args:
         error: the reply to the submission.
-        setting: where the job names its virtual cluster.
+        setting: name of the setting with the job's virtual cluster.
         virtual_clusters: requests the names.
     """
     is_about_it = error.code not in HINTS and (
@@ -102,7 +102,7 @@ def with_virtual_clusters(
 
 
 def _schema_errors(message: str) -> str:
-    """Return the schema errors of a refusal, a JSON array, as ``path: message`` each; "" if it is not one."""
+    """Return a refusal's schema errors as ``path: message``; "" if the message is not a JSON array."""
     try:
         errors = json.loads(message)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Replies of a rest-server: their JSON, or the error for them."""
+"""Replies of a rest-server: the JSON of a reply, or its error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOT_JSON = object()
 """What ``parsed`` returns for a reply that is not JSON."""
 
-_DIGITS = 20  # of a whole number
+_DIGITS = 20  # a longer whole number becomes a float
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
     HTTPStatus.CONFLICT: NameConflict,
@@ -42,14 +42,13 @@ def is_success(response: requests.Response) -> bool:
 
 
 def parsed(response: requests.Response) -> Any:
-    """Return the JSON of a reply; whole numbers that no field can have are infinite.
+    """Return the JSON of a reply; ``NOT_JSON`` if it is not JSON, or nested too deeply.
 
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
+    Whole numbers of more than 20 digits, which no field can have, become floats.
     """
     try:
         return response.json(parse_int=_whole_number)
-    except (ValueError, RecursionError):  # not passed on: it has the text, which may contain a token
+    except (ValueError, RecursionError):  # not raised: it has the text, which may have a token
         return NOT_JSON
 
 
@@ -124,10 +123,10 @@ def raise_error(
         account: of the request.
         redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: it is a test's: any 404 to a GET is about a missing job, except ``NoApiError``.
+        mocked: whether it is a test's reply: then any 404 to a GET, except ``NoApiError``, is a missing job.
 
     Raises:
-        InvalidReply: it is not a reply of an OpenPAI.
+        InvalidReply: the reply is not from an OpenPAI.
         PaiHttpError: the class for the status.
     """
     status = response.status_code
@@ -148,7 +147,7 @@ def raise_error(
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
     is_mocked_job = mocked and method == "GET" and code != "NoApiError"
-    is_bare = response.content.strip() in (b"", b"{}")  # any other text is that of a gateway
+    is_bare = response.content.strip() in (b"", b"{}")  # other texts come from gateways
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):

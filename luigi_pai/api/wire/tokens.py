@@ -10,7 +10,7 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a token is valid in a header; requests' error about an invalid one would show it."""
+    """Return whether a token is valid in a header; checked first, as ``requests`` shows it in its error."""
     return token.isascii() and token.isprintable() and " " not in token
 
 
@@ -29,7 +29,7 @@ def lifetime(token: str) -> float:
 
 
 def expiry(token: str) -> float | None:
-    """Return the end of a token in seconds since 1970 UTC; None if it has none."""
+    """Return when a token expires, in seconds since 1970 UTC; None if the token does not say."""
     try:
         return float(_claims(token)["exp"])
     except (KeyError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Transport: requests to one server, with timeouts, retries of GET, and errors without a reply."""
+"""Transport: requests to one server, with timeouts, retries of GET, and errors for missing replies."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated at once, once for each kind of error; the caller retries longer."""
+"""A GET is repeated at once, once for each kind of error; callers retry for longer."""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Limit the timeouts of the requests inside ``with``, for data that is optional."""
+    """Limit the timeouts of the requests inside ``with``, for optional data such as logs."""
     before = _most.set(seconds)
     try:
         yield
@@ -87,7 +87,7 @@ class Transport:
 
     Attributes:
         answered: whether the server has ever sent a reply of any kind.
-        mocked: the last reply, or error, came without any connection: a test has replaced requests.
+        mocked: whether the last reply or error came without a connection, because a test mocks ``requests``.
     """
 
     def __init__(self, account: Account) -> None:
@@ -123,16 +123,16 @@ class Transport:
             method: GET, POST, PUT or DELETE.
             url: absolute.
             data: the body.
-            token: of the user; None for none.
+            token: of the user; None to send none.
             content_type: of the body.
             part: value of the ``Range`` header.
 
         Raises:
             ClusterUnreachable: there was no reply.
             ConfigError: a proxy or CA bundle of the configuration or the environment is not valid.
-            InvalidReply: it redirects to an invalid URL, or without end.
+            InvalidReply: the server redirects to an invalid URL, or without end.
         """
-        if self._pid != os.getpid():  # a fork: its parent's connections are not its own
+        if self._pid != os.getpid():  # a fork must not use its parent's connections
             self._open()
         failure: PaiError
         progress.sent = None
@@ -151,7 +151,7 @@ class Transport:
             self.mocked = progress.sent is None
             self.answered = True
             return response
-        raise failure  # outside of except, so that the cause, which holds the request, is not its context
+        raise failure  # outside of except, so that its context is not the cause, which holds the request
 
     def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
@@ -180,6 +180,6 @@ class Transport:
             return request()
 
     def _timeouts(self) -> tuple[float, float]:
-        """Return the seconds that a connection, and each silence of the server, may take."""
+        """Return the timeouts in seconds: for the connection, and for each silence of the server."""
         most = _most.get()
         return min(self._account.connect_timeout, most), min(self._account.read_timeout, most)

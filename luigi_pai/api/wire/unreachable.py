@@ -49,11 +49,11 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request without a reply. Texts of the libraries name pools, not servers.
+    """Return the error for a request without a reply; texts of libraries would name pools, not servers.
 
     Args:
         failed: the request.
-        error: what requests, urllib3 or the system raised.
+        error: the exception of ``requests``, urllib3 or the system.
 
     Returns:
         ConfigError, InvalidReply or ClusterUnreachable.
@@ -116,7 +116,7 @@ def _failed_url(failed: FailedRequest, error: Exception) -> str:
 
 
 def _target(failed: FailedRequest, url: str) -> tuple[str, bool]:
-    """Return a server for error texts, and whether it is the rest-server, not that of a log or a redirect."""
+    """Return the URL of a request's server for error texts, and whether it is the rest-server."""
     try:
         place, asked, server = _place(url), _place(failed.url), _place(failed.server)
     except ValueError:
@@ -133,7 +133,7 @@ def _place(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _is_unreadable(bundle: str) -> bool:
-    """Return whether a CA bundle cannot be read; requests loads it when it connects."""
+    """Return whether a CA bundle cannot be read, which ``requests`` notices only when it connects."""
     if Path(bundle).is_dir():
         return False
     try:
@@ -168,12 +168,12 @@ def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseExcep
 
 
 def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> str:
-    """Return the system's text for a failure, else the library's; that of an invalid URL may show a password.
+    """Return the system's text for a failure, else the library's; for an invalid URL, a fixed text.
 
     Args:
-        error: as raised.
-        causes: of it.
-        timeout: the text for a timeout of requests.
+        error: as raised; that of an invalid URL may show a password.
+        causes: the error and its causes.
+        timeout: the text to return for a timeout.
     """
     if isinstance(error, ValueError):
         return "the URL is not valid"
