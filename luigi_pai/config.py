@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import configparser
-import functools
 import logging
-import os
 import types
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.configuration
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.config_checks import kind_of, problems, split_urls
+from luigi_pai.config_checks import kind_of, problems, split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
     PickledSettings,
@@ -380,19 +377,20 @@ class OpenPai(PickledSettings, luigi.Config):
 
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""
-        word = str(self.verify).strip()
-        if word.lower() in ("true", "yes", "1", ""):
-            return True
-        if word.lower() in ("false", "no", "0"):
-            return False
-        return os.path.expandvars(str(Path(word).expanduser()))
+        return tls_verify(self.verify)
 
 
-@functools.cache
+_SETTINGS: dict[str, type[OpenPai]] = {}
+
+
 def _settings_of(section: str) -> type[OpenPai]:
     """Return the class for a further section: Luigi reads the section that has the name of the class."""
-    members = {"__module__": __name__, "task_namespace": "", "section": section}
-    return types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
+    known = _SETTINGS.get(section)
+    if known is None:
+        members = {"__module__": __name__, "task_namespace": "", "section": section}
+        made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
+        known = _SETTINGS.setdefault(section, made)  # one class, whatever threads do at once
+    return known
 
 
 def _registry() -> Clusters:

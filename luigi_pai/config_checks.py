@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -154,6 +155,16 @@ def _layout_hint(value: str) -> str:
     if "\n" in value:
         return ". It goes on in the next line, as that is indented: begin each key at the start of its line"
     return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
+
+
+def tls_verify(value: object) -> bool | str:
+    """Return the setting ``verify`` as requests takes it: True, False, or the path of a CA file."""
+    word = str(value).strip()
+    if word.lower() in ("true", "yes", "1", ""):
+        return True
+    if word.lower() in ("false", "no", "0"):
+        return False
+    return os.path.expandvars(str(Path(word).expanduser()))
 
 
 def kind_of(parameter: luigi.Parameter) -> str:
