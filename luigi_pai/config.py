@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
-_LUIGIS_PORT = 50070  # of its [webhdfs]
-_REQUIRED = {  # of a further cluster: their defaults are those of the first one
+_LUIGIS_PORT = 50070  # Luigi's default for port in [webhdfs]
+_REQUIRED = {  # keys that [OpenPai:NAME] must have: their defaults are for [OpenPai] only
     "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
     "username": "write username = ..., your user name there",
 }
@@ -99,11 +99,11 @@ class OpenPai(PickledSettings, luigi.Config):
     The first four are those of ``luigi.contrib.pai``. Durations are in seconds.
 
     A further cluster has its own section, ``[OpenPai:NAME]``, with the same keys; ``current("NAME")``
-    returns its settings. Timeouts, polling, ``console`` and the defaults of tasks (``on_kill``, ``logs``,
-    ...) are those of ``[OpenPai]`` unless it has them; ``pai_url`` and ``username`` are required.
+    returns its settings. This section must have ``pai_url`` and ``username``. If it lacks timeouts, polling,
+    ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), those of ``[OpenPai]`` apply.
 
     Attributes:
-        section: of luigi.cfg: ``OpenPai`` or ``OpenPai:NAME``.
+        section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     section = SECTION
@@ -212,7 +212,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     _unconsumed_params = _Everything()  # Luigi's warning about an unknown key shows its value, ours does not
 
-    if TYPE_CHECKING:  # Luigi's own has no types
+    if TYPE_CHECKING:  # Luigi's __init__ has no types
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -221,7 +221,7 @@ class OpenPai(PickledSettings, luigi.Config):
         """Read the section without showing values: Luigi's own errors and warnings may contain a password.
 
         Raises:
-            ConfigError: keys cannot be read; names each.
+            ConfigError: keys cannot be read; the text names each of them.
         """
         try:
             shared = {
@@ -236,7 +236,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 raise
         raise ConfigError(
             f"[{cls.section}] in luigi.cfg: " + "; ".join(wrong)
-        )  # here, so that no value is its context
+        )  # raised outside of the except block, so that __context__ shows no value
 
     @classmethod
     def _source(cls, key: str) -> str:
@@ -247,7 +247,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def _of(cls, key: str) -> str:
-        """Return a note for errors of a key that is read from another section."""
+        """Return the section of a key for error texts; empty if the key is read from this section."""
         return "" if cls._source(key) == cls.section else f" of [{cls._source(key)}]"
 
     @classmethod
@@ -327,7 +327,7 @@ class OpenPai(PickledSettings, luigi.Config):
         """Check all values at once. An unknown key is logged as a warning, once per process.
 
         Raises:
-            ConfigError: values are wrong; names each key and valid values.
+            ConfigError: values are wrong; the text names each key and valid values.
         """
         self._warn_of_unknown_keys()
         wrong = [*unreadable_files(self.section), *self._missing(), *misspelled_sections()]
@@ -341,7 +341,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 yield f"{key} is not set; {advice}"
 
     def _sourced(self, problem: str) -> str:
-        """Return a problem with its key's section added after the key, if that is another section."""
+        """Add the section after the key of a problem, if the key is read from another section."""
         key, blank, text = problem.partition(" ")
         return f"{key}{self._of(key)}{blank}{text}"
 
@@ -357,8 +357,8 @@ class OpenPai(PickledSettings, luigi.Config):
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs of HDFS and the user there; None if no HDFS is configured.
 
-        That is ``webhdfs_url``. Without it, the cluster of ``[OpenPai]`` uses Luigi's own keys:
-        ``namenode_host`` of ``[hdfs]``, and ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
+        The URLs are in ``webhdfs_url``. If it is not set, the cluster of ``[OpenPai]`` uses Luigi's own keys:
+        ``namenode_host`` and ``user`` of ``[hdfs]``; ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
         """
         urls = split_urls(self.webhdfs_url)
         if urls:
@@ -384,7 +384,7 @@ _SETTINGS: dict[str, type[OpenPai]] = {}
 
 
 def _settings_of(section: str) -> type[OpenPai]:
-    """Return the class for a further section: Luigi reads the section that has the name of the class."""
+    """Return a class with the name of a section, because Luigi reads the section that its class names."""
     known = _SETTINGS.get(section)
     if known is None:
         members = {"__module__": __name__, "task_namespace": "", "section": section}
@@ -394,7 +394,7 @@ def _settings_of(section: str) -> type[OpenPai]:
 
 
 def _registry() -> Clusters:
-    """Return the registry; imported here, as only a run needs requests."""
+    """Return the registry; imported here, because only a run needs ``luigi_pai.api``."""
     from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415
 
     return CLUSTERS

@@ -37,24 +37,24 @@ def problems(settings: OpenPai) -> Iterator[str]:
     if settings.poll_max < settings.poll_min:
         yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
     ca_file = settings.tls_verify()
-    if isinstance(ca_file, str) and not os.path.exists(ca_file):  # noqa: PTH110  False for any text that is no path
+    if isinstance(ca_file, str) and not os.path.exists(ca_file):  # noqa: PTH110  never raises
         yield f"verify = {ca_file!r} is not valid; use true, false or an existing file of CA certificates"
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Return the problems of settings that are attributes of a task; None stands for the setting."""
+    """Return the problems of the attributes by which a task overrides settings; None overrides nothing."""
     return _not_valid(task, _CHECKS_OF_TASKS, optional=_CHECKS_OF_TASKS)
 
 
 def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a setting with several: ``"a, b"``, or a list of texts."""
+    """Return the words of a setting that is ``"a, b"`` or a list of texts."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
 
 
 def _not_valid(owner: object, checks: Mapping[str, _Check], *, optional: Container[str]) -> Iterator[str]:
-    """Yield the problem of each attribute that a check refuses; optional ones may be None."""
+    """Yield a problem for each attribute whose check fails; optional attributes may be None."""
     for name, (is_valid, advice) in checks.items():
         value = getattr(owner, name)
         if not (value is None and name in optional) and not is_valid(value):
@@ -103,7 +103,7 @@ _CHECKS_OF_TASKS: dict[str, _Check] = {
     "queue_timeout": _DURATION,
     "run_timeout": _DURATION,
 }
-"""Settings that tasks have, too: the check of a value, and a description of valid values."""
+"""Settings that a task can override: the check of a value, and a description of valid values."""
 
 _CHECKS: dict[str, _Check] = {
     "hdfs_auth": _one_of("simple", "kerberos"),

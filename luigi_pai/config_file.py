@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
-"""Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name none."""
+"""Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
 NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
 _PREFIX = f"{SECTION}:"
 _SECRETS = ("password", "token")
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
-_SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # to [OpenPai:NAME]
+_SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # may be meant as [OpenPai:NAME]
 
 
 class PickledSettings:
-    """Settings that are pickled without secrets; unpickling reads these from luigi.cfg."""
+    """Settings that are pickled without secrets; unpickling reads the secrets from luigi.cfg."""
 
     param_kwargs: dict[str, Any]
 
@@ -40,7 +40,7 @@ class PickledSettings:
         return functools.partial(type(self), **given), ()
 
     def __copy__(self) -> PickledSettings:
-        return self  # it never changes
+        return self  # settings never change
 
     def __deepcopy__(self, _memory: object) -> PickledSettings:
         return self
@@ -54,7 +54,7 @@ def files_read() -> list[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """Return a problem for each file without read permission that may have ``pai_url`` of a section."""
+    """If a section lacks ``pai_url``, return a problem for each configuration file that may not be read."""
     files = [] if has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
@@ -64,7 +64,7 @@ def unreadable_files(section: str) -> list[str]:
 
 
 def unset_address(section: str) -> str:
-    """Return why ``pai_url`` of a section is not set; empty if it is."""
+    """Return why ``pai_url`` of a section is not set; empty if it is set."""
     if has_key(section, "pai_url"):
         return ""
     why = "" if files_read() else f": {NO_FILE}"
@@ -73,7 +73,7 @@ def unset_address(section: str) -> str:
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """Add to a ClusterUnreachable that ``pai_url`` is not set, if so."""
+    """If ``pai_url`` is not set, add this to the text of a ClusterUnreachable."""
     try:
         yield
     except ClusterUnreachable as error:
@@ -86,10 +86,10 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 def chosen_section(cluster: str | None) -> str:
     """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` for no name.
 
-    ``LUIGI_PAI_CLUSTER`` gives the name where it is None or empty.
+    If the name is None or empty, ``LUIGI_PAI_CLUSTER`` gives it.
 
     Raises:
-        ConfigError: luigi.cfg has no such section; the text has the existing ones.
+        ConfigError: luigi.cfg has no such section; the text lists the existing ones.
     """
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
@@ -107,22 +107,22 @@ def chosen_section(cluster: str | None) -> str:
 
 
 def clusters() -> list[str]:
-    """Return the NAME of each section ``[OpenPai:NAME]``, in their order."""
+    """Return the NAME of each section ``[OpenPai:NAME]``, in the order of the sections."""
     return [section.removeprefix(_PREFIX) for section in _sections() if section.startswith(_PREFIX)]
 
 
 def cluster_option(section: str) -> str:
-    """Return the option ``--cluster`` for a section, after a space; "" for [OpenPai]."""
+    """Return ``--cluster NAME`` for a section, with a blank in front; empty for [OpenPai]."""
     name = section.partition(":")[2]
     return f" --cluster {shlex.quote(name)}" if name else ""
 
 
 def raw_settings(section: str) -> tuple[Any, ...]:
-    """Return the source texts of the settings; equal texts mean equal settings."""
+    """Return all that the settings are read from, for comparison: if it is equal, the settings are equal."""
     parser = luigi.configuration.get_config()
-    data = getattr(parser, "data", None)  # of TOML
+    data = getattr(parser, "data", None)  # of a TOML parser
     text = ""
-    for one in dict.fromkeys((SECTION, section)):  # a further cluster takes keys of the first
+    for one in dict.fromkeys((SECTION, section)):  # [OpenPai:NAME] takes keys from [OpenPai]
         if isinstance(data, dict):
             text += repr(data.get(one))
         elif parser.has_section(one):
@@ -150,12 +150,12 @@ def _keys(section: str) -> list[str]:
         return []
     if isinstance(config, luigi.configuration.LuigiTomlParser):
         return list(config.data[section])
-    shared = config.defaults()  # [DEFAULT], which are keys of every section
+    shared = config.defaults()  # keys of [DEFAULT], which every section has
     return [key for key in config.options(section) if key not in shared]
 
 
 def misspelled_sections() -> list[str]:
-    """Return a problem for each section whose name differs from OpenPai in case only."""
+    """If there is no [OpenPai], return a problem for each section whose name differs in case only."""
     sections = _sections()
     if SECTION in sections:
         return []
@@ -167,7 +167,7 @@ def misspelled_sections() -> list[str]:
 
 
 def misspelled_clusters() -> dict[str, str]:
-    """Return the advice for each misspelled [OpenPai:NAME], by the right name."""
+    """Return the advice on each misspelled [OpenPai:NAME], by the correct section name."""
     wrong = {}
     for section in _sections():
         match = _SIMILAR.fullmatch(section)
@@ -181,7 +181,7 @@ def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
     """Return each unknown key of a section, with a hint."""
     found = {}
     for key in _keys(section):
-        name = key.replace("-", "_")  # Luigi takes both
+        name = key.replace("-", "_")  # Luigi accepts both
         if name not in known:
             similar = difflib.get_close_matches(name.lower(), known, n=1)
             found[key] = f"did you mean {similar[0]}?" if similar else "it has no effect"
@@ -194,7 +194,7 @@ def has_key(section: str, key: str) -> bool:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Return the unset environment variables in a value, without the rest of the value."""
+    """Name the unset environment variables of a value in a text that does not show the rest of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
     unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

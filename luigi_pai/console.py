@@ -1,7 +1,7 @@
-"""A quiet console: a line for each change of a job; failures as the job's own error, or the user's.
+"""A quiet console: a line for each change of a job; a failure as the error of the job or of user code.
 
-One line of luigi.cfg does it for every ``luigi`` command, ``console = quiet`` in [OpenPai]; for a script,
-``luigi_pai.console.install()`` before ``luigi.build``; ``luigi-pai run`` has it, with a progress line.
+``console = quiet`` in [OpenPai] of luigi.cfg installs it for every ``luigi`` command. A script calls
+``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` uses it with a progress line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SUMMARY = re.compile(
     r"\* (\d+) complete ones were encountered:\n.*",
     re.DOTALL,
 )
-_FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # a line of Luigi's
+_FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # in Luigi's log
 _LONGEST = 300  # characters of an error's line
 _HEADING = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
@@ -56,9 +56,9 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is shown; of Luigi's own, warnings, and that all tasks are complete."""
+        """Return whether to show a record; of Luigi's: warnings, errors, and that all tasks are complete."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
-            return False  # retries; a final failure is an error of its own
+            return False  # about retries; the last failure raises an error of luigi_pai
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
@@ -74,23 +74,23 @@ _progress_pipe: int | None = None
 
 
 def report_progress_to(pipe: int) -> None:
-    """Let this process and its forks write changes of jobs to a pipe, which does not block, as JSON."""
-    global _progress_pipe  # noqa: PLW0603  as of the root logger, there is one console
+    """Let this process and its forks write changes of jobs and sweeps, as JSON, to a non-blocking pipe."""
+    global _progress_pipe  # noqa: PLW0603  one console for the one root logger
     _progress_pipe = pipe
 
 
 def note_progress(event: Mapping[str, Any]) -> None:
     """Write an event to the progress pipe, if there is one.
 
-    It is ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
+    The event has ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
     """
     if _progress_pipe is not None:
-        with contextlib.suppress(OSError):  # its reader has ended, or is far behind
+        with contextlib.suppress(OSError):  # the reader of the pipe has ended, or the pipe is full
             os.write(_progress_pipe, (json.dumps(event) + "\n").encode())
 
 
 class _Short(logging.Formatter):
-    """Shows an error of luigi_pai by its own text, which is written to be read alone."""
+    """Shows an error of luigi_pai by its text alone, which says enough without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record; for a failed task, its error instead of Luigi's message."""
@@ -111,7 +111,7 @@ class _Short(logging.Formatter):
 
 
 def _all_complete(message: str) -> int:
-    """Return the number of tasks in a summary of Luigi in which all were complete before; else 0."""
+    """Return the number of tasks in Luigi's summary if all were complete before the run; else 0."""
     found = _SUMMARY.fullmatch(message)
     return int(found[1]) if found and found[1] == found[2] else 0
 
@@ -142,13 +142,13 @@ def install(stream: TextIO | None = None) -> None:
 
 
 def _keep_luigi_from_logging() -> None:
-    """Keep a later luigi.build from adding a handler; a configuration of the user stays."""
-    import luigi.configuration  # noqa: PLC0415  costs what only this needs
+    """Keep a later luigi.build from adding a log handler, unless the user has a logging configuration."""
+    import luigi.configuration  # noqa: PLC0415  loads Luigi
 
     config = luigi.configuration.get_config()
     if not config.get("core", "logging_conf_file", ""):
         config.set("core", "no_configure_logging", "true")
-        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 calls it unread
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 warns that it is unused
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -157,13 +157,13 @@ def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: Tra
 
 
 def _end_at_ctrl_c() -> None:
-    """Let Ctrl-C end a worker process of Luigi without a traceback, unless somebody handles it."""
+    """Let Ctrl-C end a worker process of Luigi without a traceback, unless SIGINT has another handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error, or the problems of a job, printable and shortened."""
+    """Return the first line of an error, or all problems of a SpecError, printable and shortened."""
     text = "; ".join(map(str, error.problems)) if isinstance(error, SpecError) else str(error)
     lines = printable(text).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) <= _LONGEST else f"{lines[0][:_LONGEST]} ..."
@@ -175,7 +175,7 @@ def is_users(error: BaseException) -> bool:
 
 
 def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the last frame of the user's code."""
+    """Return the last frame of the user's code in a traceback; None if it has none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(_not_theirs()) and "site-packages" not in frame.filename:
             return frame
@@ -199,7 +199,7 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
 def shortened(message: str) -> str:
     """Return a message whose tracebacks have only the frames of the user's code.
 
-    Without such frames the message stays: it is about an error of Luigi or of this package.
+    A message without such frames is returned unchanged, because the error is Luigi's or this package's.
     """
 
     def kept(frame: re.Match[str]) -> str:
@@ -211,8 +211,8 @@ def shortened(message: str) -> str:
 
 @functools.cache
 def _not_theirs() -> tuple[str, ...]:
-    """Return the beginnings of paths of Luigi's files, ours, and those of Python that call user code."""
-    import luigi  # noqa: PLC0415  loaded where user code runs; costs what no other command needs
+    """Return path prefixes of other code than the user's: Luigi, luigi_pai, Python's callers of user code."""
+    import luigi  # noqa: PLC0415  slow to load; only commands that run user code need it
 
     folders = [str(Path(file).resolve().parent) + os.sep for file in (__file__, luigi.__file__)]
     return (*folders, functools.__file__, "<frozen")

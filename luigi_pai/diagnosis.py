@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # seconds; tokens are signed with times
+_MOST_SKEW = 60.0  # seconds; tokens contain times
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
@@ -113,7 +113,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """Yield which of several clusters is checked, and the options for the others."""
+    """If there are several clusters, yield which one is checked, and the options for the others."""
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
         return
@@ -206,7 +206,7 @@ def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: b
 
 
 def _to_first_error(name: str, checks: Iterator[Check], state: str = "fail") -> Iterator[Check]:
-    """Yield checks up to the first error, which is a check of that name and state."""
+    """Yield checks until one raises an error; yield this error as a check of the given name and state."""
     try:
         yield from checks
     except PaiError as error:
@@ -251,7 +251,7 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
 
 
 def _hdfs_writes(fs: WebHdfs) -> Check:
-    """Write, read and rename a file, for which WebHDFS redirects to DataNodes."""
+    """Write, rename and read a file; WebHDFS redirects writing and reading to DataNodes."""
     folder = f"/tmp/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"  # noqa: S108  on HDFS
     try:
         fs.mkdir(folder)

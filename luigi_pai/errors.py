@@ -4,7 +4,7 @@ The tree::
 
     PaiError
     ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
-    ├── SpecError          a job description is not valid, all problems      (also a ValueError)
+    ├── SpecError          the description of a job or sweep is not valid    (also a ValueError)
     ├── PaiApiError        a request to the cluster failed
     │   ├── ClusterUnreachable   no reply: unknown host, timeout, TLS (also a requests.ConnectionError)
     │   ├── InvalidReply         a reply that is not from an OpenPAI         (also a requests.HTTPError)
@@ -25,7 +25,7 @@ The tree::
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
-The second bases are the exceptions that ``luigi.contrib.pai`` raised, so that existing ``except``
+The second base of an error is what ``luigi.contrib.pai`` raised in its place, so that existing ``except``
 clauses work after the change of the import.
 """
 
@@ -78,11 +78,11 @@ __all__ = [
 class PaiError(Exception):
     """Base of every error that this package raises.
 
-    Its text may quote servers, and is shown without what acts on a terminal.
+    ``str()`` leaves control characters out, because the text may quote a server.
 
     Attributes:
-        mocked: no connection was made: a test has replaced requests. It is never retried.
-        transient: of HDFS: the same request may succeed soon.
+        mocked: no connection was made, because a test has replaced requests; such an error is never retried.
+        transient: for errors of HDFS only: the same request may succeed soon.
     """
 
     mocked = False
@@ -92,7 +92,7 @@ class PaiError(Exception):
         return printable(str(self.args[0])) if self.args else ""
 
     def in_section(self, section: str) -> Self:
-        """Name a section of luigi.cfg where the text names ``[OpenPai]``, and return the error."""
+        """Replace ``[OpenPai]`` in the text by the name of a section, and return the error."""
         if section != "OpenPai":
             self.args = (str(self).replace("[OpenPai]", f"[{section}]"), *self.args[1:])
         return self
@@ -124,7 +124,7 @@ class Problem:
         path: field of the job format: ``taskRoles[1].portList[0].label``.
         message: what is wrong, and what is valid.
         level: severity.
-        line: in the file, from 1; None without a file.
+        line: line number in the file, from 1; None if there is no file.
     """
 
     path: str
@@ -141,7 +141,7 @@ class SpecError(PaiError, ValueError):
     """The description of a job, or of a sweep, is not valid. Nothing was sent.
 
     Attributes:
-        name: of the job, if it has one, or of the sweep.
+        name: name of the job, if it has one, or of the sweep.
         problems: all problems, in the order of the job's fields, or of the sweep's points.
         kind: ``job`` or ``sweep``.
     """
@@ -179,10 +179,10 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
     """There was no reply: connection refused, unknown host, timeout, TLS failure.
 
     Attributes:
-        answer_lost: the request was or may have been sent, but no reply arrived: the
-            server may have executed it.
-        never_replied: no request to the server has ever had a reply: usually its URL is wrong, so none is
-            retried.
+        answer_lost: the request was or may have been sent, but no reply arrived, so that the server may have
+            executed it.
+        never_replied: the server has not replied to any request. Usually its URL is wrong, so requests are
+            not retried.
     """
 
     never_replied = False
@@ -204,7 +204,7 @@ class PaiHttpError(PaiApiError, HTTPError):
 
     Attributes:
         status: the HTTP status.
-        code: OpenPAI's error code (``NoJobError``); None without one.
+        code: OpenPAI's error code (``NoJobError``); None if the reply has none.
         server_message: OpenPAI's own text.
     """
 
@@ -270,7 +270,7 @@ class PaiJobFailed(PaiJobError):
 
     Attributes:
         status: the job's last status.
-        last_line: of the log of the task that decided its end; empty where that is not known.
+        last_line: last line of the log of the task that ended the job; empty if it is not known.
     """
 
     def __init__(self, message: str, status: JobStatus, last_line: str = "") -> None:
@@ -297,14 +297,14 @@ class PaiJobForgotten(PaiJobError):
 
 
 class PaiOutputElsewhere(PaiJobError):
-    """The existing job of a task's name writes to another output folder than the task's."""
+    """The server's job with the name of a task writes to another output folder than the task."""
 
 
 class PaiSweepFailed(PaiError, RuntimeError):
-    """More points of a sweep failed than its tolerance allows, or it was stopped.
+    """More points of a sweep failed than its tolerance allows, or the sweep was stopped.
 
     Attributes:
-        sweep: its name.
+        sweep: name of the sweep.
         failed: the names of the points that failed.
     """
 

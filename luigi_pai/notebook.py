@@ -1,6 +1,6 @@
 """Notebooks: jobs and points as tables, and progress in the output of a cell.
 
-The display of IPython draws it, which every kernel has: no further package is needed.
+IPython, which every kernel has, displays them, so that no further package is needed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Link(str):  # noqa: SLOT000  a text with one attribute more
     """The text of a link.
 
     Attributes:
-        url: of the link; other schemes than http and https are ignored.
+        url: target of the link; if its scheme is not http or https, only the text is shown.
     """
 
     url: str

@@ -11,11 +11,11 @@ from pathlib import Path
 def private_folder() -> Path:
     """Return the folder ``luigi-pai-UID`` in the temporary folder; it is made if it is not there.
 
-    Every user may write to the temporary folder, so the folder is checked: it is no link, belongs to this
-    user, and nobody else may enter it.
+    Every user may write to the temporary folder, so the folder is checked: it must be a folder, not a link,
+    belong to this user, and be closed to all others.
 
     Raises:
-        PermissionError: it is not such a folder.
+        PermissionError: the folder fails one of these checks.
         OSError: it cannot be made.
     """
     folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")

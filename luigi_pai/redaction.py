@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MASK: Final = "******"
 """Replaces a secret; OpenPAI's servers use it, too."""
 
-_SHORTEST = 4  # characters; a shorter secret is part of ordinary words
+_SHORTEST = 4  # characters; shorter secrets occur in ordinary words
 _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _CONTROL = re.compile(
     r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f"  # C0, C1
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi controls, zero width
-    r"\ud800-\udfff\U000e0000-\U000e0fff]"  # halves of surrogate pairs, which no terminal can be sent; tags
+    r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tags
 )
 
 
@@ -36,7 +36,7 @@ def printable(text: str, *, of_log: bool = False) -> str:
     """Return a text without escape sequences and control, bidi, invisible and tag characters, and surrogates.
 
     All foreign texts pass through this function before they are shown. ``of_log``: of a line with carriage
-    returns, such as a progress bar, only the last version is kept.
+    returns, such as a progress bar, keep only the text after the last one.
     """
     if text.isprintable():
         return text
@@ -61,7 +61,7 @@ def redact(text: str) -> str:
 
 
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
-    """Return a text with ``******`` in place of secrets; None and those below 4 characters are ignored."""
+    """Return a text with ``******`` in place of secrets; None and secrets under 4 characters are ignored."""
     known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
     for secret in sorted(known, key=len, reverse=True):  # the longest first: one may contain another
         text = text.replace(secret, MASK)
@@ -69,7 +69,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield the forms of secrets in a log: whole, line by line, and HTML-escaped, as the runtime does."""
+    """Yield the forms of secrets in a log: whole, line by line, and HTML-escaped by OpenPAI's runtime."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():
@@ -77,7 +77,7 @@ def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
 
 
 def _redact_record(record: logging.LogRecord) -> bool:
-    """Redact a record, and keep it."""
+    """Redact a log record; return True, so that it is logged."""
     text = record.getMessage()
     redacted = redact(text)
     if redacted != text:
@@ -88,4 +88,4 @@ def _redact_record(record: logging.LogRecord) -> bool:
 def redact_urllib3_logs() -> None:
     """Redact the log of urllib3 in this process. May be called more than once."""
     for name in ("urllib3.connectionpool", "urllib3.util.retry"):
-        logging.getLogger(name).addFilter(_redact_record)  # logging keeps a filter once
+        logging.getLogger(name).addFilter(_redact_record)  # adding it again has no effect

@@ -1,8 +1,8 @@
-"""HTTP connections with bounded answers that record whether a request was sent; their errors.
+"""HTTP connections that limit the time and size of an answer and record whether a request was sent.
 
-The timeout of requests bounds each pause; nothing bounds the time or the length of a whole answer. Here an
-answer is bounded as it is received and as it is decompressed, so that every way of reading has the bound,
-also when requests itself reads. The content of a file, requested with ``stream``, has none.
+The timeout of requests limits each pause, but neither the time nor the size of a whole answer. Here both are
+limited while the answer is received, and its size also while it is decompressed, so that the limits hold even
+if requests itself reads the answer. The content of a file, requested with ``stream``, has no limits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     import requests
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Bytes of an answer, as it is received and as it is decompressed."""
+"""Largest answer in bytes, both as received and after decompression."""
 
 _MIB = 1024 * 1024
-_WHOLE_ANSWER = 4  # times the timeout: the longest time of an answer from its first byte to its last
+_WHOLE_ANSWER = 4  # times the timeout: the longest time until a whole answer is read
 
 
 class OverLimit(OSError):
-    """An answer exceeds its bound in length or time."""
+    """An answer exceeds the limit of its size or time."""
 
 
 def _too_long() -> OverLimit:
@@ -71,7 +71,7 @@ class _TimedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Read at most as many bytes as fit into the buffer; OverLimit if no more may be read."""
+        """Read into the buffer and return the number of bytes; raise OverLimit if a limit is exceeded."""
         if not self.is_unlimited:
             if time.monotonic() > self._end:
                 raise AnswerTimeout(self._limit)
@@ -82,7 +82,7 @@ class _TimedBytes(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Release the socket."""
         self._raw.close()
         super().close()
 
@@ -97,14 +97,14 @@ class TimedAnswer(HTTPResponse):
         self.fp = io.BufferedReader(self._received)
 
     def begin(self) -> None:
-        """Read the headers; only gzip is decompressed, as there is a bound for it alone."""
+        """Read the headers; only gzip is decompressed, because other encodings may expand without limit."""
         super().begin()
         if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
             del self.headers["Content-Encoding"]
         self._received.is_unlimited = _is_content(self.status)
 
     def read(self, amt: int | None = None) -> bytes:
-        """Read the body; raises for one that is cut off, which urllib3 before 2 accepts."""
+        """Read the body; raise IncompleteRead if it is cut off, which urllib3 before 2 accepts."""
         data = super().read(amt)
         if amt and not data and self.length:
             raise IncompleteRead(b"", self.length)
@@ -114,12 +114,12 @@ class TimedAnswer(HTTPResponse):
 class _Progress(threading.local):
     """The progress of this thread's request, which decides whether the server may have executed it.
 
-    The exceptions of urllib3 do not have it; the connection does.
+    The exceptions of urllib3 do not have this information; the connection has it.
 
     Attributes:
-        sent: whether a connected socket has taken some of it; None before a connection is requested.
-        read_timeout: seconds that the server may need for a part of the body; None: no limit.
-        is_stream: whether the answer is the content of a file, if it is not an error.
+        sent: whether a part of it was written to a connected socket; None before a connection is requested.
+        read_timeout: longest pause in seconds while a request is sent or an answer is read; None: no limit.
+        is_stream: whether an answer that is not an error is the content of a file.
     """
 
     sent: bool | None = None
@@ -152,7 +152,7 @@ class TimedConnection(HTTPConnection):
             self._connecting = False
 
     def send(self, data: Any) -> None:
-        """Send a part of a request within the read timeout; urllib3 leaves the connect timeout in place."""
+        """Send a part of a request with the read timeout, because urllib3 keeps the connect timeout."""
         if self.sock is not None and not self._connecting:
             self.sock.settimeout(progress.read_timeout)
         try:
@@ -178,7 +178,7 @@ _POOLS = {"http": _Pool, "https": _TlsPool}
 
 
 class TimedAdapter(HTTPAdapter):
-    """An adapter with such connections."""
+    """An adapter of requests that uses TimedConnection."""
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
         """Send a request; its ``timeout`` is a pair of seconds: for the connection, and for each pause."""
@@ -207,7 +207,7 @@ class TimedAdapter(HTTPAdapter):
 def _bounded(
     answer: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
 ) -> Iterator[bytes]:
-    """Yield the parts of an answer's body, up to the limit; each part of 10 KiB may expand to 10 MiB."""
+    """Yield the parts of an answer's body up to the limit; a part of 10 KiB may decompress to 10 MiB."""
     size = 0
     for part in stream(*args, **options):
         size += len(part)
@@ -218,7 +218,7 @@ def _bounded(
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of requests and all that is nested in it, the outermost first."""
+    """Yield an exception of requests and all exceptions nested in it, the outermost first."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:

@@ -12,7 +12,7 @@ from luigi_pai import __version__
 from luigi_pai.redaction import escape_what_is_not_encodable
 
 _COMMANDS = {
-    # name: (module, function, line of the list of commands)
+    # name: (module, function, text in the list of commands)
     "clusters": ("clusters", "clusters", "Show virtual clusters and what is free in them."),
     "config": ("jobs", "config", "Write the stored job as a file for submit."),
     "convert": ("jobs", "convert", "Turn a v1 job config into a job protocol."),
@@ -54,7 +54,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, and hand ``--cluster`` on to it."""
+        """Find the command, and pass ``--cluster`` on to it."""
         if args[0] not in _COMMANDS:
             from luigi_pai.jobspec.hints import closest  # noqa: PLC0415  only a mistake needs it
 
@@ -78,5 +78,5 @@ class _Commands(click.Group):
 @click.option("--cluster", metavar="NAME", help="The cluster of [OpenPai:NAME] in luigi.cfg.")
 def main(cluster: str | None) -> None:
     """Run containerised jobs on Microsoft OpenPAI as steps of Luigi pipelines."""
-    del cluster  # it is the command's
+    del cluster  # _Commands.resolve_command passes it on to the command
     escape_what_is_not_encodable(sys.stdout)

@@ -49,7 +49,7 @@ def clusters(*, as_json: bool) -> None:
 
 
 def _virtual_clusters(cluster: Cluster) -> list[VirtualCluster]:
-    """Return the virtual clusters by name; waiting jobs are counted if the server sends no number."""
+    """Return the virtual clusters, sorted by name; count waiting jobs if the server sends no number."""
     answer = cluster.virtual_clusters()
     found = [VirtualCluster.of(name, answer[name]) for name in sorted(answer)]
     if all(each.jobs_waiting is not None for each in found):
@@ -68,7 +68,7 @@ def _facts(of: VirtualCluster) -> dict[str, Any]:
 
 
 def _amount(of: VirtualCluster, resource: str) -> str:
-    """Return ``3 of 8 free``; ``5 in use`` where the server does not say what there is."""
+    """Return ``3 of 8 free``; ``5 in use`` if the server sends no total; empty if it sends neither."""
     total, used, free = (getattr(part, resource) for part in (of.total, of.used, of.free))
     if total is not None:
         return f"{_number(free, resource)} of {_number(total, resource)}{_unit(resource)} free"

@@ -1,4 +1,4 @@
-"""``luigi-pai doctor``: what is wrong with the configuration, the cluster, HDFS, or the way to them."""
+"""``luigi-pai doctor``: check the configuration, the network, the cluster, and its HDFS."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ def complain(text: object) -> None:
 
 
 def give_up(why: object, code: int = EXIT_USAGE) -> NoReturn:
-    """Print the reason, in one line unless it is a list of a job's problems, and exit."""
+    """Print the reason and exit; a reason other than a SpecError is printed in one line."""
     complain(why if isinstance(why, SpecError) else " ".join(str(why).split()))
     sys.exit(code)
 
 
 @contextlib.contextmanager
 def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
-    """Turn errors of a command, and Ctrl-C, into one line and an exit code, without traceback."""
+    """Turn an error of a command, or Ctrl-C, into one line and an exit code, without traceback."""
     try:
         yield
     except ConfigError as error:
@@ -59,7 +59,7 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
 
 
 def _without_lines(error: configparser.Error) -> str:
-    """Return what is wrong with a configuration file, without its text: it may be the password."""
+    """Return what is wrong with luigi.cfg without quoting its lines, because one may hold the password."""
     if isinstance(error, configparser.MissingSectionHeaderError):
         return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):
@@ -71,7 +71,7 @@ def _without_lines(error: configparser.Error) -> str:
 
 
 def _configuration_read(error: UnicodeDecodeError) -> str | None:
-    """Return the file that a configparser was reading; None if it was no configuration."""
+    """Return the configuration file that could not be decoded; None if the error has another source."""
     for frame, _line in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename == configparser.__file__ and "filename" in frame.f_locals:
             return str(frame.f_locals["filename"])
@@ -79,9 +79,9 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 
 
 def _code_of(error: PaiError) -> int:
-    from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded, or it raised nothing
+    from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
 
-    if isinstance(error, (HdfsUnreachable, ServerFault)):  # of its database, say
+    if isinstance(error, (HdfsUnreachable, ServerFault)):  # ServerFault: no database, for example
         return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
     return EXIT_USAGE if is_wrong_path else EXIT_FAILED

@@ -96,12 +96,12 @@ def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _printable(name: str) -> str:
-    """Return a name without what would move the cursor of a terminal."""
+    """Return a name with unprintable characters escaped, because some of them control a terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
-    """Yield the rows with their columns below each other; sizes to the right."""
+    """Yield the rows with aligned columns; sizes are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for mode, owner, size, changed, name in rows:
         yield f"{mode}  {owner:{widths[1]}}  {size:>{widths[2]}}  {changed}  {name}"

@@ -30,21 +30,21 @@ _PATIENCE = 2.0  # seconds for which a lookup is retried
 
 
 def connect(name: str | None = None) -> Cluster:
-    """Return the cluster that is chosen by its name, ``--cluster``, or as ``OpenPai.current`` does.
+    """Return the cluster of a name; for None, that of ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
 
     Raises:
         ConfigError: a setting is missing or wrong.
     """
     from luigi_pai.config import OpenPai  # noqa: PLC0415  loads Luigi
 
-    # Luigi's own warnings about its configuration are none of what a person asked for here
+    # Hide Luigi's warnings about its own configuration: they do not concern this command
     logging.getLogger("luigi").setLevel(logging.ERROR)
     return OpenPai.current(name).cluster()
 
 
 def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
-    """Make a cluster that of this process, and of those that it starts, until the command has ended."""
-    if name is None or ctx.resilient_parsing:  # the latter in completion
+    """Make a cluster the default of this process and its child processes until the command ends."""
+    if name is None or ctx.resilient_parsing:  # resilient_parsing: shell completion
         return
     with plain_failures():
         from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
@@ -75,21 +75,21 @@ on_cluster = click.option(
     is_eager=True,
     help="The cluster of [OpenPai:NAME] in luigi.cfg.",
 )
-"""The option of each command that talks to a cluster."""
+"""The option ``--cluster`` of each command that uses a cluster."""
 
 
 def is_address(text: str) -> bool:
-    """Return whether a JOB is the address of a page."""
+    """Return whether a JOB argument is the URL of a job's page."""
     return text.startswith(("http://", "https://"))
 
 
 def named(cluster: Cluster, text: str) -> str:
-    """Return the name that is meant: as it is, of the page of an address, or of the newest job.
+    """Return the job name that a JOB argument means: a name, the URL of a job's page, or ``@latest``.
 
     Raises:
         JobNotFound: ``@latest``, and the user has no job.
-        ConfigError: no name can be like this; an address that is no job's page, or that of another
-            user's job.
+        ConfigError: the name has unprintable characters; or the URL is not a job's page, or is the page of
+            another user's job.
     """
     if text == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
@@ -116,7 +116,7 @@ def named(cluster: Cluster, text: str) -> str:
 
 
 def role_and_index(text: str | None) -> tuple[str | None, int | None]:
-    """Return what ``ROLE/INDEX``, ``ROLE`` or nothing means; or end the command."""
+    """Return role and index of ``ROLE/INDEX``, None for a missing one; end the command at a wrong INDEX."""
     if text is None:
         return None, None
     role, _, index = text.partition("/")
@@ -126,19 +126,19 @@ def role_and_index(text: str | None) -> tuple[str | None, int | None]:
 
 
 def asked_for(cluster: Cluster, text: str) -> Entry:
-    """Return the submission that is meant; of a task's name, the newest one, in an array perhaps.
+    """Return the submission that a JOB argument means; it may be an instance of an array.
 
-    A failed task is submitted again as ``NAME__attempt2``; who asks for NAME means the newest.
+    NAME means the newest submission: a failed task is submitted again as ``NAME__attempt2``.
 
     Raises:
-        JobNotFound: there is none of this name; it has the most similar name that there is.
+        JobNotFound: there is no job of this name; the text suggests the most similar existing name.
         ConfigError: as ``named``.
     """
     name, book = named(cluster, text), cluster.book
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
     if v2_name(work) != work:
-        cluster.server.api_version()  # names differ between v1 and v2
+        cluster.server.api_version()  # detects the API: v1 and v2 write this name differently
     job = book.job_name(work, number)
     try:
         if number > 1:

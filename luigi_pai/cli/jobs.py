@@ -1,4 +1,4 @@
-"""``luigi-pai validate``, ``convert``, ``render``, ``runtime``: jobs that are not sent."""
+"""``luigi-pai validate``, ``convert``, ``config``, ``render``, ``runtime``: nothing is submitted."""
 
 from __future__ import annotations
 
@@ -154,9 +154,9 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
 
 
 def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Return a job that a server accepts and reads as it is meant; else print its problems and exit.
+    """Read a job file; if a server would refuse or misread the job, print the problems and exit.
 
-    ``content`` is that of the file, if it has been read.
+    ``content``: the content of the file, if it has been read already.
     """
     try:
         job = read_job_file(path, content)
@@ -181,7 +181,7 @@ def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
 
 
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
-    """Return the job of a file; a v1 one as its document."""
+    """Return the job of a file: a JobProtocol, or the document of a v1 job config."""
     if not path.is_file():
         give_up(f"{path} is not a file; give a file, or MODULE TASK")
     job = job_of_file(path)
@@ -190,7 +190,7 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
         return document
     try:
         return JobProtocol.from_yaml(job.text, str(path))
-    except SpecError as error:  # for problems that only a lenient reading accepts
+    except SpecError as error:  # for problems that the lenient check ignored
         refuse(path, error.problems)
 
 
@@ -203,7 +203,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
         give_up(f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask")
     try:
         return task.job()
-    except OSError as error:  # the file of its protocol, say
+    except OSError as error:  # the protocol file cannot be read, for example
         give_up(f"{arguments[0]} of {module}: {error}")
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from luigi_pai.local.server import LocalServer
 
 _NAMED = 5
-"""Failed jobs that are named at the end."""
+"""The message at the end names at most this many failed jobs."""
 
 
 class _WithCommand(click.Command):
     """A command that can run another command, given with its options after ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse options; for an unknown one, explain that those of the other command follow ``--``."""
+        """Parse options; the error for an unknown option says that options of COMMAND follow ``--``."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -123,8 +123,8 @@ def local(
 
     The password is `admin-password`, and a new one for each COMMAND; set
     LUIGI_PAI_LOCAL_PASSWORD for another. Only you can connect.
-    """  # noqa: D301 - the backslash is click's, and no backslash
-    import asyncio  # noqa: PLC0415  costs what only running it needs
+    """  # noqa: D301 - click needs a backspace here, not a backslash
+    import asyncio  # noqa: PLC0415  loaded only to run the server
 
     from luigi_pai.local import command as foreground  # noqa: PLC0415 - tornado is loaded only here
     from luigi_pai.local import serve  # noqa: PLC0415 - as above
@@ -198,7 +198,7 @@ def _say_end(end: CommandEnd, api: str) -> None:
 
 
 def _welcome(server: LocalServer) -> None:
-    """Print where everything is, and the lines for luigi.cfg."""
+    """Print the URLs, the user and the data folder of the server, and the lines for luigi.cfg."""
     address, hdfs = server.address, server.hdfs
     click.echo(styled(f"{server.release.name} on this machine", bold=True))
     click.echo(

@@ -68,19 +68,19 @@ def logs(
 
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
-    """Print lines of logs, without what a terminal would obey; with the task where there are several."""
+    """Print log lines without control characters; of several tasks, each line begins with its task."""
     for line in lines:
         click.echo(f"{reader.label(line)}{printable(line.text, of_log=True)}")
 
 
 def report_unreadable(reader: LogReader) -> None:
-    """Say of which tasks the logs could not be read, and where a person finds them."""
+    """Print which tasks' logs could not be read, and where the user can find these logs."""
     for log in reader.unreadable:
         tell(f"luigi-pai logs: {log}", err=True)
 
 
 def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
-    """Refuse a role or an index that the job does not have."""
+    """End the command if the job does not have this role or index."""
     name = status.name
     if role is None or not status.tasks:
         return
@@ -94,7 +94,7 @@ def _check_task(status: JobStatus, role: str | None, index: int | None) -> None:
 
 
 def _check_attempt(cluster: Cluster, status: JobStatus, attempt: int | None) -> None:
-    """Refuse a start that the job did not have, or whose logs the release does not give out."""
+    """End the command if the job had no such attempt, or the release does not provide its logs."""
     last = status.retries or 0
     if attempt is None or attempt == last:
         return

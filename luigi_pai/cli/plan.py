@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-_FRAMES = 10_000  # for chains of some 3,000 tasks, such as each day's after the one before
+_FRAMES = 10_000  # enough for chains of some 3,000 tasks, such as a task a day, each requiring the last
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -41,14 +41,14 @@ class _Planned:
     """A task of the tree.
 
     Attributes:
-        task: as Luigi writes it.
+        task: the task as text, such as ``Train(epochs=20)``.
         state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
         attempt: number of the submission; None for tasks without jobs.
-        gpus: of the job, all its instances together; of a sweep, those of the jobs to submit.
-        jobs: of a sweep: how many are ``done``, ``running`` and ``to submit``.
-        note: further text of its line.
-        requires: the tasks before it.
-        shown_above: it is listed further up, with its requirements.
+        gpus: GPUs of all instances of the job; for a sweep, of all jobs to submit.
+        jobs: for a sweep: the number of its jobs in each state.
+        note: further text in the line of the task.
+        requires: the tasks that it requires.
+        shown_above: the task and its requirements are listed further up.
     """
 
     task: str
@@ -90,14 +90,14 @@ def _root(module: str, arguments: Sequence[str]) -> _Planned:
     task = task_named(module, arguments)
     try:
         return _planned(task, {})
-    except OSError as error:  # the file of a protocol, say
+    except OSError as error:  # a protocol file cannot be read, for example
         if isinstance(error, PaiError):
             raise
         give_up(f"{arguments[0]} of {module}: {error}")
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
-    """Return a task with those that it requires; like Luigi, without those of a task that is done."""
+    """Return a task and the tasks that it requires; as in Luigi, a task that is done has none."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
 
@@ -122,10 +122,10 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
 
 
 def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
-    """Note the jobs of a sweep's points.
+    """Add the jobs of a sweep's points to ``found``.
 
     Raises:
-        SpecError: the sweep or points of it are not valid.
+        SpecError: the sweep or some of its points are not valid.
     """
     from luigi_pai.sweep.limits import SweepLimits  # noqa: PLC0415  loads Luigi
     from luigi_pai.sweep.points import checked_points  # noqa: PLC0415  as above

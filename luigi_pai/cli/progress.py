@@ -80,14 +80,14 @@ class _AboveProgress:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write a text; where it begins a line, the progress line is removed."""
+        """Write a text; if it begins a line, remove the progress line first."""
         before = _cleared() if self._begins_line else ""
         self._begins_line = text.endswith("\n")
         return self._stream.write(before + text)
 
 
 class Progress:
-    """The states of the jobs, and where each sweep stands."""
+    """The states of the jobs, and the progress of each sweep."""
 
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
@@ -95,7 +95,7 @@ class Progress:
         self._began = time.monotonic()
 
     def note(self, change: dict[str, Any]) -> None:
-        """Take the change of a job, or where a sweep stands."""
+        """Record the new state of a job, or the progress of a sweep."""
         if "sweep" in change:
             self._sweeps[change["sweep"]] = change
         else:
@@ -116,7 +116,7 @@ class Progress:
 
 
 def _bar(sweep: Mapping[str, Any]) -> str:
-    """Return where a sweep stands: ``Study [####------] 40/100, 8 running, best accuracy 0.97``."""
+    """Return the progress of a sweep: ``Study [####------] 40/100, 8 running, best accuracy 0.97``."""
     ended, total = sweep["done"] + sweep["failed"] + sweep["pruned"], sweep["total"]
     filled = round(_BAR * ended / total) if total else 0
     bar = f" [{'#' * filled}{'-' * (_BAR - filled)}] {ended}/{total}" if total else f" {ended} ended"

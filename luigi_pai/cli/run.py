@@ -53,14 +53,14 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """
     words = [task, *arguments]
     sys.argv[0] = "luigi-pai run"
-    with plain_failures():  # a luigi.cfg that cannot be read, say
-        import luigi.configuration  # noqa: PLC0415  the first that reads it
+    with plain_failures():  # for a luigi.cfg that cannot be read, for example
+        import luigi.configuration  # noqa: PLC0415  reads luigi.cfg
         import luigi.retcodes  # noqa: PLC0415
 
         config = luigi.configuration.get_config()
         for name, code in _RETCODES.items():
             config.set("retcode", name, str(code))
-        task_named(module, words)  # or the command ends here, in one line
+        task_named(module, words)  # ends the command if there is no such task
         check_scheduler(words)
         if "--no-lock" not in words:
             _set_lock_folder(config)
@@ -80,9 +80,9 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Lock this command in this folder for this user, and not, as Luigi does, its text for the whole machine.
+    """Lock per user, folder and command line; Luigi's own lock is per command line on the whole machine.
 
-    Luigi writes its pid into a file of a folder in /tmp that any user may make, and follows links there.
+    Luigi would write its pid to a folder in /tmp, which any user may create, and follow symbolic links there.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
         return
@@ -95,10 +95,10 @@ def _set_lock_folder(config: Any) -> None:
 
 
 def _interrupt_at(numbers: list[signal.Signals]) -> None:
-    """Let the first of these signals interrupt this process as Ctrl-C does: Luigi then ends its workers."""
+    """Let the first of these signals interrupt this process like Ctrl-C, so that Luigi ends its workers."""
 
     def interrupt(_number: int, _frame: Any) -> None:
-        for each in numbers:  # further signals, as from a closed terminal, are ignored
+        for each in numbers:  # ignore further signals, such as those of a closed terminal
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 

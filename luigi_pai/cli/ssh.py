@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 _OPTIONS = {
-    "StrictHostKeyChecking": "no",  # a port is soon another container's, with other keys of its own
+    "StrictHostKeyChecking": "no",  # ports are reused by other containers, which have other host keys
     "UserKnownHostsFile": os.devnull,
     "LogLevel": "ERROR",
-    "ForwardAgent": "no",  # so nobody knows who answers: it is lent nothing, and told no password
+    "ForwardAgent": "no",  # the host is not verified, so it gets no agent, display or password
     "ForwardX11": "no",
     "PasswordAuthentication": "no",
     "PreferredAuthentications": "publickey",
 }
 _LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # end a process before it removes its files
-_SIGNALLED = 128  # and the number of the signal: an exit code as of a shell
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # by default, they end a process before it removes its files
+_SIGNALLED = 128  # plus the number of a signal: the exit code that shells give
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
 
 def _is_login(_context: click.Context, _option: click.Parameter, login: str) -> str:
-    if not _LOGIN.fullmatch(login):  # ssh would take -o... for an option of its own
+    if not _LOGIN.fullmatch(login):  # ssh would read -o... as an option
         raise click.BadParameter(f"{login!r} is not the name of a user: letters, digits, _, . and - only")
     return login
 
@@ -126,7 +126,7 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
       rsync -e 'ssh -F train.ssh' train-worker-0:checkpoints/ .
 
     Up to 0.14 the cluster makes a key for each job: --key says where to keep it.
-    """  # noqa: D301 - the backslash is click's, and no backslash
+    """  # noqa: D301 - click needs a backspace here, not a backslash
     with plain_failures():
         cluster = connect()
         status, access = _access(cluster, asked_for(cluster, job))
@@ -152,7 +152,7 @@ def ssh_config(job: str, *, key: str | None, login: str, identity: str | None) -
 
 
 def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
-    """Return the status of a job that has not ended, and its ssh; or end the command."""
+    """Return a job's status and ssh access; end the command if the job does not run or has no ssh."""
     name, status = entry.job, entry.known
     if status.finished:
         why = f"job {name} has ended ({status.raw_state}): none of its containers is left; see luigi-pai logs"
@@ -166,7 +166,7 @@ def _access(cluster: Cluster, entry: Entry) -> tuple[JobStatus, SshAccess]:
 
 
 def _chosen(status: JobStatus, task: str | None) -> TaskStatus:
-    """Return the task that is meant; or end the command."""
+    """Return the only task that matches ROLE/INDEX; end the command if none or several match."""
     role, index = role_and_index(task)
     meant = [each for each in status.tasks if role in (None, each.role) and index in (None, each.index)]
     if len(meant) == 1:
@@ -185,7 +185,7 @@ def _some(tasks: Sequence[TaskStatus], most: int = 6) -> str:
 
 
 def _address_of(status: JobStatus, access: SshAccess, task: TaskStatus) -> Address:
-    """Return where the container of a task is reached; or end the command."""
+    """Return host and port of a task's ssh server; end the command if there are none."""
     address = access.addresses.get((task.role, task.index))
     if address is not None:
         return address
@@ -203,7 +203,7 @@ def _not_running(what: str, state: str | None) -> NoReturn:
 
 @contextlib.contextmanager
 def _key_file(key: str | None) -> Iterator[str | None]:
-    """Yield a file with a private key, which only the user can read and which is gone afterwards."""
+    """Yield a temporary file with a private key, which only the user can read; None if there is no key."""
     if key is None:
         yield None
         return
@@ -224,7 +224,7 @@ def _end(number: int, _frame: Any) -> NoReturn:
 
 
 def _keep(path: Path, key: str) -> None:
-    """Write a private key to a new file; a file that has it already stays."""
+    """Write a private key to a new file; end the command if the file exists with other content."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key)

@@ -94,7 +94,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _since(job: JobStatus) -> str:
-    """Return how long a job is, or was, in its state."""
+    """Return how long a job has waited or run, or how long it took until its end; empty if unknown."""
     if job.finished:
         return f" after {job.took}" if job.took and job.completed_ms else ""
     since = job.launched_ms or (job.created_ms if job.state.value == "WAITING" else None)
@@ -116,7 +116,7 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", _usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    known = own is not None or job.succeeded or reason is not None  # and said above
+    known = own is not None or job.succeeded or reason is not None  # the lines above give the reason
     said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     yield "diagnostics", said
     yield "tasks", "\n".join(_tasks(job))
@@ -146,7 +146,7 @@ def _task(task: TaskStatus) -> str:
 
 
 def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the states of the submissions of the same piece of work before this one."""
+    """Yield the field ``before``: the states of earlier submissions of the same piece of work."""
     base = base_name(text if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):
@@ -193,7 +193,7 @@ def _has_secrets(cluster: Cluster, name: str) -> bool:
 
 
 def _usual_cause(exit_code: int | None) -> str | None:
-    """Return what an exit code usually comes from; None for 0 and for codes that programs choose freely."""
+    """Return the usual cause of an exit code; None for 0 and for codes that programs choose freely."""
     if not exit_code:
         return None
     if exit_code in _CAUSES:

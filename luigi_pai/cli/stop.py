@@ -75,7 +75,7 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
 
 
 def _job_of(cluster: Cluster, text: str) -> JobStatus:
-    """Return the job to stop; or end the command, if it has other points of a sweep, too."""
+    """Return the job to stop; end the command if the job also runs other points of a sweep."""
     entry = asked_for(cluster, text)
     count = 1 if entry.index is None else len(cluster.book.members(entry.job))
     if count > 1:
@@ -88,7 +88,7 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
 
 
 def ask(names: list[str]) -> None:
-    """Show jobs and ask whether to stop them; without a terminal, refuse."""
+    """Show jobs and ask whether to stop them; end the command at a no, and if there is no terminal."""
     for name in names[:_MOST_SHOWN]:
         tell(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
@@ -103,7 +103,7 @@ def ask(names: list[str]) -> None:
 
 
 def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
-    """Stop jobs, and say what became of each; return whether one could not be."""
+    """Stop jobs and print the result for each; return True if one of them could not be stopped."""
     failed, asked = False, []
     for job in jobs:
         if job.finished:

@@ -76,7 +76,7 @@ def submit(
     \b
       name=$(luigi-pai submit train.yaml --set epochs=20 --name train-20)
       luigi-pai logs -f $name
-    """  # noqa: D301 - the backslash is click's, and no backslash
+    """  # noqa: D301 - click needs a backspace here, not a backslash
     if (file is None) == (like is None):
         give_up("give a FILE (or - for standard input), or --like JOB")
     changes = [_change(text) for text in settings]
@@ -113,23 +113,23 @@ def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
-    """Return the document of a file, or of standard input, and its name for errors."""
+    """Return the document of a job file or standard input, and the name of this source for errors."""
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
-    elif path.is_dir() or not path.exists():  # a pipe of the shell, <(...), exists, but is no file
+    elif path.is_dir() or not path.exists():  # not is_file(): it is False for a shell's <(...)
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
         give_up(f"{file}: {what}")
     return job_of_file(path, content).document, str(path)
 
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
-    """Return the document of an earlier job, under a name that is not taken."""
+    """Return the document of an earlier job, with a new name unless ``--name`` gives one."""
     name = asked_for(cluster, text).job
     document = cluster.config(name)
     try:
         json.dumps(document, allow_nan=False)
-    except ValueError as error:  # a number that no field can have
+    except ValueError as error:  # NaN or Infinity, which no field can have
         give_up(f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
     _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
@@ -139,7 +139,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 
 
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
-    """End the command if a document has masked secrets, as servers send them."""
+    """End the command if a document's secrets are masked, as in every document that a server sends."""
     if MASK in json.dumps(document.get("secrets", "")):
         give_up(f"{source} has {MASK} in place of secrets: {advice}")
 
@@ -173,12 +173,12 @@ def _job(
         document["name" if is_protocol else "jobName"] = name
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
-    except (TypeError, OverflowError) as error:  # of a server's document
+    except (TypeError, OverflowError) as error:  # a server's document has wrong types
         return give_up(f"{source} is not a job: {error}")
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set a value in a document; every step before it must be there, parameters excepted."""
+    """Set a value in a document; all steps of the path but the last must exist, except ``parameters``."""
     *above, last = path
     at = document
     for step in above:
@@ -189,7 +189,7 @@ def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
 
 
 def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
-    """Return the key or index of a step in a mapping or a list; or end the command."""
+    """Return a step of a path as key or index; end the command if the mapping or list does not have it."""
     if isinstance(at, dict) and step in at:
         return step
     if isinstance(at, list) and step.isdecimal() and int(step) < len(at):
@@ -219,7 +219,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
-    """End the command if a path is not a field of a v1 job config, as PaiJob would drop it."""
+    """End the command if a path is not a field of a v1 job config, because PaiJob would drop it."""
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
@@ -229,10 +229,10 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
-    except (ClusterUnreachable, InvalidReply):  # a wrong pai_url; a submission is tried for half an hour
+    except (ClusterUnreachable, InvalidReply):  # pai_url may be wrong: do not retry for half an hour
         raise
     except PaiApiError:
-        return  # the submission says what is wrong
+        return  # the submission will report the error
     if warning is not None:
         complain(f"warning: {warning}")
 
@@ -261,7 +261,7 @@ def _follow(handle: Job) -> None:
 
 
 def _until_shown(handle: Job) -> None:
-    """Wait until the server shows a job that was submitted just now."""
+    """Wait, at most 60 s, until the server shows a job that was submitted just now."""
     clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:
@@ -269,7 +269,7 @@ def _until_shown(handle: Job) -> None:
             handle.status()
         except JobNotFound:
             clock.sleep(_LOOK_AGAIN)
-        except PaiApiError:  # the reader of its logs retries or raises it
+        except PaiApiError:  # the log reader retries or raises it
             return
         else:
             return

@@ -1,4 +1,4 @@
-"""``luigi-pai sweep``: the table of a sweep, its failures, and an end of its jobs."""
+"""``luigi-pai sweep``: show the table or failures of a sweep, stop its jobs, retry failed points."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def sweep(
         if opens:
             _open(results)
             return
-    columns = list(rows[0]) if rows else []  # a row has them all, in their order
+    columns = list(rows[0]) if rows else []  # each row has all columns, in this order
     if failed:
         rows = [row for row in rows if row["state"] in _FAILED]
     if as_json:
@@ -101,7 +101,7 @@ def sweep(
 
 
 def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
-    """Return the table of a sweep, and its points."""
+    """Return the table of a sweep and its points; no points without ``with_points`` or for a search."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
 
     task = task_named(module, arguments)
@@ -133,7 +133,7 @@ def _open(results: SweepResults) -> None:
     """Open the page of a sweep's table in a browser."""
     path = Path(results.path("html")).resolve()
     if results.is_on_hdfs:
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  loaded only for HDFS
 
         path = Path(tempfile.mkdtemp(prefix="luigi-pai-")) / "results.html"
         WebHdfs.from_config().get(results.path("html"), path)
@@ -143,7 +143,7 @@ def _open(results: SweepResults) -> None:
 
 
 def _read(results: SweepResults) -> tuple[Summary, list[dict[str, Any]]]:
-    """Return the summary and the rows that the last run has written; or end the command."""
+    """Return the summary and the rows that the last run wrote; end the command if they cannot be read."""
     try:
         return results.summary(), results.rows()
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def _text(column: str, value: Any) -> str:
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop the jobs of a sweep that wait or run: those of its table and, newer, of the user's list."""
+    """Stop the waiting and running jobs of a sweep: those in its table, and newer ones of the user's list."""
     cluster = connect(points[0].cluster if points else None)
     names = {base_name(row["job"]) for row in rows if row["job"]}
     names |= {form for point in points for form in (point.name, v2_name(point.name))}

@@ -36,13 +36,13 @@ def is_terminal() -> bool:
 
 
 def coloured(text: str, state: str) -> str:
-    """Return a text in the colour of a state; as it is without a terminal, and where NO_COLOR is set."""
+    """Return a text in the colour of a state; uncoloured if there is no terminal or NO_COLOR is set."""
     colour = _COLOURS.get(state)
     return printable(text) if colour is None else styled(text, fg=colour)
 
 
 def styled(text: str, **style: Any) -> str:
-    """Return a text in a style of click's; as it is without a terminal, and where NO_COLOR is set."""
+    """Return a text in a style of click; unstyled if there is no terminal or NO_COLOR is set."""
     text = printable(text)
     if os.environ.get("NO_COLOR") or not is_terminal():
         return text
@@ -50,7 +50,7 @@ def styled(text: str, **style: Any) -> str:
 
 
 def tell(text: str, *, err: bool = False) -> None:
-    """Print the printable characters of a text of one line or several; ``err``: to standard error."""
+    """Print a text of one or more lines without unprintable characters; ``err``: to standard error."""
     click.echo(printable(text), err=err)
 
 
@@ -62,10 +62,10 @@ def write(document: str) -> None:
 def table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, states: int | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table, columns below each other.
+    """Yield the lines of a table with aligned columns.
 
-    On a terminal, lines are no longer than it is wide: the widest columns are cut. Elsewhere
-    nothing is cut. ``states`` is the number of the column that holds states, which are coloured.
+    On a terminal, the widest columns are cut to fit its width, but not to less than 8 characters.
+    Elsewhere nothing is cut. ``states`` is the index of the column of states, which are coloured.
     """
     rows = [[" ".join(printable(text).splitlines()) for text in row] for row in [titles, *rows]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -82,7 +82,7 @@ def table(
 
 
 def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str]:
-    """Yield lines ``name  value``, the values below each other; empty values are left out."""
+    """Yield lines ``name  value`` with aligned values; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     hanging = " " * (len(indent) + width + _GAP)
@@ -94,7 +94,7 @@ def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text of at most a width: of a name, the middle is left out, of other texts the end."""
+    """Shorten a text to a width: leave out the middle of a name, but the end of a text with blanks."""
     if len(text) <= width:
         return text
     end = 0 if " " in text else (width - 1) // 2  # names of one sweep differ at their ends

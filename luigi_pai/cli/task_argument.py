@@ -1,4 +1,4 @@
-"""MODULE TASK [--param VALUE]... on the command line: the task of Luigi that is meant."""
+"""MODULE TASK [--param VALUE]... on the command line: a Luigi task and its parameters."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SCHEDULER_TIMEOUT = 5.0  # seconds
 _FORMS = {"List": "'[0.1, 0.2]'", "Tuple": "'[0.1, 0.2]'", "Dict": "'{\"rate\": 0.1}'", "Date": "2026-01-31"}
 """How values of Luigi's parameters are written."""
 
-_HIDDEN = "\0"  # in no argument of a process
+_HIDDEN = "\0"  # no argument of a process can contain it
 
 
 class TaskCommand(click.Command):
-    """A command with MODULE TASK: what follows MODULE as ``--cluster`` is a parameter of the task."""
+    """A command with MODULE TASK; ``--cluster`` after MODULE is a parameter of the task, not the option."""
 
     ignore_unknown_options = True
     allow_extra_args = True
@@ -60,7 +60,7 @@ def _is_cluster(word: str) -> bool:
 
 
 def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
-    """Return a task of a module with the parameters that are given as to luigi; or end the command.
+    """Return a task of a module, its parameters given as for ``luigi``; end the command if that fails.
 
     ``arguments`` are the name of the task and its parameters. If the module is in the current folder, that
     folder's modules come first.
@@ -76,7 +76,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
         give_up(f"{arguments[0]} of {module}: {wrong}{error}")
-    except Exception as error:  # noqa: BLE001  of the user's code, of any kind
+    except Exception as error:  # noqa: BLE001  the user's code may raise any error
         missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
         why = f"cannot be made: {user_error(error, whole_path=True)}"
         if missing:
@@ -86,7 +86,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:
-    """Return which parameter has a value that its class cannot read, and how values of it are written."""
+    """Return which parameter has a value that cannot be parsed, with a valid example; empty if none has."""
     from luigi.task_register import Register  # noqa: PLC0415  loads Luigi
 
     parameters = dict(Register.get_task_cls(arguments[0]).get_params())
@@ -94,7 +94,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
         parameter = parameters.get(word.removeprefix("--").replace("-", "_"))
         try:
             _ = parameter is None or parameter.parse(value)
-        except Exception:  # noqa: BLE001  of the user's parameters, of any kind
+        except Exception:  # noqa: BLE001  the user's parameters may raise any error
             kind = type(parameter).__name__
             form = next((f", such as {form}" for name, form in _FORMS.items() if name in kind), "")
             return f"{word} {value} is no value of a {kind}{form}: "
@@ -102,14 +102,14 @@ def _wrong_value(arguments: Sequence[str]) -> str:
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """End the command if its task needs a luigid that does not answer: Luigi itself tries for a minute."""
+    """End the command if its task needs a luigid that does not answer, as Luigi would retry for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 
     with CmdlineParser.global_instance(list(arguments), allow_override=True):
         try:
             settings = core()
-        except ValueError as error:  # a value of [core]
+        except ValueError as error:  # a wrong value in [core]
             give_up(f"[core] in luigi.cfg: {error}")
     if settings.local_scheduler:
         return
@@ -128,9 +128,9 @@ def check_scheduler(arguments: Sequence[str]) -> None:
 
 
 def _import(module: str) -> None:
-    """Import a module of the user's, or end the command and say where it failed."""
-    here = os.getcwd()  # noqa: PTH109  a text
-    if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else nothing comes from there
+    """Import a module of the user; if that fails, end the command and print where."""
+    here = os.getcwd()  # noqa: PTH109  as a str
+    if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else sys.path stays as it is
         sys.path.insert(0, here)
     try:
         import_module(module)
@@ -142,5 +142,5 @@ def _import(module: str) -> None:
         elif "is not a package" in str(error):
             hint = f"write MODULE TASK: {module.replace('.', ' ')}"
         give_up(f"{error}; {hint}")
-    except Exception as error:  # noqa: BLE001  of the user's code, of any kind
+    except Exception as error:  # noqa: BLE001  the user's code may raise any error
         give_up(f"{module} cannot be imported: {user_error(error, whole_path=True)}")

@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures for tests of pipelines. docs/testing.md describes them.
 
-pytest always loads this module at its start; the fixtures import what takes time.
+pytest always loads this module at its start, so slow imports are made in the fixtures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARKER = "pai(api): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Announce the marker."""
+    """Register the marker ``pai``."""
     config.addinivalue_line("markers", _MARKER)
 
 
@@ -49,7 +49,7 @@ def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI, for programs in other languages; ``pai`` empties it."""
+    """The URL of the session's OpenPAI, for programs in other languages; the fixture ``pai`` empties it."""
     return _pai_servers.url
 
 
@@ -62,7 +62,7 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 
 
 def _api_of(test: pytest.Item) -> str | None:
-    """Return the API in the marker of a test, ``v1``, ``v2`` or ``ltp``; None without a marker."""
+    """Return the API in the ``pai`` marker of a test, ``v1``, ``v2`` or ``ltp``; None without a marker."""
     marker = test.get_closest_marker("pai")
     if marker is None:
         return None

@@ -1,4 +1,4 @@
-"""Luigi's configuration during a test: [OpenPai] and every [OpenPai:NAME] lead to one place."""
+"""Luigi's configuration during a test: [OpenPai] and every [OpenPai:NAME] have the same settings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Sections = dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Have tasks read these settings, raw values, in this process and in Luigis that it starts.
+    """Have tasks read these settings, raw values, in this process and in the Luigi processes that it starts.
 
-    Files that the test has Luigi read (``add_config_path``, or a new parser) do not change them. Further
-    clusters ([OpenPai:NAME]) get them too, so that no test submits to them by mistake. The configuration of
-    other processes is a file in the folder; it has the password, and is deleted afterwards.
+    Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change them. Each
+    [OpenPai:NAME] gets these settings too, so that no test submits to a real cluster by mistake. Started
+    processes read a file in the folder, which has the password and is deleted afterwards.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.
@@ -85,16 +85,16 @@ def _sections(config: Any) -> Sections:
 
 
 def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
-    """Replace a section, or remove it."""
+    """Replace a section; remove it if the new one is None."""
     config.remove_section(name)
     if section is not None:
         config.read_string(_text(_parser(), {name: dict(section)}))  # set() would refuse a value with one %
 
 
 def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
-    """Return the configuration of other processes: the file of LUIGI_CONFIG_PATH with other clusters.
+    """Return the configuration for started processes: the file at LUIGI_CONFIG_PATH with clusters replaced.
 
-    A token in ./luigi.cfg, which they read as well, belongs to another cluster, and is emptied.
+    ``token`` is set to empty: these processes also read ./luigi.cfg, whose token is for another cluster.
     """
     parser = _parser()
     parser.read(os.environ.get(_PATH_VARIABLE, ""), "utf-8")
@@ -108,7 +108,7 @@ def _parser() -> configparser.RawConfigParser:
 
 
 def _text(parser: configparser.RawConfigParser, sections: Sections) -> str:
-    """Return the text of a parser's sections, some of which are replaced."""
+    """Return a parser's configuration as text, with some sections replaced."""
     for name in sections:
         parser.remove_section(name)
     parser.read_dict(sections)

@@ -38,9 +38,9 @@ class PaiMock:
 
     Attributes:
         submitted: the posted jobs as dicts.
-        states: of the jobs on the server by name; a test can add jobs.
-        ends: states of jobs after their submission by name; default: ``SUCCEEDED``.
-        mock: further routes can be added.
+        states: state of each job on the server, by name; a test can add jobs.
+        ends: state that a job has after its submission, by name; default: ``SUCCEEDED``.
+        mock: the mock of ``responses``; a test can add routes.
     """
 
     def __init__(self) -> None:

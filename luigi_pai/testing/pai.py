@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from luigi_pai.local import LocalPai
 
 _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
-"""How long servers know a job after its end."""
+"""How long servers keep a job after its end."""
 
 _TOO_MANY_REQUESTS = 429
 _OTHER_PATHS = ("/api/", "/webhdfs/")
@@ -26,7 +26,7 @@ class MovedClock(Clock):
     """A clock that a test can move forward.
 
     Attributes:
-        seconds: how far it is ahead of the real time.
+        seconds: how far the clock is ahead of the real time.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class MovedClock(Clock):
         return super().time() + self.seconds
 
     def monotonic(self) -> float:
-        """Return seconds of a clock that only the test moves."""
+        """Return the system's monotonic seconds plus ``seconds``."""
         return super().monotonic() + self.seconds
 
 
@@ -46,11 +46,11 @@ class Pai:
 
     Args:
         server: the local server.
-        clock: of the tasks.
+        clock: the clock of the tasks.
 
     Attributes:
         server: as given.
-        url: of its rest-server.
+        url: URL of its rest-server.
     """
 
     def __init__(self, server: LocalPai, clock: MovedClock) -> None:
@@ -85,7 +85,7 @@ class Pai:
         )
 
     def when(self, pattern: str) -> When:
-        """Script jobs by name: they run no command, and end as the method of the returned object says.
+        """Script jobs by name: they run no command; a method of the returned object says how they end.
 
         Of several scripts for a name, the first counts until its ``times`` are used up.
 
@@ -168,7 +168,7 @@ class When:
         self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
     def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> None:
-        """Let every task end with exit code 0, after some seconds."""
+        """Let every task end with exit code 0, ``after`` seconds from its start."""
         self._add(exit_code=0, stdout=stdout, after=after, times=times)
 
     def runs(self, *, times: int | None = None) -> None:
@@ -184,7 +184,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return the rule of a fault without the requests that have failed by it."""
+    """Return a fault rule as it can be set again: its ``count`` less the requests that have failed."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

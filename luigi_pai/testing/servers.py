@@ -1,4 +1,4 @@
-"""The servers of a test session: one local OpenPAI of each API."""
+"""The servers of a test session: one local OpenPAI for each API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
-"""Seconds; jobs of tests are short."""
+"""In seconds; short, because jobs of tests are short."""
 
 
 class Servers:
@@ -38,7 +38,7 @@ class Servers:
 
     @contextlib.contextmanager
     def use(self, api: str | None) -> Iterator[Pai]:
-        """Lend an empty OpenPAI of an API, ``v2`` for None, to one test; running jobs end with the test."""
+        """Yield an empty OpenPAI for one test; None means ``v2``. Running jobs end with the test."""
         server = self._server(api or DEFAULT_API)
         if server is self._local.get(DEFAULT_API) and self._is_lent:
             _empty(server)
@@ -55,7 +55,7 @@ class Servers:
             _empty(server)
 
     def close(self) -> None:
-        """Stop the servers of this machine."""
+        """Stop the servers."""
         for server in self._local.values():
             server.close()
 
@@ -68,7 +68,7 @@ class Servers:
 
 
 def _empty(server: LocalPai) -> None:
-    """Empty a server; one that the test has stopped or killed is restarted."""
+    """Empty a server; restart it first if the test has stopped or killed it."""
     try:
         server.empty()
     except (ConfigError, OSError, HTTPException):
