@@ -164,7 +164,7 @@ def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a reply with a status of 400 or more; OSError if its body breaks off."""
+    """Return the error of a reply with a status of 400 or more; raises OSError if its body breaks off."""
     server, body = urlsplit(response.url).netloc, response.content or b""
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()

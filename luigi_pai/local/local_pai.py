@@ -275,7 +275,7 @@ class LocalPai:
         raise ConfigError(f"the local server did not start: {reason}")
 
     def _why_late(self) -> str:
-        """Return what is known of a server that does not answer; its folder may be about to be removed."""
+        """Return what is known of a server that does not answer, with its log: that may be removed next."""
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"

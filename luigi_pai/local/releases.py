@@ -260,7 +260,7 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 class Release:
     """A release of OpenPAI, or of its successor.
 
-    Rooms that show or prepare jobs have tables of their own functions, by ``api``.
+    The packages that show or prepare jobs choose their functions by ``api``, from tables of their own.
 
     Attributes:
         name: what people call it.

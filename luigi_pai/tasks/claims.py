@@ -189,8 +189,8 @@ class Claims:
             return claim_of(json.loads(data), number)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise HdfsError(
-                f"{path} is not the record of a submission; remove the file if no job of that name runs: it "
-                "shows whether the job was submitted before",
+                f"{path} is not the record of a submission; remove the file if that job does not run: the "
+                "record would show whether it was submitted before",
                 operation="read",
                 path=path,
             ) from None

@@ -83,7 +83,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
 
 
 def first_process(folder: str) -> int | None:
-    """Return the process that was started for a task and runs, if its pid was not saved."""
+    """Find the running first process of a task whose pid was not saved, by its folder; None for none."""
     return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 

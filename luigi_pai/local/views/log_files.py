@@ -38,8 +38,8 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
     """Return names and paths of the logs of a v2 task, or with ``tail`` of their last 16 KiB.
 
-    The paths carry a token of their own that ends after a day; anyone who has one
-    can read this log and nothing else.
+    The paths carry a token that is valid for 12 to 24 hours. With it, anyone can read the logs of this task,
+    and nothing else.
     """
     query = {
         "username": job.username,

@@ -39,7 +39,7 @@ _OF_DISK = {
 
 
 class RemoteFault(Exception):
-    """A request that is refused, by Java's name without its package; it has an HTTP status."""
+    """A refused request: the short name of Hadoop's Java exception for it, and the HTTP status."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
