@@ -110,7 +110,7 @@ class Transport:
         return self.ask(method, path, params["op"], **{**params, "op": None}).reply
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
-        """Send a request to the active NameNode, and on to the DataNode that it names; None: not a parameter."""
+        """Send a request to the active NameNode, and on to the DataNode that it names; leave out Nones."""
         stream = operation == "OPEN"
         query = {**params, "op": operation, "user.name": self._user}
         about = {"params": query, "stream": stream, "allow_redirects": False}
