@@ -1,7 +1,7 @@
 """The cluster's HDFS, over WebHDFS: targets, file system, paths, uploads and downloads.
 
-Names are loaded on first use: they cost the ``hdfs`` library and Luigi's ``contrib.hdfs``, which a run
-without HDFS does not need.
+Names are imported on first use, because their modules import the ``hdfs`` library and Luigi's
+``contrib.hdfs``, which a run without HDFS does not need.
 """
 
 from importlib import import_module

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
 _LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates
-_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # the last are no characters: they cannot be written in UTF-8
+_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # surrogates cannot be encoded in UTF-8
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 
@@ -26,9 +26,9 @@ class Answer:
     """The answer to an operation.
 
     Attributes:
-        reply: as received; the body of an open file is not read yet.
-        value: of the operation's field (``boolean`` of MKDIRS); of CREATE the URL for the data; None for
-            operations without a field, and for an empty answer to RENAME.
+        reply: the HTTP reply; for OPEN, its body is not read yet.
+        value: value of the operation's field (``boolean`` for MKDIRS); for APPEND and CREATE the URL for the
+            data; None for operations without a field, and for an empty answer to RENAME.
         leads_to: URL of a redirect; None for a final answer.
     """
 
@@ -41,10 +41,10 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     """Parse a reply with a status below 400.
 
     Raises:
-        HdfsError: a WebHDFS does not answer so to this operation.
+        HdfsError: the reply is not one that WebHDFS sends for this operation.
     """
     status, location = reply.status_code, reply.headers.get("Location")
-    if location is not None and operation in ("APPEND", "CREATE"):  # which wait for their data
+    if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
         return Answer(reply, location)
     if location is not None and reply.is_redirect:
         return Answer(reply, leads_to=location)
@@ -90,7 +90,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether a value lists a folder, or a file, whose entry has no name. Checks all names."""
+    """Return whether a value is a valid listing of a folder, or of a file: one entry with an empty name."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False

@@ -43,21 +43,21 @@ class WebHdfs(HdfsFileSystem):
     Paths have any form that ``hdfs_path`` accepts. Methods raise HdfsError if the server refuses a request or
     does not answer, and ConfigError if ``webhdfs_url`` is needed and missing.
 
-    Constructing one makes no network requests. It can be pickled and forked: each process has sessions of its
-    own.
+    Constructing a WebHdfs makes no network requests. It can be pickled, and used after a fork, because each
+    process opens its own connections.
 
     Args:
-        url: of the WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; several NameNodes are
+        url: URL of WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; for several NameNodes,
             ``URL;URL``. None: only ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, or None.
-        auth: ``simple``, or ``kerberos``: as the user of the ticket; ``user`` is ignored.
-        redirect: URL of DataNodes, ``http://PROXY/{host}:{port}``; None: the one that the NameNode sends.
+        auth: ``simple``, or ``kerberos``, which uses the ticket's user and ignores ``user``.
+        redirect: URL that replaces those of DataNodes, ``http://PROXY/{host}:{port}``; None: no change.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, or its next part. A whole answer, except
             the content of a file, may take four times as long.
-        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
+        section: the section of luigi.cfg that errors name: ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class WebHdfs(HdfsFileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the HDFS of a cluster in luigi.cfg; for [OpenPai], Luigi's own sections may name it.
+        """Return the HDFS of a cluster in luigi.cfg; for [OpenPai], its URL may be in Luigi's own sections.
 
         Args:
-            cluster: the NAME of [OpenPai:NAME]; None: as ``OpenPai.current()``.
+            cluster: the NAME of [OpenPai:NAME]; None: the cluster of ``OpenPai.current()``.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -113,7 +113,7 @@ class WebHdfs(HdfsFileSystem):
         """Return the connection for a path, and the absolute path.
 
         Raises:
-            HdfsError: it is no path on this HDFS.
+            HdfsError: the path is not on this HDFS.
             ConfigError: ``webhdfs_url`` is needed and missing.
         """
         try:
@@ -164,9 +164,9 @@ class WebHdfs(HdfsFileSystem):
         """Yield the entries of a folder, as Luigi's hadoop client does.
 
         Yields:
-            The path of each entry, beginning as ``path`` does; with an
-            ``include``, a tuple of the path and size (bytes), type (``d`` or
-            ``-``), time (of the last change, local, naive).
+            The path of each entry, beginning as ``path`` does. With ``include`` arguments, a tuple of the
+            path and what they include: size (bytes), type (``d`` or ``-``), time (of the last change,
+            local, naive).
         """
         server, place = self.at(path)
         for below, status in server.walk(place, recursive=recursive):
@@ -196,13 +196,13 @@ class WebHdfs(HdfsFileSystem):
     # reading and writing
 
     def open_reader(self, path: str) -> BufferedHdfsReader:
-        """Return a file, open for reading; it is received in parts."""
+        """Open a file for reading; its content is received in parts."""
         return BufferedHdfsReader(HdfsReader(*self.at(path)))
 
     def open_writer(self, path: str) -> HdfsWriter:
-        """Return a file, open for writing; ``close()`` publishes it, and replaces an existing one.
+        """Open a file for writing; ``close()`` publishes the file, and replaces an existing one.
 
-        Its folder is made if it is missing.
+        A missing parent folder is made.
         """
         return HdfsWriter(*self.at(path))
 
@@ -218,7 +218,7 @@ class WebHdfs(HdfsFileSystem):
 
         Raises:
             FileAlreadyExists: the path exists.
-            TransferError: some files cannot be sent; none was.
+            TransferError: some files cannot be sent, so none was published.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
         send_new(local_tree(Path(local_path), posixpath.basename(goal)), server, goal)
@@ -238,7 +238,7 @@ class WebHdfs(HdfsFileSystem):
         download(self, path, goal)
 
     def copy(self, path: str, destination: str) -> None:
-        """Copy on HDFS through this machine, to a new path, or into an existing folder.
+        """Copy a file or folder, through this machine, to a new path on HDFS or into an existing folder.
 
         Raises:
             FileAlreadyExists: the path exists.
@@ -280,7 +280,7 @@ class WebHdfs(HdfsFileSystem):
         renames.move(server, place, goal)
 
     def rename_dont_move(self, path: str, dest: str) -> None:
-        """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Parents are made."""
+        """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Makes missing parents."""
         server, place, goal = self._both(path, dest)
         server.make_folders(posixpath.dirname(goal))
         renames.rename_exactly(server, place, goal)
@@ -288,8 +288,8 @@ class WebHdfs(HdfsFileSystem):
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step, replacing an existing file.
 
-        On a server without this rename (HttpFS) the existing file is renamed aside first, and back after an
-        error.
+        A server that cannot do this (HttpFS) first renames the existing file to a temporary name, and renames
+        it back after an error.
         """
         renames.replace(*self._both(path, dest))
 
@@ -298,11 +298,11 @@ class WebHdfs(HdfsFileSystem):
 
         Args:
             path: of the file or folder.
-            recursive: also a folder that is not empty.
+            recursive: delete a folder even if it is not empty.
             skip_trash: must be True, as WebHDFS has no trash.
 
         Raises:
-            HdfsError: nothing is there, or a folder is not empty and not to be deleted recursively.
+            HdfsError: the path does not exist, or is a folder that is not empty and ``recursive`` is False.
         """
         server, place = self.at(path)
         if not skip_trash:
@@ -321,11 +321,11 @@ class WebHdfs(HdfsFileSystem):
         self._each(path, lambda server, place: server.library.set_owner(place, owner, group), below=recursive)
 
     def glob(self, pattern: str) -> list[str]:
-        """Return the paths that a pattern of ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}`` names."""
+        """Return the paths that match a pattern with ``*``, ``?``, ``[a-c]``, ``[^a]`` or ``{a,b}``."""
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return the path of a copy: in the destination if that is a folder, else the destination itself."""
+        """Return the path for a copy: in the destination if that is a folder, else the destination itself."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 
@@ -337,7 +337,7 @@ class WebHdfs(HdfsFileSystem):
         return server, place, goal
 
     def _each(self, path: str, work: Callable[[Connection, str], object], *, below: bool) -> None:
-        """Call a function with a path and, if wanted, with each one below it."""
+        """Call a function for a path and, with ``below``, for each path below it."""
         server, place = self.at(path)
         work(server, place)
         if below and server.is_folder(place):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.transport import Account
 
-_CREATE_TRIES = 6  # a NameNode may send us to a DataNode that has just died, and again
+_CREATE_TRIES = 6  # a NameNode may redirect to a DataNode that has just died, several times
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
@@ -38,7 +38,7 @@ class Connection(Transport):
 
     @functools.cached_property
     def owner(self) -> str:
-        """The owner of files that are written; with Kerberos, the user of the home folder."""
+        """The owner of the files that this account writes; with Kerberos, the name of its home folder."""
         return self._user or posixpath.basename(str(self.library.resolve(".")))
 
     def file_status(self, path: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Connection(Transport):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder; of a file its own, without a name."""
+        """Return the FileStatus of each entry of a folder; of a file, one with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 
@@ -73,7 +73,7 @@ class Connection(Transport):
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield path and FileStatus of each entry of a folder, at any depth, or of a file.
 
-        A subfolder that is removed meanwhile, as those of temporary files are, is skipped.
+        Subfolders that are removed meanwhile, such as those of temporary files, are skipped.
         """
         for status in self.list_status(path):
             below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
@@ -97,7 +97,7 @@ class Connection(Transport):
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
-            with contextlib.suppress(HdfsError):  # below a file, 2.7.4 answers AccessControlException
+            with contextlib.suppress(HdfsError):  # 2.7.4 sends AccessControlException for a path below a file
                 status = self.status(path)
                 if status and status["type"] != "DIRECTORY":
                     return path
@@ -109,24 +109,24 @@ class Connection(Transport):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename by HDFS's rename2 with ``NONE`` or ``OVERWRITE``, without options by its first rename.
+        """Rename: with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its older rename.
 
         Returns:
-            None after a rename2; True or False after a first rename, to which servers that ignore the
-            options (HttpFS) fall back.
+            None after rename2. True or False after the older rename, which servers that ignore the options
+            (HttpFS) always execute.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
         return done
 
     def open_file(self, path: str, offset: int = 0) -> requests.Response:
-        """Return a reply with the file from an offset on as its body. The caller closes it."""
+        """Return a reply whose body is the file from an offset on. The caller closes the reply."""
         return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a new file; its folder is made if it is missing.
+        """Write a new file, and make its folder if that is missing.
 
-        If no connection to the DataNode is possible, the NameNode is asked for another one.
+        If no connection to the DataNode is possible, the NameNode is asked for another DataNode.
         """
         for tries_left in reversed(range(_CREATE_TRIES)):
             try:
@@ -144,7 +144,7 @@ _connections: dict[tuple[int, Account], Connection] = {}
 def connection(account: Account) -> Connection:
     """Return this process's connection for an account; a forked process makes its own."""
     key = (os.getpid(), account)
-    # no lock, which a fork could copy while it is held; two threads at once make one connection too many
+    # without a lock, as a fork could copy a held lock; at worst, two threads make one connection too many
     return _connections.get(key) or _connections.setdefault(key, Connection(account))
 
 

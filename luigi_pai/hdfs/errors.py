@@ -1,4 +1,4 @@
-"""The errors of HDFS; each is an error of this package and of Luigi.
+"""The errors of HDFS; an HdfsError is an error of this package and of Luigi.
 
 The tree::
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _UNAUTHORIZED = 401
-_PASSING = (429, 502, 503, 504)  # statuses of a server, or a proxy before it, that does not serve now
+_PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
 _WANTS_KERBEROS = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
 _TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
@@ -66,14 +66,14 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
     """An operation on HDFS failed.
 
     Attributes:
-        operation: of WebHDFS (``LISTSTATUS``), or empty.
-        path: on HDFS, or empty.
+        operation: the WebHDFS operation (``LISTSTATUS``), or empty.
+        path: the path on HDFS, or empty.
         server: host and port of the NameNode or DataNode, or empty.
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
-        reason: why, without operation and next step, or empty.
-        unsent: the request has surely not reached the server.
-        transient: the same request may succeed soon.
+        reason: why it failed, without operation and next step; or empty.
+        unsent: whether the request has certainly not reached the server.
+        transient: whether the same request may soon succeed.
     """
 
     unsent = False
@@ -110,11 +110,11 @@ class NotADirectory(HdfsError, luigi.target.NotADirectory):
 
 
 class TransferError(PaiError):
-    """Files cannot be sent or fetched; the text has all problems.
+    """Files cannot be sent or fetched; the text has the first 20 problems.
 
     Attributes:
         what: the beginning of the text, such as ``nothing was sent``.
-        problems: each with the path of a file.
+        problems: all problems, each with the path of a file.
     """
 
     def __init__(self, what: str, problems: Iterable[Problem]) -> None:
@@ -141,7 +141,7 @@ def failed(
     exception: str | None = None,
     kind: type[HdfsError] | None = None,
 ) -> HdfsError:
-    """Return the error of an operation, with path, server, reason and next step."""
+    """Return the error of a failed operation, with path, server, reason and next step."""
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
@@ -181,7 +181,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
-    """Return the error of a reply that is not from a WebHDFS; reads its body."""
+    """Return the error of a reply that is not from a WebHDFS. Reads and closes the reply."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
@@ -193,10 +193,10 @@ def malformed(operation: str, path: str, response: requests.Response, reason: st
 
 
 def _body(response: requests.Response) -> bytes:
-    """Return a reply's body, empty if it breaks off, and close it."""
+    """Return a reply's body, empty if the connection breaks; close the reply."""
     try:
         return response.content or b""
-    except (OSError, RuntimeError):  # it breaks off, now or when it was first read
+    except (OSError, RuntimeError):  # the connection broke, now or at an earlier read
         return b""
     finally:
         response.close()
@@ -238,5 +238,5 @@ def unanswered(
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Return whether a timeout of this package, not one of the system (ETIMEDOUT), has passed."""
+    """Return whether an error is a timeout set by this package, not one of the system (ETIMEDOUT)."""
     return isinstance(error, TimeoutError) and error.errno is None

@@ -38,7 +38,7 @@ def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
 def _matching(
     server: Connection, folders: dict[str, dict[str, Any] | None], part: str
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the entries of folders whose names match; plain names are not looked up yet (None)."""
+    """Yield the entries of folders that match ``part``; a plain name is not looked up (FileStatus None)."""
     if not _PATTERN.search(part):
         yield from ((posixpath.join(folder, part), None) for folder in folders)
         return
@@ -53,7 +53,7 @@ def _matching(
 
 
 def _expanded(pattern: str) -> Iterator[str]:
-    """Yield a pattern without braces for each of their alternatives."""
+    """Yield the patterns without braces: ``a{b,c}`` yields ``ab`` and ``ac``."""
     braces = _BRACES.search(pattern)
     if not braces:
         yield pattern

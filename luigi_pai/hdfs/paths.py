@@ -31,7 +31,7 @@ def is_foreign(path: str) -> bool:
 
 
 def same_path(one: str, other: str) -> bool:
-    """Return whether two paths are the same on one HDFS; its host may have several names."""
+    """Return whether two paths are the same on one HDFS. Ignores hosts, as a host may have several names."""
     try:
         return hdfs_path(one, None) == hdfs_path(other, None)
     except HdfsError:
@@ -48,8 +48,8 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         fs_uri: the ``fs_uri`` of [OpenPai]; paths on another file system are refused. None: all are accepted.
 
     Raises:
-        HdfsError: a relative path, another variable, or another file system: "does not exist" would be the
-            wrong answer.
+        HdfsError: the path is relative, is not UTF-8, has another variable, or is on another file system.
+            (If it were looked up, the answer would be "does not exist", which is wrong.)
     """
     try:
         path.encode()

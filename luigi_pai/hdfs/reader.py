@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each retry; of two DataNodes, NameNodes name the dead one every second time
+# seconds before each retry; if one of two DataNodes is dead, a NameNode names it every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
-_PROGRESS = 1024 * 1024  # bytes after which the tries are counted anew
+_PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
-_SAME = ("fileId", "modificationTime", "length")  # of a FileStatus, while the file is the same
-# exceptions of a NameNode that has lost a DataNode, or during a failover
+_SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
+# exceptions that a NameNode sends after the loss of a DataNode, or during a failover
 _PASSING = (
     "BlockMissingException",
     "IOException",
@@ -41,9 +41,9 @@ _PASSING = (
 class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
-    Reading returns the whole file or raises an error, and never a part of it or parts of two versions.
-    When a connection breaks, the rest is requested from the DataNode that the NameNode then names, up to ten
-    times within 3.5 s, and again after each further MiB. A file that was replaced meanwhile is an error.
+    Reading returns the whole file or raises an error; it never returns a part of it or parts of two versions.
+    When a connection breaks, the rest is requested from the DataNode that the NameNode then names: up to ten
+    times within 3.5 s, counted from 0 again after each further MiB. HdfsError if the file was replaced.
 
     Raises:
         HdfsError: there is no such file, or the rest cannot be read after a broken connection.
@@ -70,15 +70,15 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def fileno(self) -> int:
-        """Raise AttributeError, at which Luigi's process formats (gzip) copy to a local file first.
+        """Raise AttributeError, so that Luigi's process formats (gzip) copy the file to a local one first.
 
-        Those of Luigi before 3.4 accept no other error.
+        The formats of Luigi before 3.4 accept no other error.
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
     @property
     def size(self) -> int:
-        """Bytes of the file."""
+        """Size of the file in bytes."""
         return self._end
 
     def tell(self) -> int:
@@ -86,13 +86,13 @@ class HdfsReader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read at most as many bytes as fit into the buffer; 0 at the end."""
+        """Read bytes into the buffer and return their number; 0 at the end of the file."""
         part = self.part(min(len(buffer), _PIECE))
         buffer[: len(part)] = part
         return len(part)
 
     def part(self, size: int) -> bytes:
-        """Return at most ``size`` bytes without a copy; none at the end."""
+        """Return at most ``size`` bytes without copying them; none at the end of the file."""
         while True:
             try:
                 part: bytes = self._raw.read(min(size, self._end - self._at))
@@ -114,14 +114,14 @@ class HdfsReader(io.RawIOBase):
         super().close()
 
     def _open(self) -> bool:
-        """Request the file from the current position; False if its length has changed."""
+        """Request the file from the current position on; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
         # without Content-Length (HttpFS) an early end would not be noticed
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
-            if end != self._status["length"]:  # it is not the file that is shorter now
+            if end != self._status["length"]:  # the file itself was not shortened
                 response.close()
                 reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
                 raise self._failed(reason, urlsplit(response.url).netloc)
@@ -172,7 +172,7 @@ class BufferedHdfsReader(io.BufferedReader):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return ``size`` bytes, fewer only at the end; the rest of the file without a size."""
+        """Return ``size`` bytes, fewer only at the end of the file; if None or negative, the rest of it."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)

@@ -12,17 +12,17 @@ from luigi_pai.hdfs.temporary import temporary_path, tidy
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # of rename2, also if the destination exists
+_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # rename2 also sends these if the destination exists
 
 
 def move(server: Connection, path: str, goal: str) -> None:
-    """Rename, or move into an existing folder; nothing is replaced. HdfsError has the reason of a failure."""
+    """Rename, or move into an existing folder, without replacing anything; HdfsError if that fails."""
     if not server.rename_to(path, goal):
         raise _not_renamed(server, path, goal)
 
 
 def rename_exactly(server: Connection, path: str, goal: str) -> None:
-    """Rename to exactly ``goal`` in one step; FileAlreadyExists if it is a file or a folder."""
+    """Rename to exactly ``goal`` in one step; FileAlreadyExists if ``goal`` is a file or a folder."""
     try:
         done = server.rename_to(path, goal, "NONE")
     except HdfsError as error:
@@ -35,7 +35,7 @@ def rename_exactly(server: Connection, path: str, goal: str) -> None:
 def replace(server: Connection, path: str, goal: str) -> None:
     """Rename to exactly ``goal`` in one step, replacing an existing file.
 
-    On a server without this rename (HttpFS) it is renamed aside first, and back after an error.
+    On a server without rename2 (HttpFS), the existing file is first renamed aside, and back after an error.
     """
     done = server.rename_to(path, goal, "OVERWRITE")
     if done is False:
@@ -55,14 +55,14 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
         with contextlib.suppress(HdfsError):
             if done:
                 server.remove(aside, recursive=False)
-            else:  # where the second rename was done without an answer, the new file is there: this fails
+            else:  # fails if the second rename succeeded and its reply was lost
                 server.rename_to(aside, goal)
             tidy(server, posixpath.dirname(aside))
     return done
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Check that a rename has not moved into a folder; servers with rename2 (``done`` None) never do."""
+    """Raise HdfsError if a rename failed or moved into a folder; rename2 (``done`` is None) never does."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PART = 64 * 1024  # bytes
-_TRIES = 3  # of a write whose answer is lost
-_LONGEST_STEM = 200  # characters of a name in its temporary name
+_TRIES = 3  # attempts in all to write a file, if replies are lost
+_LONGEST_STEM = 200  # the most characters of a file's name in its temporary name
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
     """Return the content of a small file from an offset on; None if it does not exist.
 
-    It takes one request to the NameNode and one to a DataNode. If these fail, an ordinary HdfsReader reads
+    This takes one request to the NameNode and one to a DataNode. If these fail, an ordinary HdfsReader reads
     the file.
 
     Args:
@@ -75,8 +75,8 @@ def start_of(reply: requests.Response, most: int) -> bytes:
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
-    Of several processes that create it at once, one gets True, unless its answers are lost. It takes three
-    requests: the file is written under a temporary name and renamed, which HDFS does for one process only.
+    If several processes create the file at once, one of them gets True, unless its replies are lost. Three
+    requests write a temporary file and rename it; HDFS executes the rename for one process only.
 
     Raises:
         HdfsError: it could not be written.
@@ -97,12 +97,12 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
 
 
 def remove_once(fs: WebHdfs, path: str) -> None:
-    """Remove a file whose name another process may use at once; nothing happens to the file of that one.
+    """Remove a file, but no new file that another process creates at the same path meanwhile.
 
-    It is renamed first: a lost answer to a DELETE is asked for again, which would remove the next file.
+    The file is renamed first, because a DELETE without a reply is repeated, which could remove the new file.
 
     Raises:
-        HdfsError: it may be there, or another process removed it.
+        HdfsError: the file may still be there, or another process has removed it.
     """
     server, place = fs.at(path)
     aside = _beside(place)
@@ -130,10 +130,10 @@ def _write_beside(server: Connection, place: str, data: bytes) -> str:
 
 
 def written_again(write: Callable[[], T]) -> T:
-    """Call a function that writes a small file, again after a lost answer; three times in all.
+    """Call a function that writes a small file; call it again after a lost reply, up to three times in all.
 
-    Writes to a DataNode are never repeated by ``Transport``: the file may be there. So ``write`` has to be
-    safe to repeat.
+    ``Transport`` never repeats a write to a DataNode, because the file may already be there. So ``write``
+    must be safe to repeat.
 
     Raises:
         HdfsError: it could not be written.

@@ -40,7 +40,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
         fs: the file system; default: the one of ``cluster``.
-        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; None: as ``OpenPai.current()``.
+        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; None: the cluster of ``OpenPai.current()``.
 
     Raises:
         TypeError: the format needs Hadoop's commands.
@@ -93,22 +93,22 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return self._fs or WebHdfs.from_config(self._cluster)
 
     def exists(self) -> bool:
-        """Return whether it exists. ``*`` and ``?`` are ordinary characters."""
+        """Return whether the path exists. ``*`` and ``?`` are ordinary characters."""
         return self.fs.exists(self.path)
 
     def isdir(self) -> bool:
-        """Return whether it is a folder."""
+        """Return whether the path is a folder."""
         return self.fs.isdir(self.path)
 
     def open(self, mode: str = "r") -> Any:
         """Open the file.
 
         Args:
-            mode: ``r`` to read, ``w`` to write: ``close()`` replaces the file; after an exception inside
-                ``with`` it is unchanged.
+            mode: ``r`` to read or ``w`` to write. When writing, ``close()`` replaces the file; an exception
+                inside ``with`` leaves it unchanged.
 
         Raises:
-            HdfsError: there is no such file; at any later time, the connection broke.
+            HdfsError: there is no such file. Reading and closing raise it, too, if HDFS fails.
         """
         if mode == "r":
             return self.format.pipe_reader(self.fs.open_reader(self.path))
@@ -120,18 +120,18 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
 
     def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
-        """Delete it for good, see ``WebHdfs.remove``."""
+        """Delete the file or folder for good, see ``WebHdfs.remove``."""
         self.fs.remove(self.path, skip_trash=skip_trash)
 
     @contextlib.contextmanager
     def temporary_path(self) -> Iterator[str]:
         """Yield a temporary path, which is renamed to this target's path at the end of ``with``.
 
-        After an exception inside ``with`` it is deleted.
+        After an exception inside ``with``, the temporary path is deleted instead.
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # a folder, so that ``tidy`` keeps its parent
+        own = temporary_path(path, server.owner)  # is made a folder; ``tidy`` would remove an empty parent
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)
@@ -144,9 +144,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             tidy(server, posixpath.dirname(folder))
 
     def glob_exists(self, expected_files: int) -> bool:
-        """Return whether that many files match: ``*``, ``?``, ``[a-c]``, ``{a,b}`` are patterns.
+        """Return whether the number of files that match ``*``, ``?``, ``[a-c]``, ``{a,b}`` is as expected.
 
-        As in Luigi's hadoop client, the entries of a folder count in its place. Temporary files do not count.
+        As in Luigi's hadoop client, a matching folder counts as its entries. Temporary files do not count.
         """
         server, place = self.fs.at(self.path)
         found = 0
@@ -173,15 +173,15 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
 
 class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
-    """A folder on the cluster's HDFS that is complete when it has a flag, as Hadoop and Spark write one.
+    """A folder on the cluster's HDFS that is complete when it has a flag file, as Hadoop and Spark write it.
 
     ``target / "part-00000"`` is the HdfsTarget of a file in it.
 
     Args:
         path: of the folder; it ends in ``/``.
         format: as for HdfsTarget.
-        client: Luigi's name of ``fs``.
-        flag: the name of the file in the folder.
+        client: Luigi's name for ``fs``.
+        flag: the name of the flag file in the folder.
         fs: the file system; default: the one of ``cluster``.
         cluster: as for HdfsTarget.
 
@@ -212,7 +212,7 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
 
 
 def _temporary_path() -> str:
-    """Return a new path under ``tmp_dir`` of Luigi's [hdfs]; its own tmppath cannot run on every Python."""
+    """Return a new path in ``tmp_dir`` of Luigi's [hdfs]. Luigi's tmppath cannot run on every Python."""
     folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on HDFS, as Luigi has it
     user = getpass.getuser()
     return temporary_path(posixpath.join(folder, user, "luigitemp"), user)
@@ -234,7 +234,7 @@ def _byte_format(given: Any) -> Any:
 
 
 def _abort_together(pipe: Any, writer: HdfsWriter) -> None:
-    """Let a pipe's abort reach the writer: Luigi's process pipes (gzip) do not pass it on."""
+    """Make a pipe's abort also abort the writer, as Luigi's process pipes (gzip) do not pass it on."""
     while pipe is not None and pipe is not writer:
         inner = vars(pipe).get("_output_pipe", vars(pipe).get("_stream"))
         if isinstance(pipe, luigi.format.OutputPipeProcessWrapper):

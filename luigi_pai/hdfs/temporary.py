@@ -1,9 +1,9 @@
 """Temporary files on HDFS and on this machine: their names, and the removal of abandoned ones.
 
 On HDFS, incomplete files are in a hidden folder beside their destination, ``.luigi-pai-tmp-USER``, which is
-removed with the last of them. Their names, ``HOST-PID-UNIQUE.NAME``, have the process that writes them; HOST
-stands for one start of one machine, or of a container on it. On this machine, they are beside their
-destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
+removed with the last of them. Their names, ``HOST-PID-UNIQUE.NAME``, identify the process that writes them;
+HOST stands for one boot of a machine, or one start of a container on it. On this machine, incomplete files
+are beside their destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger("luigi-interface")
 _FOLDER = ".luigi-pai-tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
 _ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
-_LONGEST_STEM = 50  # characters of a name in its temporary name
+_LONGEST_STEM = 50  # the most characters of a file's name in its temporary name
 
 
 def is_temporary(name: str) -> bool:
@@ -49,8 +49,8 @@ def temporary_path(path: str, user: str) -> str:
 def tidy(server: Connection, folder: str) -> None:
     """Remove a folder of temporary files if it is empty, else the abandoned files in it.
 
-    Abandoned are files of this user whose process ran on this machine and has ended, and files of other
-    machines that have not changed for two days. Removals and errors are logged; errors are not raised.
+    Files of this user are abandoned if their process ran on this machine and has ended, or if they are of
+    another machine and have not changed for two days. Removals and errors are logged; errors are not raised.
     """
     if not is_temporary(posixpath.basename(folder)):
         return
@@ -98,7 +98,7 @@ def tidy_local(folder: Path) -> None:
 
 
 def _is_abandoned(name: str, changed: float) -> bool:
-    """Return whether a temporary file is abandoned; ``changed`` is its time in seconds since 1970."""
+    """Return whether a temporary file is abandoned; ``changed``: last change, in seconds since 1970."""
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():
         return changed < time.time() - _ABANDONED
@@ -115,7 +115,7 @@ def _unique() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Return a name for the scope of a PID: one start of one machine, or of a container on it."""
+    """Return a name for where a PID is unique: one boot of a machine, or one start of a container on it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

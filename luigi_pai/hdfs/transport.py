@@ -28,12 +28,12 @@ logger = logging.getLogger("luigi-interface")
 
 _CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
 _PAUSES = (0.05, 0.2)  # seconds before each retry
-# Operations that may be repeated. CREATE: the NameNode only answers with the URL for the data.
+# Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
-_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may do it
+_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may execute the request
 _LIBRARYS_URL = "namenode:"  # stands before ``/webhdfs/v1`` in the library's URLs; it is replaced
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
-_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # does it decode twice?
+_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # path decoded twice?
 
 redact_urllib3_logs()
 
@@ -43,8 +43,8 @@ class Account:
     """NameNodes, user, timeouts and further arguments of ``WebHdfs``.
 
     Attributes:
-        bases: WebHDFS of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one of them is active.
-        section: of luigi.cfg, for errors.
+        bases: WebHDFS URL of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one NameNode is active.
+        section: the section of luigi.cfg that errors name.
     """
 
     bases: tuple[str, ...]
@@ -61,24 +61,24 @@ class _Library(Client):  # type: ignore[misc]  # the library has no types
     """The client of the ``hdfs`` library."""
 
     def resolve(self, hdfs_path: str) -> str:
-        """Make a path absolute; one that is absolute stays as it is: ``#LATEST`` is a name like any other."""
+        """Make a path absolute. An absolute path stays unchanged, so that ``#LATEST`` is an ordinary name."""
         return hdfs_path if hdfs_path.startswith("/") else str(super().resolve(hdfs_path))
 
 
 class Transport:
     """The requests to one HDFS, as one account.
 
-    Refusals and missing answers are HdfsErrors. Requests that may be repeated are retried after transient
-    errors; all others are sent once.
+    Refused requests and missing replies raise HdfsError. Requests that may be repeated are retried after
+    transient errors; others, except the data of files, only if they have not reached the server.
 
-    Of several NameNodes, the one that answered last comes first. One on standby, or that the request has not
-    reached, is skipped. A request that changes something and whose answer is lost is an error: it may have
-    been executed.
+    With several NameNodes, the one that replied last is tried first. A NameNode that is on standby, or that
+    the request has not reached, is skipped. If a request that changes something gets no reply, HdfsError is
+    raised, because the request may have been executed.
 
     Attributes:
         account: as given.
-        library: the ``hdfs`` library, whose requests are sent by ``request``. ``ask`` sends requests for
-            which the library has no public method, or one that needs more requests or drops the answer.
+        library: the client of the ``hdfs`` library, which sends its requests through ``request``. ``ask`` is
+            for requests whose method in the library is missing, needs more requests, or drops the answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -105,7 +105,7 @@ class Transport:
         self._session.close()
 
     def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> requests.Response:
-        """Send a request of the library."""
+        """Send a request that the library makes."""
         path = unquote(url.removeprefix(_LIBRARYS_BASE))
         return self.ask(method, path, params["op"], **{**params, "op": None}).reply
 
@@ -124,13 +124,13 @@ class Transport:
     def send_file(
         self, method: str, path: str, operation: str, data: bytes | Iterable[bytes], **params: str
     ) -> None:
-        """Send the data of CREATE or APPEND to the DataNode that the NameNode names, once."""
+        """Send the data of CREATE or APPEND to the DataNode that the NameNode names, without retries."""
         answer = self.ask(method, path, operation, **params)
         address = self.datanode(answer.reply, answer.value, path, operation)
         self.send_once(method, address, path, operation, data=data).close()
 
     def datanode(self, reply: requests.Response, location: str, path: str, operation: str) -> str:
-        """Return the URL of a redirect to a DataNode; HdfsError if it is not valid."""
+        """Return the DataNode URL that a reply redirects to; HdfsError if its location is not a valid URL."""
         rule = self.account.redirect
         try:
             location = urljoin(reply.url, location)
@@ -178,8 +178,8 @@ class Transport:
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
         """Send a request; retry it after transient errors if it may be repeated.
 
-        There are at most two retries; one if the request has certainly not reached the server. Of several
-        NameNodes, only reads are retried.
+        There are at most two retries. A request that has certainly not reached the server is retried once,
+        even if it must not be repeated. With several NameNodes, only reads may be repeated.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         unsent, maybe_done = 0, False
@@ -189,7 +189,7 @@ class Transport:
             except HdfsError as error:
                 failure = error.in_section(self.account.section)
             else:
-                # a repeated DELETE that finds nothing has been executed before
+                # if a repeated DELETE finds nothing, the first one was executed
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
             may_retry = unsent == 1 if failure.unsent else is_safe
@@ -225,11 +225,11 @@ class Transport:
             if reply.ok:
                 return reply
             failure = refused(operation, path, reply)
-        except (HTTPError, HTTPException, OSError, ValueError) as error:  # requests' own are OSErrors
+        except (HTTPError, HTTPException, OSError, ValueError) as error:  # RequestException is an OSError
             server = urlsplit(url).netloc
             read_timeout = account.read_timeout if progress.sent else None
             failure = unanswered(operation, path, server, error, namenodes, read_timeout)
-        # not in the except block: the text of its error has the URL with a delegation token
+        # raised outside the except block, whose error has a URL with a delegation token in its text
         raise failure.in_section(account.section)
 
 
@@ -252,7 +252,7 @@ def _new_session(account: Account) -> requests.Session:
 
 
 def _log_in_with_kerberos(session: requests.Session) -> None:
-    """Let a session authenticate with Kerberos (Negotiate), by the ticket of ``kinit``."""
+    """Make a session authenticate with Kerberos (Negotiate), using the ticket of ``kinit``."""
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_PART = 1024 * 1024  # bytes that are sent at once, and that are in memory at most
-_LATE = 0.5  # seconds after which a file that a broken connection began is surely there
+_PART = 1024 * 1024  # the most bytes that are in memory, and that are sent at once
+_LATE = 0.5  # seconds until a DataNode has surely created the file of a broken connection
 
 
 class HdfsWriter(io.BufferedIOBase):
@@ -30,8 +30,8 @@ class HdfsWriter(io.BufferedIOBase):
 
     Data of more than 1 MiB are gathered in the temporary folder of this machine. ``close()`` sends them to a
     hidden temporary file beside the destination, checks its length and renames it. An exception inside
-    ``with`` and ``abort()`` send nothing. If sending fails, the temporary file is deleted; that of a killed
-    process is left to ``tidy``.
+    ``with`` and ``abort()`` send nothing. If sending fails, the temporary file is deleted; if the process is
+    killed, ``tidy`` deletes the file later.
 
     Args:
         connection: to the HDFS.
@@ -51,11 +51,11 @@ class HdfsWriter(io.BufferedIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Take bytes; OSError if the disk of this machine is full."""
+        """Add bytes to the file; OSError if the disk of this machine is full."""
         if self.closed:
             raise ValueError(f"write to closed file {self.name}")
         if self._is_shared:
-            self._file.seek(0, os.SEEK_END)  # behind what a process has written
+            self._file.seek(0, os.SEEK_END)  # to the end, as a process may have written
         return self._file.write(data)
 
     def fileno(self) -> int:
@@ -79,7 +79,7 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def abort(self) -> None:
-        """Publish nothing. After ``close()`` it does nothing."""
+        """Discard the data, and publish nothing; no effect after ``close()``."""
         self._file.close()
         super().close()
 
@@ -90,8 +90,8 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        """Publish nothing: the file of a writer that is dropped is not complete."""
-        with contextlib.suppress(AttributeError):  # if making it has failed
+        """Publish nothing, because the file of a writer that was not closed is not complete."""
+        with contextlib.suppress(AttributeError):  # if the constructor has failed
             self.abort()
 
     def _send(self) -> None:
@@ -115,7 +115,7 @@ class HdfsWriter(io.BufferedIOBase):
 
 def _check_length(server: Connection, temporary: str, path: str, length: int) -> None:
     there = server.file_status(temporary)["length"]
-    if there != length:  # though the server said that it had it
+    if there != length:  # although the server reported success
         raise not_kept(path, server.server, length, there)
 
 

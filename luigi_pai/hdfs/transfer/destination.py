@@ -2,8 +2,8 @@
 
 WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
 has it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An entry
-describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong:
-a lost entry costs a file sent again.
+describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong;
+if an entry is lost, its file is only sent again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger("luigi-interface")
 
 MANIFEST = ".luigi-pai-manifest.json"
 _VERSION = 1
-_LONGEST = 128 * 1024 * 1024  # bytes; of a million files
+_LONGEST = 128 * 1024 * 1024  # bytes; enough for a million files
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,20 @@ class Entry:
     sha256: str
 
     def is_of(self, status: Mapping[str, Any] | None) -> bool:
-        """Return whether a FileStatus is of this version."""
+        """Return whether a FileStatus describes this version of the file."""
         version = {"type": "FILE", "length": self.length, "modificationTime": self.modificationTime}
         return status is not None and version.items() <= status.items()
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A folder on HDFS as it was looked up.
+    """The state of a folder on HDFS when it was looked up.
 
     Attributes:
         path: of the folder, absolute.
         exists: whether the folder exists.
         statuses: the FileStatus of its entries by name, as far as they were looked up.
-        manifest: of earlier uploads: the files that they sent, by their names in the folder.
+        manifest: the entries of files that earlier uploads sent, by their names in the folder.
     """
 
     path: str
@@ -68,7 +68,7 @@ class Destination:
     manifest: Mapping[str, Entry] = field(default_factory=dict)
 
     def has_folder(self, name: str) -> bool:
-        """Return whether it has a folder of this name."""
+        """Return whether the destination has a folder of this name."""
         return name in self.statuses and is_folder(self.statuses[name])
 
     def of(self, name: str) -> str:
@@ -81,7 +81,7 @@ class Destination:
         return missing if self.exists else missing | {""}
 
     def conflicts_with(self, tree: Tree[LocalFile]) -> list[str]:
-        """Return the names of files here that are folders on HDFS, and the reverse."""
+        """Return the names that are a file on one side and a folder on the other."""
         files = [name for name in tree.files if self.has_folder(name)]
         folders = [name for name in tree.folders if name in self.statuses and not self.has_folder(name)]
         return sorted(files + folders)
@@ -98,13 +98,13 @@ def file_destination(server: Connection, path: str) -> Destination:
 def folder_destination(
     server: Connection, path: str, folders: Iterable[str], pool: WorkerPool
 ) -> Destination:
-    """Return a folder with its entries, and those of some folders in it; NotADirectory if it is a file.
+    """Return a folder with its entries and those of ``folders`` in it; NotADirectory if it is a file.
 
     Args:
         server: the HDFS.
         path: of the folder.
         folders: names of the folders that are listed if they exist, at any depth.
-        pool: of threads for the listings.
+        pool: the threads for the listings.
     """
     try:
         statuses = list_tree(server, path, pool, {*folders}.__contains__)
@@ -119,9 +119,9 @@ def folder_destination(
 def list_tree(
     server: Connection, path: str, pool: WorkerPool, descend: Callable[[str], bool]
 ) -> dict[str, dict[str, Any]]:
-    """Return the FileStatus of each entry of a folder by its name, and in the folders that ``descend`` takes.
+    """Return the FileStatus by name of each entry of a folder, and of its subfolders that ``descend`` takes.
 
-    Names of entries in folders have a ``/``; folders are before their entries.
+    Names in subfolders are paths with ``/``; a subfolder comes before its entries.
     """
     found = level = {entry["pathSuffix"]: entry for entry in server.list_folder(path)}
     while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
@@ -147,7 +147,7 @@ def manifest_json(entries: Mapping[str, Entry]) -> bytes:
 
 
 def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
-    """Return the entries of a folder's manifest; none if there is none, or if it cannot be read."""
+    """Return the entries of a folder's manifest; empty if it is missing or cannot be read."""
     try:
         with HdfsReader(server, posixpath.join(folder, MANIFEST)) as file:
             text = file.readall() if file.size <= _LONGEST else b""

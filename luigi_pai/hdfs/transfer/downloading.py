@@ -75,7 +75,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
 
 
 def _is_here(file: RemoteFile, place: Path) -> bool:
-    """Return whether a local file is the same version of a file."""
+    """Return whether a local file has the size and modification time of a file on HDFS."""
     try:
         found = place.lstat()
     except OSError:

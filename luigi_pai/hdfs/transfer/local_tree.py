@@ -51,7 +51,7 @@ class LocalFile:
         """Yield the content in parts.
 
         Raises:
-            TransferError: the file cannot be read, or was changed meanwhile: the parts may then be of
+            TransferError: the file cannot be read, or was changed meanwhile, so that the parts may be of
                 different versions.
         """
         try:
@@ -66,7 +66,7 @@ class LocalFile:
             raise self._wrong("it was changed while it was read; send it when no program writes to it")
 
     def sha256(self) -> str:
-        """Return the checksum of the content in hex; raises as ``parts()``."""
+        """Return the checksum of the content in hex; raises what ``parts()`` raises."""
         digest = hashlib.sha256()
         for part in self.parts():
             digest.update(part)
@@ -80,7 +80,7 @@ def local_tree(place: Path, name: str) -> Tree[LocalFile]:
     """Return the tree of a local file or folder; a file gets the name ``name``.
 
     Raises:
-        TransferError: some files cannot be sent; names all.
+        TransferError: some files cannot be sent; its ``problems`` have all of them.
     """
     try:
         found = place.stat()
@@ -111,9 +111,9 @@ def folder_tree(folder: Path) -> Tree[LocalFile]:
 def _walk(
     root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield name and entry of everything below the last folder of ``way``, and add to ``problems``.
+    """Yield name and entry of everything below the last folder of ``way``; add errors to ``problems``.
 
-    ``way`` has the resolved folders from the root to this one; ``above`` is its name with ``/``.
+    ``way`` has the resolved folders from the root to that one; ``above`` is its name with ``/`` at the end.
     """
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -147,7 +147,7 @@ def _wrong_with(name: str) -> Iterator[str]:
 
 
 def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Iterator[str]:
-    """Yield why an entry of a folder cannot be sent; the entry caches its status."""
+    """Yield the reason why an entry of a folder cannot be sent. Caches ``entry.stat()`` for later calls."""
     try:
         entry.stat()
     except OSError as error:
@@ -178,11 +178,11 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether the last rule for a file, or for a folder (with ``/`` at its end), ignores it.
+    """Return whether the last rule that matches a file, or a folder (``/`` at its end), ignores it.
 
-    Rules of pathspec also match everything below a folder. Here the folder itself was checked before, and by
-    git's rules a rule for a folder is none for its entries: ``*``, ``!*/``, ``!*.py`` sends ``a/b.py`` and
-    not ``a/c``. (GitIgnoreSpec itself ignores ``a/``, since 1.0.)
+    pathspec's rules also match everything below a folder. But in git a rule for a folder does not apply to
+    its entries, and here the folder was checked before. So the rules ``*``, ``!*/``, ``!*.py`` send
+    ``a/b.py`` and not ``a/c``. (GitIgnoreSpec itself ignores ``a/``, since 1.0.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

@@ -27,7 +27,7 @@ class Tree(Generic[File]):
     Attributes:
         files: by name.
         folders: names of all folders below the folder, parents first.
-        is_file: whether it is one file.
+        is_file: whether the tree is one file, not a folder.
     """
 
     files: dict[str, File]
@@ -38,7 +38,7 @@ class Tree(Generic[File]):
 JOBS = 16
 """Default number of files that are sent or fetched at once."""
 READ_AT_ONCE = 1024 * 1024
-"""Bytes of a file that are in memory at once, in each thread."""
+"""The most bytes of a file that each thread has in memory."""
 
 
 class WorkerPool:
@@ -72,8 +72,8 @@ class WorkerPool:
     def progress(self, label: str, total: int) -> Iterator[None]:
         """Show a bar on standard error inside ``with``; ``advance`` moves it.
 
-        There is no bar without a terminal, without work, or if NO_COLOR is set, as it is drawn with escape
-        sequences; nor in a worker process of Luigi, since several may run at once.
+        There is no bar without a terminal or without work; in a worker process of Luigi, because several may
+        run at once; and if NO_COLOR is set, because the bar is drawn with escape sequences.
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():

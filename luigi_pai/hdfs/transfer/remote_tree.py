@@ -25,7 +25,7 @@ class RemoteFile:
     Attributes:
         server: the HDFS.
         path: absolute.
-        name: its path in the folder, with ``/``; of a single file its name.
+        name: its path in the folder, with ``/``; for a single file, its name.
         size: in bytes.
         time: of the last change, in ms since 1970.
     """
@@ -64,6 +64,6 @@ def _file(server: Connection, path: str, name: str, status: Mapping[str, Any]) -
 
 
 def _is_content(name: str) -> bool:
-    """Return whether something in a folder is neither a manifest nor temporary."""
+    """Return whether an entry of a folder is neither a manifest nor temporary."""
     own = posixpath.basename(name)
     return own != MANIFEST and not is_temporary(own)

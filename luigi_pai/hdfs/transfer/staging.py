@@ -32,8 +32,8 @@ logger = logging.getLogger("luigi-interface")
 class Stage:
     """The temporary folder of an upload; it is removed at the end of ``with``.
 
-    It is beside a new destination, and becomes it by one rename. It is in an existing destination, and each
-    file is renamed to its place.
+    For a new destination, it lies beside the destination, and one rename makes it the destination. For an
+    existing destination, it lies in that folder, and each file is renamed to its place.
 
     Attributes:
         sent: length and SHA-256 of the files that were sent completely, by name.
@@ -61,7 +61,7 @@ class Stage:
 
         Raises:
             TransferError: the file cannot be read, or changes.
-            HdfsError: HDFS did not take it.
+            HdfsError: HDFS refused the file or did not answer.
             CancelledError: other work has failed.
         """
         digest = hashlib.sha256()
@@ -133,7 +133,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make the missing folders that neither a file nor a folder in them makes."""
+        """Make the missing folders that will be empty; the others are made with what is in them."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}

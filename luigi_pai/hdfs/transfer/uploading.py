@@ -33,7 +33,7 @@ __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-_TRIES = 3  # while uploads from other machines create the destination
+_TRIES = 3  # retries if uploads from other machines create the destination meanwhile
 
 
 def upload(fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
@@ -55,7 +55,7 @@ class Upload:
         jobs: files sent at once.
 
     Raises:
-        TransferError: some files cannot be sent; names all.
+        TransferError: some files cannot be sent; its ``problems`` have all of them.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Upload:
         self._tree = self._read_tree()
 
     def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the sizes in bytes of the files that are sent to an absolute path on HDFS or below it."""
+        """Return the sizes in bytes, by name, of the files to send to an absolute path on HDFS or below."""
         found = {}
         for name, file in self._tree.files.items():
             goal = self._path if self._tree.is_file else posixpath.join(self._path, name)
@@ -143,10 +143,10 @@ class Upload:
 
 @contextlib.contextmanager
 def one_at_a_time(place: str) -> Iterator[None]:
-    """Let one process or thread of this user on this machine at a time upload to a place.
+    """Allow one upload at a time to a place, among the processes and threads of this user on this machine.
 
     Tasks that start together upload the same code: the first sends it, and the others find nothing to send.
-    On several machines, and if no lock is possible, uploads run side by side and are correct all the same.
+    On several machines, and if no lock is possible, uploads run at the same time and are still correct.
     """
     # uploads to two destinations may share a lock file, and then take turns, too
     number = hashlib.sha256(place.encode()).hexdigest()[:2]
@@ -154,7 +154,7 @@ def one_at_a_time(place: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when its process ends, however it ends
-            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process has it open, too
+            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process has the file open, too
         yield
 
 

@@ -1,4 +1,4 @@
-"""The environment variables that a task gets on every release: of this machine, of its job and its own."""
+"""The environment variables that a task gets on every release: of this machine, the job and the task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INHERITED = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 )  # fmt: skip
-"""Variables that a task inherits from the server; it gets no others, so no credentials."""
+"""Variables that a task inherits from the server, besides ``LC_*``; others may contain credentials."""
 
 
 def base_variables(start: TaskStart) -> dict[str, str]:
@@ -57,7 +57,7 @@ def base_variables(start: TaskStart) -> dict[str, str]:
 
 
 def all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
-    """Return the environment variables that carry values by their keys, see `variables`."""
+    """Return the environment variables for several values, by their keys: see `variables`."""
     found: dict[str, str] = {}
     for key, value in values.items():
         found |= variables(api, key, value, **fields)
@@ -70,7 +70,7 @@ def commas(numbers: Iterable[int]) -> str:
 
 
 def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which this machine is reached without the proxies that are set in it."""
+    """Return an environment whose proxies, if any, are not used for requests to this machine."""
     direct = dict(environment)
     if any(name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name in direct):
         for name in ("no_proxy", "NO_PROXY"):

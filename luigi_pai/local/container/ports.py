@@ -14,7 +14,7 @@ _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 2_000
 _FIRST_EPHEMERAL = 32_768
-"""Where /proc does not say it; macOS begins at 49152."""
+"""First port of outgoing connections, if /proc does not have it; macOS begins at 49152."""
 _ALWAYS = ("http", "ssh")
 
 
@@ -43,9 +43,9 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve the ports of all tasks, by label, in the order of roles; raise OSError if too few are free.
+        """Reserve and return all tasks' ports, by label, in the order of roles; OSError if too few are free.
 
-        A task has the ports asked for, one ``http`` and one ``ssh``; a negative count is 0.
+        A task gets its role's ports, and one ``http`` and ``ssh`` if not among them; a negative count is 0.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())
@@ -94,13 +94,13 @@ class Ports:
 
 
 def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Return the first port, 0 for any, and the number of ports of each label of a task."""
+    """Return, by label, the first port (0 for any) and the number of ports of a task."""
     asked = {port["label"]: (port["beginAt"], port["portNumber"]) for port in port_list}
     return {**asked, **{label: asked.get(label, (0, 1)) for label in _ALWAYS}}
 
 
 def _first_ephemeral() -> int:
-    """Return the end of the ports for tasks: the first port that the kernel gives to connections."""
+    """Return the end of the ports for tasks: the first port that the kernel gives to outgoing connections."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):

@@ -1,10 +1,10 @@
 """Processes of tasks: found, identified, waited for, ended.
 
-A process belongs to a task if it has a variable in its environment (`TASK_VARIABLE`), which children
-inherit, whatever session or parent they get, and which another server can read after a restart; or if the
-first process of its session has it. macOS does not show the environment of its own programs, such as
-/bin/bash; there only the first session of such a task is known. On Linux orphans become children of the
-server, which finds what its own tasks leave below itself, and reads nothing of other processes: `Orphans`.
+A process belongs to a task if `TASK_VARIABLE` is in its environment, or in that of its session's first
+process. Children inherit the variable whatever session or parent they get, and another server can read it
+after a restart. macOS hides the environment of its own programs, such as /bin/bash; if a task runs one, only
+the task's first session is known. On Linux, orphans become children of the server, so that it finds its own
+tasks' processes among its descendants and reads no other processes: `Orphans`.
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -40,7 +40,7 @@ _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 def started(pid: int) -> str | None:
     """Return when a running process started; None if it has ended.
 
-    Two processes that had the same pid differ in it, and it stays the same if the clock is set.
+    The value differs for two processes that had the same pid, and does not change if the clock is set.
     """
     # On Linux psutil adds the boot time to what the kernel counts, and the boot time changes with the clock.
     boot = psutil.boot_time() if psutil.LINUX else 0.0
@@ -52,7 +52,7 @@ def started(pid: int) -> str | None:
 
 
 async def wait_ended(pid: int, when_started: str | None) -> None:
-    """Wait until a process has ended, which need not be a child; `started` returned when it started."""
+    """Wait until a process, child or not, has ended; `started` returned ``when_started`` for it."""
     while when_started is not None and started(pid) == when_started:  # noqa: ASYNC110 - no event tells it
         await asyncio.sleep(_POLL_SECONDS)
 
@@ -77,7 +77,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def members(tasks: Mapping[str, int | None]) -> set[int]:
-    """Return the running processes of tasks: the folder of each, and its first process where known."""
+    """Return the running processes of ``tasks``, which maps each folder to its first process, if known."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
     return set(_of_tasks(lambda folder: folder in tasks, first))
 
@@ -88,7 +88,7 @@ def first_process(folder: str) -> int | None:
 
 
 def _leaders() -> Iterator[tuple[int, str]]:
-    """Yield the first process of every session, with the last word of its command: a task's is its folder."""
+    """Yield the first process of every session, and its last argument: for a task, that is its folder."""
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             if os.getsid(pid) == pid:
@@ -96,7 +96,7 @@ def _leaders() -> Iterator[tuple[int, str]]:
 
 
 def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
-    """Yield the running processes of tasks: those that are meant, or that ``first`` has by their pids."""
+    """Yield running processes of the tasks whose folders ``are_meant``; ``first`` maps pids to folders."""
     own, sessions = os.getsid(0), {} if psutil.LINUX else dict(first)
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
@@ -111,9 +111,9 @@ def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Ite
 
 
 def _folder_of(pid: int) -> str:
-    """Return the folder of the task that a process belongs to, empty for none or where it is not shown.
+    """Return the folder of a process's task; empty if there is none, or if the environment is hidden.
 
-    A process has no environment for a moment while it executes another program.
+    An empty environment is read again: it is empty for a moment while a process executes another program.
     """
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
@@ -132,8 +132,8 @@ async def end(
 ) -> None:
     """End all processes of tasks: SIGTERM, after ``grace`` seconds SIGKILL, until none is left.
 
-    A task's first process is killed last: it reaps the command, and ends by itself. The tasks are those of
-    `members`, or of what ``find``s their processes.
+    A task's first process is killed last, because it reaps the command and then ends by itself. ``find``
+    returns the running processes of ``tasks``, as `members` does.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
@@ -160,7 +160,7 @@ def _send(pids: Collection[int], number: signal.Signals) -> None:
 
 
 def kill_all_under(data: Path) -> None:
-    """Kill every task process of a data folder whose server is gone."""
+    """Kill the processes of all tasks of a data folder; its server must have ended."""
     start = f"{data}{os.sep}"
     first = {pid: folder for pid, folder in _leaders() if folder.startswith(start)}
     for _ in range(_MAX_ROUNDS):
@@ -175,11 +175,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Orphans:
-    """The processes below this one.
+    """The descendants of this process, and the orphans among them, which it reaps.
 
     Attributes:
         children: pids of children that are waited for elsewhere; they are not reaped here.
-        adopting: whether orphans come to this process; else the whole machine is searched.
+        adopting: whether orphans become children of this process; if not, all processes are searched.
     """
 
     def __init__(self) -> None:
@@ -187,22 +187,22 @@ class Orphans:
         self.adopting = False
 
     def adopt(self) -> None:
-        """Become the parent of all orphans below this process, where the system has that; see `reap`."""
+        """Become the parent of orphaned descendants, if the system supports it; see `reap`."""
         if Path(f"/proc/self/task/{os.getpid()}/children").exists():
             self.adopting = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
     def reap(self, *spared: int) -> None:
-        """Reap the orphans that have ended; to be called at SIGCHLD. ``spared`` are further `children`."""
+        """Reap the orphans that have ended, except `children` and ``spared``; to be called at SIGCHLD."""
         for pid in _adopted() if self.adopting else ():
             if pid not in self.children and pid not in spared:
                 with contextlib.suppress(ChildProcessError):
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
     def members(self, tasks: Mapping[str, int | None]) -> set[int]:
-        """Return the running processes of tasks of this server: the folder of each, its first process."""
+        """Return the running processes of this server's tasks; ``tasks`` maps folders to first processes."""
         if not self.adopting:
             return members(tasks)
-        # twice: one whose parent ends during the first search becomes a child of this process
+        # twice: if its parent ends during the first search, a process is found by the second one only
         return self._below(tasks) or self._below(tasks)
 
     def _below(self, tasks: Mapping[str, int | None]) -> set[int]:
@@ -223,7 +223,7 @@ class Orphans:
 
 
 def _adopted() -> list[int]:
-    """Return the children of the main thread: orphans, and what it has started itself."""
+    """Return the children of the main thread: orphans, and processes that it has started itself."""
     return list(_of_thread(os.getpid(), os.getpid()))
 
 

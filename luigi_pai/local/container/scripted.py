@@ -1,7 +1,7 @@
-"""Job scripts, for tests: jobs that end as a rule says, without their commands, code and plugins.
+"""Job scripts, for tests: rules by which jobs end, without running their commands, code and plugins.
 
-A rule is an object of JSON with the fields of `_JobScript`. The first rule whose pattern the job's name
-matches decides, unless it has been used up.
+A rule is a JSON object with the fields of `_JobScript`. The first rule that is not used up and whose pattern
+matches the job's name applies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskStart
 
 JOB_SCRIPTS_PATH = "/local/job-scripts"
-"""Where rules are added."""
+"""The URL path to which rules are posted."""
 
 _SCHEMA = {
     "type": "array",
@@ -43,13 +43,13 @@ class _JobScript:
     """How jobs with certain names end, without their commands.
 
     Attributes:
-        job: their names, ``*`` standing for anything.
-        exit_code: of every task.
+        job: pattern of the jobs' names; ``*`` stands for anything.
+        exit_code: exit code of every task.
         stdout, stderr: what every task writes.
-        after: seconds that it runs; None for as long as nobody stops it.
-        waits: the job stays in the queue for as long as nobody stops it.
-        times: for how many jobs; None for all.
-        used: for how many it was.
+        after: seconds that every task runs; None: until the job is stopped.
+        waits: whether the job waits, and never runs, until it is stopped.
+        times: number of jobs that the rule applies to; None: all.
+        used: number of jobs that it was applied to.
     """
 
     job: str
@@ -63,7 +63,7 @@ class _JobScript:
 
 
 class JobScripts:
-    """The rules in force, and what they have decided.
+    """The rules, and which of them applies to each job.
 
     Attributes:
         rules: the rules, in the order in which they are tried.
@@ -74,7 +74,7 @@ class JobScripts:
         self._decided: dict[int, _JobScript] = {}
 
     def decide(self, job_id: int, name: str) -> _JobScript | None:
-        """Return the rule for a job that was submitted now; None if its commands are to run."""
+        """Choose and return the rule for a new job; None if the job's commands are to run."""
         for rule in self.rules:
             if fnmatchcase(name, rule.job) and rule.used != rule.times:
                 rule.used += 1
@@ -83,11 +83,11 @@ class JobScripts:
         return None
 
     def of(self, job_id: int) -> _JobScript | None:
-        """Return the rule that applies to a job; None without one."""
+        """Return the rule that was chosen for a job; None if there is none."""
         return self._decided.get(job_id)
 
     def clear(self) -> None:
-        """Remove the rules and what they have decided."""
+        """Remove the rules, also from the jobs that they were chosen for."""
         self.rules.clear()
         self._decided.clear()
 

@@ -18,8 +18,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Storages:
     """The storages of a data folder.
 
-    A new one has ``nfs1``. Further ones are folders there, or links to
-    folders that exist, named as the storages of their cluster.
+    A new data folder has the storage ``nfs1``. The user adds storages as folders, or as links
+    to existing folders, named like the storages of their cluster.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,7 +34,7 @@ class Storages:
         )
 
     def empty(self) -> None:
-        """Delete what is in the storages that are folders of their own, not links to others."""
+        """Delete the content of the storages that are folders, not of those that are links."""
         for name in self.names():
             folder = self._root / name
             if not folder.is_symlink():
@@ -42,7 +42,7 @@ class Storages:
                 folder.mkdir()
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return the folders that ``extras.storages`` mount, by where they are below the working folder.
+        """Return the folders that ``extras.storages`` mount, by their path below the working folder.
 
         Raises:
             ValueError: a mount path leads out of the working folder.
@@ -57,7 +57,7 @@ class Storages:
 
 
 def mount_notes(mounts: Iterable[str]) -> list[str]:
-    """Return a sentence for the log of a task on each of its mounts, given below the working folder."""
+    """Return a sentence about each mount for a task's log; mounts are paths below the working folder."""
     return [
         f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
         f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
@@ -66,6 +66,6 @@ def mount_notes(mounts: Iterable[str]) -> list[str]:
 
 
 def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
-    """Return the mounts that scripts name by their absolute path, which is a folder of this machine here."""
+    """Return the mounts that scripts name by absolute path, which here is a path of the machine itself."""
     text = "\n".join(scripts)
     return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]

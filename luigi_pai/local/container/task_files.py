@@ -1,8 +1,8 @@
 """The files of a task, and its start: folder, scripts, output and the secrets in it, exit code.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
-``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (written by the task's
-own process, so that it is known even if no server was there at the end) and
+``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (the exit code, written by
+the task's own process, so that it is known even if no server ran at the end) and
 ``work``, the working folder.
 """
 
@@ -123,7 +123,7 @@ class TaskFiles:
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
 
     def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
-        """Make the folder, the scripts by name, and the two logs of the command; the error log has warnings.
+        """Make the folder, the scripts (by name) and the command's two logs; add warnings to the error log.
 
         Scripts may contain secrets, so only this user may read them.
 
@@ -140,12 +140,12 @@ class TaskFiles:
 
     def remove_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
-        with contextlib.suppress(OSError):  # no such folder can be: its name is too long
+        with contextlib.suppress(OSError):  # the folder's name is too long for a file system
             for script in self.folder.glob("*.sh"):
                 script.unlink(missing_ok=True)
 
     def log_error(self, sentence: str) -> None:
-        """Add a sentence of the server to the error log, in a new folder if there is none; raises OSError."""
+        """Add a sentence of the server to the error log; make a missing folder. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.stderr.open("a", encoding="utf-8") as stderr:
             stderr.write(log_lines([sentence]))
@@ -166,7 +166,7 @@ class TaskFiles:
             return float("inf")
 
     def last_lines(self) -> str:
-        """Return the end of the error log, or of the output if there is none, or of what plugins wrote."""
+        """Return the last lines of the error log; if it is empty, of the output, else of the plugins' log."""
         for path in (self.stderr, self.stdout, self.runtime):
             text = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
             if text:
@@ -181,7 +181,7 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = _find_bash()
-        # other users do not read what jobs write, wherever the data folder is
+        # other users must not read what jobs write, wherever the data folder is
         root.mkdir(mode=0o700, exist_ok=True)
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")
@@ -199,14 +199,14 @@ class JobFolders:
     def start(
         self, files: TaskFiles, make_files: Callable[[], None], environment: Mapping[str, str]
     ) -> tuple[subprocess.Popen[bytes], str | None]:
-        """Make the files of a task, and start it as a session of its own; for a thread beside the event loop.
+        """Make the files of a task, and start it in a new session. Blocks: call it in a thread of its own.
 
         Returns:
-            The process, and when it was started as the kernel counts.
+            The process, and when it started, as `processes.started` returns it.
 
         Raises:
-            OSError: the disk does not take the files, or the process cannot be started.
-            ValueError: a variable holds what no environment can.
+            OSError: the files cannot be written, or the process cannot be started.
+            ValueError: an environment variable has an illegal name or value.
         """
         make_files()
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
@@ -232,7 +232,7 @@ def log_lines(sentences: Iterable[str]) -> str:
 
 
 def _find_bash() -> str:
-    """Return the path of bash; raises ConfigError: there is none."""
+    """Return the path of bash; ConfigError if there is none."""
     bash = shutil.which("bash")
     if bash is None:
         raise ConfigError("bash is not on the PATH; OpenPAI runs every command with it")
@@ -240,7 +240,7 @@ def _find_bash() -> str:
 
 
 def end_of(path: Path, size: int) -> bytes:
-    """Return the last bytes of a file, at most ``size``; none of one that cannot be read."""
+    """Return the last bytes of a file, at most ``size``; none if the file cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -251,10 +251,10 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts secrets in a text: each as a whole, and each longer line of it.
+    """Return a function that redacts secrets in a text: each as a whole, and each of its longer lines.
 
-    A part of a log may begin within a secret, and commands write a key's lines one by one, so the
-    lines of a secret are as secret as the whole.
+    Lines are redacted because a part of a log may begin within a secret, and because commands may write
+    a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
     return lambda text: mask(text, redacted)

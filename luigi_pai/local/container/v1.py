@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return what a v1 task needs before its process starts."""
-    script = f"{start.role['command']} || exit $?\n\nexit 0\n"  # as in 0.7's: the last exit code counts
+    """Return the function that makes a v1 task's files, and the environment of its process."""
+    script = f"{start.role['command']} || exit $?\n\nexit 0\n"  # as in 0.7: the last exit code counts
     ports = start.task.ports
     notes = [
         f"port {wanted} ({port['label']}) is in use on this machine; this task has {given}"
@@ -29,7 +29,7 @@ def prepare(start: TaskStart) -> Preparation:
 
 
 def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> tuple[int, None]:
-    """Return a command's exit code as it is, which is how OpenPAI 0.7 reports it."""
+    """Return a command's exit code unchanged, as OpenPAI 0.7 reports it."""
     return code, None
 
 

@@ -1,4 +1,4 @@
-"""The HDFS of the local OpenPAI: one of its own in the data folder, or a real one that is there already."""
+"""The HDFS of the local OpenPAI: its own in the data folder, or a real one that exists already."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tornado.routing import URLSpec
 
 _TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
-_SHARED = 0o777  # so that every user of this OpenPAI can have jobs, as the real server has it
+_SHARED = 0o777  # mode of /Output: every user can write output there, as on a real OpenPAI
 _OUTPUT = "/Output"
 
 
@@ -57,7 +57,7 @@ class OutsideHdfs:
         user: creates the folder that all users share.
 
     Raises:
-        ConfigError: it cannot be used; the text says why and what to do.
+        ConfigError: the HDFS cannot be used; the text says why and what to do.
     """
 
     def __init__(self, url: str, fs_uri: str | None, user: str) -> None:
@@ -82,7 +82,7 @@ class OutsideHdfs:
         """Make the output folder of a job as `OwnHdfs.make_output` does.
 
         Raises:
-            ApiError: 500, as on the real server where HDFS refuses.
+            ApiError: 500, as on the real server, if HDFS refuses.
         """
         try:
             await asyncio.to_thread(self._as(username).mkdir, f"{_OUTPUT}/{username}/{name}")

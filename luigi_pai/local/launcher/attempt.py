@@ -1,4 +1,4 @@
-"""An attempt of a job: it begins, and its tasks are started, watched, retried and ended."""
+"""An attempt of a job: begins it, and starts, watches, retries and ends its tasks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SHUTDOWN = "shutdown"
 class AttemptRun:
     """A running attempt.
 
-    Allocations are by container id; the other tasks wait for theirs. If it is not new, an earlier server
-    started its tasks.
+    ``allocations`` are by container id; tasks without an allocation wait for one. If ``is_new`` is False, an
+    earlier server started the tasks.
 
     Attributes:
         tasks: its tasks, each at its latest attempt.
         waiting: the tasks that wait for resources (without gang allocation).
-        ending: why it is made to end: STOP, DELETE, SHUTDOWN, or empty.
+        ending: why the attempt must end: STOP, DELETE, SHUTDOWN; empty if it need not.
         is_decided: its outcome is known, and its remaining processes are being ended.
     """
 
@@ -69,7 +69,7 @@ class AttemptRun:
         return Resources.of_role(self._roles[task.role])
 
     def allocate(self, task: Task, allocation: Allocation) -> None:
-        """Give a waiting task its resources; it starts."""
+        """Give a waiting task its resources, so that it starts."""
         self.waiting.remove(task)
         task.gpus = allocation.gpus
         self._allocations[task.container_id] = allocation
@@ -82,7 +82,7 @@ class AttemptRun:
         self._services.scheduler.release(released)
 
     def end(self, reason: str) -> None:
-        """Make the attempt end; a deletion outranks a stop, a stop a shutdown."""
+        """Make the attempt end. DELETE overrides STOP, and STOP overrides SHUTDOWN."""
         self.ending = max(self.ending, reason, key=("", SHUTDOWN, STOP, DELETE).index)
         self.waiting.clear()
         self._runner.must_end.set()
@@ -90,8 +90,8 @@ class AttemptRun:
     async def outcome(self, schedule: Callable[[], None]) -> Outcome | None:
         """Start the tasks, unless an earlier server did, and wait until the attempt is decided.
 
-        ``schedule`` is called whenever a task has ended, or waits for resources again. Returns None if the
-        attempt is made to end before there is an outcome.
+        ``schedule`` is called whenever a task has ended, or waits for resources for a retry. Returns None if
+        the attempt must end before there is an outcome.
 
         Raises:
             TaskLost: a task of a gang is gone and left no exit code.
@@ -136,7 +136,7 @@ class AttemptRun:
         return outcome
 
     async def _start_first(self) -> bool:
-        """Start the tasks that have resources, unless an earlier server did; False if it has to end."""
+        """Start tasks that have resources, unless an earlier server did; False if the attempt must end."""
         must_end = self._runner.must_end
         if not self._is_new:
             return not must_end.is_set()
@@ -150,9 +150,9 @@ class AttemptRun:
     async def _ended_before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
     ) -> set[asyncio.Future[Any]]:
-        """Wait for tasks that wrote an exit code before one that is done; at the end, for all that did."""
+        """Wait for tasks that exited before the last in ``done``; if the attempt must end, for all exited."""
         ends = [self._runner.end_time(waits[wait]) for wait in done if wait in waits]
-        latest = max(ends) if len(ends) == len(done) else float("inf")  # the attempt is made to end
+        latest = max(ends) if len(ends) == len(done) else float("inf")  # the attempt must end
         earlier = {
             wait for wait, task in waits.items() if wait not in done and self._runner.end_time(task) < latest
         }
@@ -161,7 +161,7 @@ class AttemptRun:
     def _next_attempt(self, task: Task) -> Task | None:
         """Return the next attempt of a task, or None if there is none.
 
-        Only a task without gang allocation is retried by itself: as its exit code says, up to taskRetryCount.
+        Without gang allocation, a task is retried by itself, if its exit code and taskRetryCount allow it.
         """
         if self.job.gang or task.exit_code is None:
             return None
@@ -186,7 +186,7 @@ class AttemptRun:
         return following
 
     async def _life(self, task: Task) -> None:
-        """Wait for a task's resources, if it has none; start it then; wait until it has ended."""
+        """Wait until a task has ended; if it has no resources yet, first wait for them and start it."""
         if task.container_id in self._allocated:
             await self._allocated[task.container_id].wait()
             del self._allocated[task.container_id]
@@ -195,7 +195,7 @@ class AttemptRun:
         self.release([task])
 
     async def _retry(self, task: Task, schedule: Callable[[], None]) -> None:
-        """Save a further attempt of a task, make it after a delay, and wait until it has ended."""
+        """Save the next attempt of a task, run it after a delay, and wait until it has ended."""
         self._services.store.add_task(task)
         await asyncio.sleep(retry_delay(task.number))
         self._allocated[task.container_id] = asyncio.Event()
@@ -204,7 +204,7 @@ class AttemptRun:
         await self._life(task)
 
     async def clean_up(self) -> None:
-        """End every process that is left of the tasks."""
+        """End all remaining processes of the tasks."""
         await self._runner.clean_up(self.tasks)
 
 
@@ -216,8 +216,8 @@ def begin_attempt(
 ) -> AttemptRun:
     """Save the next attempt of a job, and that the job runs.
 
-    Ports are in the order of roles and indexes, and allocations by the tasks' numbers in that order; tasks
-    without one wait for it.
+    ``reserved`` has the tasks' ports in the order of roles and indexes; ``allocated`` has allocations by the
+    task's number in that order. Tasks without an allocation wait for one.
     """
     store = services.store
     with store.changing():

@@ -1,7 +1,7 @@
-"""The end of an attempt and of a job: when it is over and with what result, what is saved, the retry.
+"""The end of an attempt and of a job: when it ends, its result, what is saved, and the retry.
 
-The rules are those of OpenPAI 0.7's launcher (its user manual), which 1.8's shares. Whether there is another
-attempt is for the release's launcher to say (`LauncherRules.decide_retry`).
+The rules are those of OpenPAI 0.7's launcher (in its user manual), and 1.8 has the same. The release's
+`LauncherRules.decide_retry` decides whether there is another attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
 """The rule by which the first failure ends an attempt."""
 ALL_ENDED = "CompletedTaskCount"
-"""Begins the rule of an attempt whose tasks all ended before another rule decided about it."""
+"""The beginning of the rule of an attempt whose tasks all ended before another rule applied."""
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 30.0
@@ -36,7 +36,7 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
-        trigger: the task that decided it; if all simply ended, the last one; None if there was none.
+        trigger: the task that decided the outcome; if no count was reached, the last one; None without tasks.
         rule: which count the task reached, in the launchers' words.
     """
 
@@ -48,9 +48,9 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome of an attempt that the first trigger in time decided, or None while it goes on.
+    """Return the outcome that the first task to reach a count decided, or None while the attempt goes on.
 
-    Roles are by name; ``ended`` has the tasks in the order of their ends, ``total`` counts all of them.
+    ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` counts all tasks.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for task in ended:
@@ -70,7 +70,7 @@ def attempt_outcome(
 
 
 def retry_delay(retries: int) -> float:
-    """Return the seconds before a retry, 1 for the first: doubled each time, from 0.1 to at most 30."""
+    """Return the seconds before a retry by its number, from 1: 0.1 s, doubled each time, at most 30 s."""
     return min(_FIRST_DELAY * float(2 ** min(retries - 1, 20)), _LONGEST_DELAY)
 
 
@@ -96,7 +96,7 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
     """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
 
-    Without an outcome the attempt was stopped, or it was lost: then it is always retried, uncounted.
+    Without an outcome, the attempt was stopped or lost. A lost one is always retried, which is not counted.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"
@@ -134,7 +134,7 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
     is_lost = attempt.exit_code == launcher.exit_lost
     code = launcher.exit_lost if is_lost else launcher.exit_attempt_over
     for task in run.tasks:
-        if task.exit_code is None and code is not None:  # it did not end by itself
+        if task.exit_code is None and code is not None:  # the task did not end by itself
             task.exit_code, task.completed = code, now_ms()
             services.store.save_task(task)
         message = f"task {task.name} ended with exit code {task.exit_code}"

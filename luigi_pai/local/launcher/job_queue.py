@@ -27,8 +27,8 @@ class JobQueue:
     Args:
         scheduler: the resources of virtual clusters.
         begin: called with a job, which has left the queue, and the allocations of its tasks by their number.
-        insufficient: called once for each job that comes to its turn and lacks resources of its virtual
-            cluster, and for each that can never fit.
+        insufficient: called once for each job that is the next but lacks resources of its virtual cluster,
+            and for each job that can never fit.
 
     Attributes:
         closed: no job begins any more.
@@ -44,7 +44,7 @@ class JobQueue:
         self._begin = begin
         self._insufficient = insufficient
         self._jobs: dict[int, Job] = {}
-        self._ready: dict[str, list[int]] = {}  # by virtual cluster, those that may begin, in order
+        self._ready: dict[str, list[int]] = {}  # ids of jobs that may begin, by virtual cluster, in order
         self._delays: dict[int, asyncio.TimerHandle] = {}
         self._reasons: dict[int, str] = {}
         self._reported: set[int] = set()
@@ -105,7 +105,7 @@ class JobQueue:
         return self._jobs.get(job_id)
 
     def why(self, job: Job) -> str | None:
-        """Return why a job, or a task of it, waits; None if none does."""
+        """Return why a job, or one of its tasks, waits; None if nothing waits."""
         if job.id in self._jobs and job.id not in self._reasons:
             ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
             place = (
@@ -125,8 +125,8 @@ class JobQueue:
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
         """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
-        Only the first job of each virtual cluster is tried, and the next one once that has begun, so that the
-        length of the queue does not matter. A job that can never fit is not tried again. ``runs`` are the
+        Of each virtual cluster only the first job is tried, and after it has begun the next one, so that a
+        long queue costs no time. A job that can never fit is not tried again. ``runs`` are the
         running attempts by their jobs' ids; some of their tasks may wait.
         """
         if self.closed:
@@ -173,7 +173,7 @@ class JobQueue:
     def _allocate(
         self, job: Job, requests: Sequence[Resources]
     ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
-        """Allocate the resources of a gang, or of those tasks that fit, and find why the others wait."""
+        """Allocate resources to a gang, or to the tasks that fit; also return why the others wait."""
         if job.gang:
             gang = self._scheduler.allocate(job.virtual_cluster, requests)
             if isinstance(gang, InsufficientResources):
@@ -197,7 +197,7 @@ class JobQueue:
         return allocated, insufficient
 
     def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
-        """Set why a job waits, and report it once, unless it is the machine-wide limit."""
+        """Set the reason why a job waits; report the first one that is not the machine-wide limit."""
         if insufficient is None:
             self._reasons.pop(job.id, None)
             return

@@ -126,11 +126,11 @@ class Launcher:
     def _schedule(self) -> None:
         try:
             self.queue.schedule(self._runs)
-        except Exception:  # noqa: BLE001 - it may be called at the end of another job, which has no part in it
+        except Exception:  # noqa: BLE001 - called at the end of other jobs, which must not fail by it
             self._log.exception("scheduling the waiting jobs failed")
 
     def _report_insufficient(self, job: Job, insufficient: InsufficientResources) -> None:
-        """Record that a job has to wait for resources, and warn of one that can never fit."""
+        """Record that a job has to wait for resources; log a warning if it can never fit."""
         if insufficient.permanent:
             self._warnings.warning("job %s of %s: %s", job.name, job.username, insufficient.reason)
         try:
@@ -139,7 +139,7 @@ class Launcher:
             self._log.exception("the reason why job %s waits cannot be saved", job.name)
 
     def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
-        """Begin the next attempt of a job; later, if there are no ports or it cannot be saved now."""
+        """Begin the next attempt of a job; delay it if ports are lacking or it cannot be saved."""
         reserved: list[dict[str, list[int]]] = []
         seconds, reason = self._services.retry_seconds, "the server could not save its begin"
         try:
@@ -204,7 +204,7 @@ class Launcher:
     # the end of an attempt
 
     async def _run_to_end(self, run: AttemptRun) -> None:
-        """Follow an attempt to its end, whatever fails."""
+        """Wait for the outcome of an attempt, clean up, and save the outcome, whatever fails."""
         outcome: Outcome | None = None
         problem = "the server is shut down"
         try:
@@ -222,12 +222,12 @@ class Launcher:
         run.release()
         for task in run.tasks:
             self.ports.release(task.ports)
-        self.queue.remove(run.job)  # the job is not in the queue, but perhaps the reason why its tasks waited
+        self.queue.remove(run.job)  # the queue may still have the reason why the job's tasks waited
         await self._conclude(run, outcome, problem)
         self._schedule()
 
     async def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Save the end of an attempt, retrying while the disk is full; retry its job or end it."""
+        """Save the end of an attempt, with retries if the disk is full; then retry, end or purge the job."""
         job, retry = run.job, False
         while run.ending != DELETE:
             try:
@@ -252,10 +252,10 @@ class Launcher:
 
     async def _purge(self, job: Job) -> None:
         await asyncio.to_thread(self._services.folders.remove, job.id, job.name)
-        self._store.purge_job(job)  # where that fails, the next server purges it
+        self._store.purge_job(job)  # if that fails, the next server purges the job
 
     def _current(self, job: Job) -> Job:
-        """Return the launcher's own object of an unfinished job, else the given one."""
+        """Return the launcher's own object of an unfinished job; if it has none, the given object."""
         if job.id in self._runs:
             return self._runs[job.id].job
         return self.queue.get(job.id) or job

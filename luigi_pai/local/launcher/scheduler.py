@@ -29,8 +29,8 @@ class InsufficientResources:
 
     Attributes:
         reason: a sentence.
-        permanent: the virtual cluster is too small, whatever ends.
-        machine_wide: the limit of tasks on this machine is reached, not that of one virtual cluster.
+        permanent: the virtual cluster is too small, even if no other task runs.
+        machine_wide: the limit of tasks on this machine is reached; the virtual cluster has resources.
     """
 
     reason: str
@@ -41,8 +41,8 @@ class InsufficientResources:
 class Scheduler:
     """The resources of every virtual cluster.
 
-    GPUs are numbered through all virtual clusters, from 0 in the first; each has one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine; a job that has more of them runs alone.
+    GPUs are numbered across all virtual clusters, from 0 in the first; a GPU has one task at a time. At most
+    ``max_tasks`` tasks run at once on this machine; a job with more tasks than that runs alone.
 
     Attributes:
         allocations: of the running tasks.
@@ -71,7 +71,7 @@ class Scheduler:
     def allocate(
         self, cluster: str, requests: Sequence[Resources]
     ) -> list[Allocation] | InsufficientResources:
-        """Allocate the resources that each task of a gang needs; or none, and return why they wait."""
+        """Allocate resources to all tasks of a gang; if they do not suffice, allocate none and return why."""
         insufficient = self._insufficient(cluster, requests)
         if insufficient is not None:
             return insufficient

@@ -1,4 +1,4 @@
-"""The processes of an attempt's tasks: started, waited for, ended."""
+"""Starts the processes of an attempt's tasks, waits for them, and ends them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Services:
     """The services of a server.
 
     Attributes:
-        orphans: of the tasks of this server.
+        orphans: finds and reaps the processes of this server's tasks.
         bin: the folder of the ``hdfs`` command.
         stop_grace: seconds between SIGTERM and SIGKILL.
-        scripts: the jobs whose commands are not run.
-        start_delay: seconds until the first process of an attempt starts: by then the
-            reply to the submission has reached its client.
-        retry_seconds: pause before a retry after a full disk or a lack of ports.
+        scripts: the rules for jobs whose commands are not run.
+        start_delay: seconds until the first process of an attempt starts, so that
+            the client gets the reply to its submission before.
+        retry_seconds: seconds before a retry if the disk is full or ports are lacking.
     """
 
     store: Store
@@ -105,7 +105,7 @@ class TaskRunner:
         await asyncio.shield(start)
 
     async def _start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
-        """Start the process of a task; one that cannot be started has failed."""
+        """Start the process of a task; a task that cannot be started fails."""
         files = self._files(task)
         if task.launched is None:
             task.launched = now_ms()
@@ -115,7 +115,7 @@ class TaskRunner:
             child, task.pid_started = await asyncio.to_thread(
                 self._services.folders.start, files, make_files, environment
             )
-        except Exception as error:  # noqa: BLE001 - a job may ask for what no code here has thought of
+        except Exception as error:  # noqa: BLE001 - a job may ask for something unforeseen
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
             with contextlib.suppress(OSError):
                 files.log_error(f"the task could not be started: {reason}")
@@ -171,7 +171,7 @@ class TaskRunner:
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
 
-        If a child process wrote none, return its own exit code; if it is no child, None.
+        If it wrote none: the exit code of the process if that is a child of this server, else None.
         """
         child = self._children.get(task.container_id)
         if child is None:
@@ -194,7 +194,7 @@ class TaskRunner:
         task.exit_code = code
 
     async def clean_up(self, tasks: Iterable[Task]) -> None:
-        """End every process that is left of the tasks, and reap it; remove scripts that contain secrets."""
+        """End and reap all remaining processes of the tasks; remove scripts that contain secrets."""
         self.must_end.set()
         await asyncio.gather(*self._starts, return_exceptions=True)
         await self._end(tasks, self._services.stop_grace)
@@ -204,7 +204,7 @@ class TaskRunner:
         self.remove_scripts(tasks)
 
     def remove_scripts(self, tasks: Iterable[Task]) -> None:
-        """Remove the scripts of tasks if secrets are in them."""
+        """Remove the scripts of tasks if the job has secrets, which are in the scripts."""
         if self._services.store.secrets(self._job):
             for task in tasks:
                 self._files(task).remove_scripts()

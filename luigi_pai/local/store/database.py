@@ -1,8 +1,8 @@
 """The SQLite file of the server: its tables and transactions.
 
-Every change is committed before the caller goes on, so that an answer never
-promises what a crash of the server could take back. One connection, used by
-the event loop's thread only.
+Every change is committed before the caller goes on, so that no reply confirms a
+change that a crash of the server could undo. There is one connection, which only
+the event loop's thread uses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VERSION = 4
 """PRAGMA user_version of the files that this module reads and writes."""
 
-# What may be large (job_texts) is kept apart from what lists read.
+# Large texts have a table of their own (job_texts), so that lists do not read them.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL);
@@ -108,11 +108,11 @@ CREATE INDEX tasks_by_attempt ON tasks (attempt_id);
 CREATE UNIQUE INDEX jobs_by_name ON jobs """
 
 _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
-"""The columns that identify a job, by the API."""
+"""The columns that identify a job, by API."""
 
 
 def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
-    """Return whether the file has no tables yet; raises ConfigError for those of another version or API."""
+    """Return whether the file has no tables yet; ConfigError if its tables have another version or API."""
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found == VERSION:
         its_api = db.execute("SELECT value FROM about WHERE key = 'api'").fetchone()[0]
@@ -144,10 +144,10 @@ def now_ms() -> int:
 
 
 class Database:
-    """The SQLite file of an API's jobs; a new one gets the tables.
+    """The SQLite file of an API's jobs; the tables are created in a new file.
 
-    Deleted secrets are overwritten (``secure_delete``), on disk from the next checkpoint on. What is
-    committed outlives this process however it ends, and the machine from that on, or from `durably` on.
+    Deleted secrets are overwritten (``secure_delete``), on disk at the next checkpoint. A committed change
+    survives any end of this process, and a failure of the machine after a checkpoint or in `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -232,7 +232,7 @@ class Database:
             self._empty_log()
 
     def _empty_log(self) -> None:
-        """Empty SQLite's write-ahead log, where deleted secrets may be, or let the next change try again."""
+        """Empty the write-ahead log, which may have deleted secrets; if it fails, the next change retries."""
         self.execute("PRAGMA busy_timeout = 0")  # another program may read the file
         with contextlib.suppress(sqlite3.OperationalError):
             self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
@@ -240,7 +240,7 @@ class Database:
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Make what is committed inside survive a failure of the machine, unless it is part of more."""
+        """Make changes committed inside survive a failure of the machine; no effect within a transaction."""
         if self._connection.in_transaction:
             yield
             return

@@ -63,7 +63,7 @@ class Store(Database):
         spec: dict[str, Any],
         secrets: Any = None,
     ) -> Job:
-        """Save a new job, which waits.
+        """Save a new job as waiting.
 
         Args:
             name: its name.
@@ -104,11 +104,11 @@ class Store(Database):
     def _job(self, row: sqlite3.Row) -> Job:
         values = dict(row)
         values["deleted"] = bool(row["deleted"])
-        del values["state"]  # in lists; of a job it follows from the rest
+        del values["state"]  # a column for lists; `Job.state` is computed
         return Job(**values, release=self.release)
 
     def job(self, name: str, username: str | None = None) -> Job | None:
-        """Return the job of this name, or None; on v2 a job is named by its user, too."""
+        """Return the job of this name, or None; a v2 job is identified by its user and its name."""
         named = [name] if username is None else [name, username]
         where = " AND ".join(("NOT deleted", "name = ?", "username = ?")[: len(named) + 1])
         found = self._whole_jobs(where, *named)
@@ -144,7 +144,7 @@ class Store(Database):
         return self._whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
-        """Save what may change of a job."""
+        """Save the columns of a job that may change."""
         self._update("jobs", "id", job, _CHANGING)
         self.job_changed(job.id)
 
@@ -156,7 +156,7 @@ class Store(Database):
     # tags and events
 
     def tags(self, jobs: Iterable[Job]) -> dict[int, list[str]]:
-        """Return the tags of jobs by the jobs' ids; a job without tags is not among them."""
+        """Return the tags of jobs, by job id; jobs without tags are left out."""
         found: dict[int, list[str]] = {}
         sql = "SELECT * FROM tags WHERE job_id IN (SELECT value FROM json_each(?)) ORDER BY rowid"
         for row in self.rows(sql, [json.dumps([job.id for job in jobs])]):
@@ -164,7 +164,7 @@ class Store(Database):
         return found
 
     def add_tag(self, job: Job, tag: str) -> None:
-        """Add a tag to a job, unless it has it."""
+        """Add a tag to a job, unless the job has the tag already."""
         self.execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
         self.job_changed(job.id)
 
@@ -177,9 +177,9 @@ class Store(Database):
     def record_event(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Record an event, unless the release has none.
+        """Record an event, unless the release has no events.
 
-        The reason is one word, the message a sentence; the container is that of the task that it is about.
+        ``reason`` is one word, ``message`` a sentence; ``container_id`` is for an event of one task.
         """
         if job.release.launcher.has_events:
             kind = "Warning" if warning else "Normal"
@@ -187,7 +187,7 @@ class Store(Database):
             self.insert("events", **row, message=message, at=now_ms())
 
     def events(self, job: Job) -> list[sqlite3.Row]:
-        """Return the events of a job, the latest first, each with the task that it is about."""
+        """Return the events of a job, the latest first, each with the role and index of its task, if any."""
         return self.rows(
             "SELECT events.*, role, task_index FROM events LEFT JOIN tasks USING (container_id)"
             " WHERE events.job_id = ? ORDER BY events.id DESC",
@@ -209,7 +209,7 @@ class Store(Database):
         return next(iter(self._attempts("job_id = ? ORDER BY id DESC LIMIT 1", job.id)), None)
 
     def attempt(self, job: Job, number: int) -> Attempt | None:
-        """Return the attempt of a job that has a number, 1 for the first; None if there is none."""
+        """Return an attempt of a job by its number, 1 for the first; None if there is no such attempt."""
         return next(iter(self._attempts("job_id = ? AND number = ?", job.id, number)), None)
 
     def _attempts(self, where: str, *values: int) -> list[Attempt]:
@@ -217,12 +217,12 @@ class Store(Database):
         return [Attempt(**{**dict(row), "interrupted": bool(row["interrupted"])}) for row in rows]
 
     def end_attempt(self, attempt: Attempt) -> None:
-        """Save that an attempt has ended, now, and how."""
+        """Save that an attempt has ended now, with its exit code and trigger."""
         attempt.completed = now_ms()
         self._update("attempts", "id", attempt, _ENDING)
 
     def interrupt_attempt(self, attempt: Attempt) -> None:
-        """Save that an attempt is being ended because the server is."""
+        """Save that an attempt is being ended because the server is shut down."""
         attempt.interrupted = True
         self.execute("UPDATE attempts SET interrupted = 1 WHERE id = ?", (attempt.id,))
 

@@ -16,10 +16,10 @@ WAITING = "FRAMEWORK_WAITING"
 """Sub-state of a job that has not begun, or is about to be tried again."""
 
 RUNNING = "APPLICATION_RUNNING"
-"""Sub-state of a job with an attempt that goes on."""
+"""Sub-state of a job with a running attempt."""
 
 COMPLETED = "FRAMEWORK_COMPLETED"
-"""Sub-state of a job that is over."""
+"""Sub-state of a job that has ended."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class User:
 
     Attributes:
         password: a salted hash.
-        admin: whether they are an administrator; others may use the virtual cluster ``default``.
+        admin: whether the user is an administrator; other users may only use the virtual cluster ``default``.
     """
 
     name: str
@@ -41,15 +41,15 @@ class Job:
     """A job. Times are milliseconds since 1970 UTC.
 
     Attributes:
-        config_json: the job config as the user sent it; of a v2 job its
+        config_json: the job config as the user sent it; for a v2 job, the
             protocol as JSON, without secrets.
-        spec_json: the same with every default filled in; of a v2 job what
-            `protocol_spec` makes of it.
-        release: the release that runs it.
+        spec_json: the job config with every default filled in; for a v2 job,
+            the result of `protocol_spec`.
+        release: the release that runs the job.
         launched: when its first attempt began.
         sub_state: WAITING, RUNNING or COMPLETED.
         retries: attempts after the first, for whatever reason.
-        counted_retries: those of them that retryCount limits.
+        counted_retries: the retries that count towards retryCount.
     """
 
     id: int
@@ -102,12 +102,12 @@ class Job:
 
     @property
     def gang(self) -> bool:
-        """Whether its tasks start only all together, and none of them is retried by itself."""
+        """Whether the job's tasks start only all together, and no task is retried by itself."""
         return bool(self.spec["gang"])
 
     @cached_property
     def roles(self) -> list[dict[str, Any]]:
-        """The task roles that run: of two of one name, OpenPAI 0.7 silently drops the earlier."""
+        """The task roles that run. If two have the same name, OpenPAI 0.7 silently drops the earlier one."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
 
 
@@ -117,10 +117,10 @@ class Attempt:
 
     Attributes:
         number: 1 for the first.
-        interrupted: the server has begun to end it because it was shut down
-            itself; the exit codes of its tasks do not count then.
-        trigger_role, trigger_index, trigger_message: the task that decided how
-            it ended, and by which rule.
+        interrupted: the server has begun to end the attempt because the server
+            is shut down; then the exit codes of the tasks do not count.
+        trigger_role, trigger_index, trigger_message: the task that decided the
+            outcome, and the rule.
     """
 
     id: int
@@ -135,7 +135,7 @@ class Attempt:
     trigger_message: str | None = None
 
     def application_id(self, cluster_timestamp: int) -> str:
-        """Return its id as YARN would write it."""
+        """Return the attempt's id as YARN would write it."""
         return f"application_{cluster_timestamp}_{self.id:04d}"
 
 
@@ -148,12 +148,12 @@ class Task:
         ports: the reserved ports by label.
         gpus: the numbers of its GPUs, as CUDA_VISIBLE_DEVICES has them: ``0,2``.
         pid: the process that runs it, also its process group and session.
-        pid_started: when that process started, as the kernel counts.
-        exit_code: how it ended; of a v2 job as the runtime translates it.
-        exit_info: JSON of what the runtime reports of a failure (v2).
-        number: which attempt of this instance it is, 0 for the first; a job
+        pid_started: when that process started, as `processes.started` returns it.
+        exit_code: the task's exit code; for a v2 job, as the runtime translates it.
+        exit_info: the runtime's report on a failure, as JSON (v2).
+        number: number of this attempt of the instance, 0 for the first; a job
             without gang allocation retries its tasks one by one.
-        counted_retries: the attempts before it that taskRetryCount limits.
+        counted_retries: the retries so far that count towards taskRetryCount.
     """
 
     container_id: str
@@ -184,5 +184,5 @@ def framework_name(job: Job) -> str:
 
 
 def object_uid(*words: object) -> str:
-    """Return the UID of one of the launcher's objects by what is its own, such as the full name of a job."""
+    """Return the UID of one of the launcher's objects, made from words that identify the object."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))

@@ -1,7 +1,7 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
-1.8's runtime writes the parameters of plugins as Python's ``repr`` has them, puts what references name into
-that text as it is, and reads the result as YAML (``replace_ref`` and ``init_plugins`` in its initializer).
+1.8's runtime writes the parameters of plugins as Python's ``repr``, inserts the values of references into
+that text unescaped, and reads the result as YAML (``replace_ref`` and ``init_plugins`` in its initializer).
 So a text with both kinds of quotes, or a reference to a number, fails the task, and a line break may become
 ``\n``.
 """
@@ -39,9 +39,9 @@ def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
-        keys of a v1 role with the server's defaults filled in, its protocol's
-        own name as ``shown``, and ``plugins`` in the order of their start. A plugin whose parameters
-        the runtime cannot read has the reason as ``fault``.
+        keys of a v1 role with the server's defaults filled in, its name in the
+        protocol as ``shown``, and ``plugins`` in the order of their start. If the runtime cannot read
+        the parameters of a plugin, the plugin has the reason as ``fault``.
 
     Raises:
         SpecError: the commands of a role cannot be rendered.
@@ -84,7 +84,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
 def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
     """Return how many ports of each label a task has.
 
-    The schema of 1.8 takes counts below 0, which give no port, and lists, whose labels are their indexes.
+    1.8's schema allows counts below 0, which give no port, and a list of counts with indexes as labels.
     """
     asked = wanted.get("ports") or {}
     labels = (
@@ -95,7 +95,7 @@ def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a role's runtime plugins: first its prerequisites that are plugins, then those of extras."""
+    """Return a role's runtime plugins: first the plugins in its prerequisites, then those in ``extras``."""
     by_name = {item["name"]: item for item in document.get("prerequisites") or ()}
     plugins = []
     for wanted in role.get("prerequisites") or ():
@@ -119,7 +119,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
 
 
 def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plugin with its parameters filled in; secrets follow when the task starts."""
+    """Return a plugin with its parameters filled in; secrets are filled in when the task starts."""
     try:
         return {**plugin, "parameters": _read_parameters(plugin["parameters"], view)}
     except ValueError as error:
@@ -127,14 +127,14 @@ def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
-    """Return the parameters of a plugin; references to secrets are checked, and stay.
+    """Return a plugin's parameters with references filled in; those to secrets are only checked.
 
     Args:
         parameters: as they stand in the protocol; an empty text where there are none.
-        view: what references stand for in the role that the plugin runs in (`Views`).
+        view: the values of references in the role that the plugin runs in (`Views`).
 
     Raises:
-        ValueError: the runtime fails over them. The message gives the reason, and no value.
+        ValueError: the runtime would fail on them. The message has the reason, but no value.
     """
 
     def filled(tag: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""The preparation of a v2 task: the scripts that run before, as and after its command, and its storages.
+"""The preparation of a v2 task: the scripts of its command and of the plugins around it, and its storages.
 
-As the runtime of OpenPAI 1.8.0 (v0.1.11) writes them: each plugin is prepared first, all of them before any
-command runs; each has a script of its own before and after; those after run in the reverse order, and only
-if the command succeeded. Secrets are filled in exactly.
+The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11): all plugins are prepared before any command
+runs; a plugin may have one script before the command and one after it; scripts after it run in reverse order,
+and only if the command succeeded. Secrets are filled in exactly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def prepare(start: TaskStart) -> Preparation:
     }
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    with_files = ("git", "teamwise_storage")  # a job looks for what they would have brought
+    with_files = ("git", "teamwise_storage")  # a job may look for the files that these would have made
     warnings += [missing[name] for name in with_files if name in missing]
     notes = [*mount_notes(links), *missing.values()]
 
@@ -79,13 +79,13 @@ def role_scripts(
 ) -> dict[str, str]:
     """Return the scripts of a task by file name; they will lie in ``folder``.
 
-    ``tasks`` names the tasks, itself too, that an ssh barrier waits for; none without gang allocation.
+    ``tasks`` has the names of all tasks, for which an ssh barrier waits; empty without gang allocation.
 
-    A failurePolicy of ``ignore`` covers a plugin's own failures, not those of the runtime, which reads the
-    parameters and looks for the plugin.
+    The failurePolicy ``ignore`` covers failures of a plugin, but not of the runtime, which looks for the
+    plugin and reads its parameters.
 
     Raises:
-        ValueError: where 1.8's init container fails, with the reason.
+        ValueError: 1.8's init container would fail; the text has the reason.
     """
     if role["shown"] != server_name(role["shown"]):
         raise ValueError(
@@ -119,7 +119,7 @@ def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
 def _plugin_scripts(
     plugin: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """Return what a plugin runs before and after the command; raises ValueError for its parameters."""
+    """Return a plugin's scripts before and after the command; ValueError if its parameters are wrong."""
     name, policy = plugin["plugin"], plugin["failurePolicy"]
     if name == "ssh":
         return {BEFORE: _script(_ssh(plugin["parameters"], folder, tasks), policy)}
@@ -136,7 +136,7 @@ def _plugin_scripts(
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commands that the plugin ``cmd`` runs before the role's, and after that has succeeded."""
+    """Return the commands of the plugin ``cmd`` before the role's command, and after it, if it succeeds."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:
@@ -200,7 +200,7 @@ def _task_environment(start: TaskStart) -> dict[str, str]:
 
 
 def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
-    """Return FrameworkController's variables in every container: the names and UIDs of its own objects."""
+    """Return the variables that FrameworkController sets in containers: names and UIDs of its objects."""
     name, number = framework_name(job), attempt.number - 1
     attempt_uid = object_uid(job.full_name, number)
     return {
@@ -223,7 +223,7 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
 
 
 def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of a role; they have its own name, not the one in lower case."""
+    """Return the variables of a role; their names have the role's name in the protocol, not in lower case."""
     resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
     values = {
         "count": role["taskNumber"],

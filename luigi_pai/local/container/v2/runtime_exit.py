@@ -1,8 +1,8 @@
 """The exit code that OpenPAI's runtime derives from a command's exit code and output.
 
 The patterns are those of the exit specification of 1.8, in its order; the
-first one that fits wins. They search the last 10 MiB of each log, without
-regard to case.
+first one that matches wins. They search the last 10 MiB of each log,
+ignoring case.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-_REDACTED = 128 * 1024  # is redacted before it is cut: no protocol, so no secret, is longer
+_REDACTED = 128 * 1024  # bytes redacted before the cut: no protocol, so no secret, is longer
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
 _SIGNALS = (130, 131, 132, 134, 135, 136, 137, 139, 141, 143)
-"""Exit codes that stay what they are."""
+"""Exit codes after signals, which are reported unchanged."""
 
 _PATTERNS: Mapping[int, Sequence[str]] = {
     221: ("tensorflow.*resourceexhaustederror.*oom", "ran out of memory trying to allocate"),
@@ -69,9 +69,9 @@ _PATTERNS: Mapping[int, Sequence[str]] = {
     234: ("segmentation fault",),
     235: ("core dumped",),
 }
-"""Exit codes of the runtime, in the order of the search, by regular expressions in small letters.
+"""Exit codes of the runtime, in the order of the search, with regular expressions in lower case.
 
-The output must fit one of them; ``.*`` is read by `_search`.
+The output must match one of an exit code's expressions; `_search` handles ``.*``.
 """
 _NOT_FOUND = 127
 _COMMAND_NOT_FOUND = (220, ("command not found",))
@@ -83,14 +83,14 @@ def runtime_exit(
     """Translate the exit code of a command that failed; return it with the runtime's termination message.
 
     Args:
-        code: what the command, or a plugin before or after it, ended with.
+        code: exit code of the command, or of a plugin before or after it.
         user_logs: the files of the command's output.
-        runtime_log: the file of what plugins wrote.
+        runtime_log: the file of the plugins' output.
         redact: redacts the secrets in a text; called before anything is cut off.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
-    small = user.lower()  # of bytes: every letter stays where it is
+    small = user.lower()  # of bytes, so every position stays the same
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     if code in _SIGNALS:
         info["exitCode"] = code
@@ -112,10 +112,10 @@ def runtime_exit(
 
 
 def _search(pattern: str, text: bytes) -> tuple[int, int] | None:
-    """Return where a text fits a pattern; ``.*`` stands for anything up to the next part in the same line.
+    """Return begin and end of a pattern's first match in a text; ``.*`` matches anything within a line.
 
-    A regular expression with ``.*`` would read the rest of a line again from
-    each place where it could begin: for hours, in a log that is one long line.
+    A regular expression with ``.*`` would read the rest of a line again from each
+    possible begin of a match, which takes hours in a log that is one long line.
     """
     first, *others = (re.compile(part.encode()) for part in pattern.split(".*"))
     found = first.search(text)

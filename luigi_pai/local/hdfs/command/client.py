@@ -17,7 +17,7 @@ _TIMEOUT = 60.0  # seconds without an answer
 
 
 class Fault(Exception):
-    """An error in FsShell's words; ``exception`` is Hadoop's name of it, or empty."""
+    """An error with FsShell's message; ``exception`` is the name of Hadoop's exception, or empty."""
 
     def __init__(self, message: str, exception: str = "") -> None:
         super().__init__(message)
@@ -27,8 +27,8 @@ class Fault(Exception):
 class Hdfs:
     """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
-    ``setting`` names the variable of the address, for the error if it does not reply; ``timeout`` is in
-    seconds, for a connection and for each part of a reply. A file or folder is described by its FileStatus.
+    The error of a missing reply names ``setting``, which has the URL; ``timeout`` is in seconds, for a
+    connection and for each part of a reply. A file or folder is described by its FileStatus.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Hdfs:
         return self._answer("GET", self._datanode("GET", path, "OPEN"))
 
     def write(self, path: str, stream: Any) -> None:
-        """Write a binary stream to a file, replacing an existing one; it appears when it is complete."""
+        """Write a binary stream to a file, replacing an existing one; the file appears when complete."""
         incomplete = f"{path}._COPYING_"
         try:
             self._send("PUT", incomplete, "CREATE", stream, overwrite="true", permission="644")
@@ -73,7 +73,7 @@ class Hdfs:
             with contextlib.suppress(Fault):
                 self.delete(incomplete, recursive=False)
             raise
-        if done.get("boolean") is False:  # of a server that does not know the option
+        if done.get("boolean") is False:  # the server does not know renameoptions
             raise Fault(f"`{path}': Input/output error")
 
     def append(self, path: str, stream: Any) -> None:
@@ -81,11 +81,11 @@ class Hdfs:
         self._send("POST", path, "APPEND", stream)
 
     def mkdir(self, path: str, permission: int = 0o755) -> None:
-        """Make a folder, and those above it."""
+        """Make a folder and its missing parents."""
         self._json("PUT", path, "MKDIRS", permission=f"{permission:o}")
 
     def rename(self, path: str, destination: str) -> bool:
-        """Rename as HDFS does: into an existing folder; False if HDFS has not renamed it."""
+        """Rename, or move into an existing folder, as HDFS does; False if HDFS did not do it."""
         return bool(self._json("PUT", path, "RENAME", destination=destination)["boolean"])
 
     def delete(self, path: str, *, recursive: bool) -> bool:
@@ -152,7 +152,7 @@ class _Reply(http.client.HTTPResponse):
     path = ""
 
     def read(self, amt: int | None = None) -> bytes:
-        """Return the next bytes; raises Fault where the connection ends before the body."""
+        """Return the next bytes; raises Fault if the connection ends before the body is complete."""
         try:
             data = super().read(amt)
         except (OSError, http.client.HTTPException) as error:
@@ -163,7 +163,7 @@ class _Reply(http.client.HTTPResponse):
 
 
 def _refusal(response: _Reply) -> Fault:
-    """Return the RemoteException of a reply."""
+    """Return the RemoteException of a reply as a Fault."""
     try:
         remote = json.loads(response.read())["RemoteException"]
         return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])

@@ -1,7 +1,7 @@
 """The commands of ``hdfs dfs``.
 
-Those that copy do as FsShell: several sources need a folder that exists; one source goes into a folder
-that exists, or becomes the destination; folders are merged; a file is replaced with ``-f`` only.
+Copies follow FsShell's rules: several sources need an existing folder as destination; one source goes into
+an existing folder, or becomes the destination; folders are merged; only with ``-f`` is a file replaced.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Item(NamedTuple):
         return [self.child(facts["pathSuffix"]) for facts in self.place.children(self.path)]
 
     def check_free(self, *, replace: bool) -> None:
-        """Raise Fault for what is there and not replaced, or has no folder to be in."""
+        """Raise Fault if the path exists and ``replace`` is False, or if its parent folder does not exist."""
         found = self.look()
         if found and not replace:
             raise self.fault("File exists")
@@ -123,7 +123,7 @@ class Call:
         run(self)
 
     def fault(self, fault: Exception) -> None:
-        """Write an error, and go on."""
+        """Write an error to standard error, and record that a path failed."""
         self.failed = True
         sys.stdout.flush()
         sys.stderr.write(f"{self.name}: {fault}\n")
@@ -137,7 +137,7 @@ class Call:
                 self.fault(fault)
 
     def on_hdfs(self, text: str) -> Item:
-        """Return a path on HDFS, taken as it is written; a URI of any NameNode means this one."""
+        """Return the item of a path on HDFS, without patterns; the URI of any NameNode means this HDFS."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
             path, text = posixpath.join(f"/user/{self.hdfs.user}", text), text or "."
@@ -164,13 +164,13 @@ class Call:
         return items or [self.on_hdfs(text)]
 
     def found(self, words: Iterable[str]) -> list[Item]:
-        """Return what paths with patterns stand for."""
+        """Return the items that paths with patterns match; report the paths that fail."""
         items: list[Item] = []
         self.each(lambda word: items.extend(self.expand(word)), words)
         return items
 
     def split(self) -> tuple[list[str], str]:
-        """Return the sources and the destination; one word alone goes to the current folder."""
+        """Return the sources and the destination, which is the current folder if there is one argument."""
         return (self.words, ".") if len(self.words) == 1 else (self.words[:-1], self.words[-1])
 
 
@@ -179,7 +179,7 @@ def _print(text: str) -> None:
 
 
 def _for_each(work: Callable[[Call, Item], None]) -> Callable[[Call], None]:
-    """Return the command that does something with each of its paths."""
+    """Return a command that calls ``work`` with each of its paths."""
     return lambda call: call.each(lambda item: work(call, item), call.found(call.words or ["."]))
 
 
@@ -230,7 +230,7 @@ def _mv(call: Call) -> None:
 
 
 def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, Item], None]) -> None:
-    """Do something with every item that is there and the place where it goes, which is not below it."""
+    """Call ``work`` with each existing item and its destination, which must not be the item or below it."""
     into_folder = goal.is_folder()
     if len(items) > 1 and not into_folder:
         raise goal.fault("Is not a directory" if goal.look() else "No such file or directory")
@@ -354,4 +354,4 @@ COMMANDS: dict[str, tuple[str, int, Callable[[Call], None]]] = {
     "rm": ("f r R skipTrash", 1, _for_each(_rm)),
     "test": ("d e f s z", 1, _test),
 }
-"""The options, the least number of arguments, and the work of each command; ``-h`` changes no number here."""
+"""The options, the least number of arguments, and the function of each command; ``-h`` has no effect."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
-# Without the __init__.py of the two packages: they would load Luigi and requests.
+# Does not run the __init__.py of the two packages, which would import Luigi and requests.
 _START = """\
 import sys, types
 for name, folder in {packages!r}:
@@ -39,8 +39,8 @@ sys.exit(main(sys.argv[1:]))
 def install(bin_dir: Path) -> None:
     """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH, created where missing.
 
-    Those that are there are replaced in one step: to a task that is just calling one,
-    an empty one would be a success, and on a full disk it would stay empty.
+    Existing ones are replaced in one step: a task that calls an empty executable
+    meanwhile would see a success, and on a full disk the file would stay empty.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
@@ -54,7 +54,7 @@ def install(bin_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``hdfs dfs ...`` or ``hadoop fs ...``, the name included, and return its exit code."""
+    """Run ``hdfs dfs ...`` or ``hadoop fs ...``; return its exit code. ``arguments`` has the command, too."""
     command, *words = arguments
     if not words or words[0] not in ("dfs", "fs"):
         sys.stderr.write(f"{command}: a local OpenPAI has only: {command} dfs, {command} fs\n")
@@ -87,7 +87,7 @@ def _run(call: Call, words: list[str]) -> int:
         return 255
     except Fault as fault:
         call.fault(fault)
-    except BrokenPipeError:  # the reader of our output has had enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

@@ -1,9 +1,9 @@
-"""WebHDFS over a folder on this machine, as Hadoop 2.7.4 speaks it.
+"""WebHDFS over a folder on this machine, as in Hadoop 2.7.4.
 
-A request to create, append or open a file is answered as by a NameNode: 307, to
-this same server, with the parameter ``namenoderpcaddress``; with it, as by a
-DataNode. Bodies pass in chunks in both directions and never lie in memory whole;
-a file appears, complete, when its upload ends.
+A request to create, append or open a file is answered as a NameNode does: with a 307 to
+this same server, with the parameter ``namenoderpcaddress`` added. A request with that
+parameter is answered as a DataNode does. Bodies pass in chunks in both directions and are
+never in memory as a whole; a file appears when its upload is complete.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WebHdfsHandler(RequestHandler):
             self.upload = self.tree.incoming()
 
     def data_received(self, chunk: bytes) -> None:
-        """Write a part of an upload to disk, until that is full; any other body is dropped."""
+        """Write a part of an upload to disk, until the disk is full; drop the body of any other request."""
         if self.upload and not self.upload_error:
             try:
                 self.upload.write(chunk)
@@ -74,11 +74,11 @@ class WebHdfsHandler(RequestHandler):
                 self.upload_error = error
 
     def on_connection_close(self) -> None:
-        """Forget an upload whose client has gone."""
+        """Delete the file of an upload whose client has disconnected."""
         self.on_finish()
 
     def on_finish(self) -> None:
-        """Forget an upload that was not published."""
+        """Delete the file of an upload that was not published."""
         if self.upload:
             with contextlib.suppress(OSError):
                 self.upload.close()
@@ -97,7 +97,7 @@ class WebHdfsHandler(RequestHandler):
         self.finish({"RemoteException": {"exception": error.exception, "message": str(error)}})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log errors of the server, not refusals; without the query."""
+        """Log errors of the server, without the query; refused requests are not logged."""
         if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 

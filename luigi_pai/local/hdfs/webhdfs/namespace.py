@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def of_disk(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for one of the disk; Luigi recognises a missing file by these words."""
+        """Return HDFS's error for an error of the disk. By its words, Luigi recognises a missing file."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -59,7 +59,7 @@ class Tree:
     """The namespace over one folder, created where it is missing.
 
     Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Every method raises
-    RemoteFault where HDFS refuses, and OSError where the disk does.
+    RemoteFault if HDFS would refuse the request, and OSError if the disk fails.
     """
 
     def __init__(self, root: Path) -> None:
@@ -147,7 +147,7 @@ class Tree:
             shutil.copyfileobj(new, file)
 
     def rename_into(self, path: str, destination: str) -> bool:
-        """Rename as HDFS's first ``rename`` does: into a folder, never onto a file; False if not done."""
+        """Rename as HDFS's older ``rename`` does: into a folder, never onto a file; False if not done."""
         place, goal = self._place(path), self._place(destination)
         if place == goal:
             return place.is_file()
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Take a file or folder out of the tree, in one step; return where it lies now, to purge."""
+        """Move a file or folder out of the tree in one step; return its new place, None if it is missing."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None
@@ -183,7 +183,7 @@ class Tree:
 
     @staticmethod
     def purge(gone: Path) -> None:
-        """Free the disk of what ``delete`` returned; callable from any thread."""
+        """Remove from the disk what ``delete`` returned; callable from any thread."""
         if gone.is_dir():
             shutil.rmtree(gone, ignore_errors=True)
         else:
@@ -197,7 +197,7 @@ class Tree:
     # on disk
 
     def _place(self, path: str, exception: str = "InvalidPathException") -> Path:
-        """Return where a path lies, or would lie, on disk: below the root."""
+        """Return the place on disk, below the root, of a path that may not exist."""
         if not path.startswith("/"):
             raise RemoteFault("IllegalArgumentException", f"{path!r} is not an absolute path")
         names = path.strip("/").split("/") if path.strip("/") else []
