@@ -119,7 +119,7 @@ class PaiSweep(Task):
         """Whether Luigi's web page may send messages: ``parallel_jobs = 100``, ``status``, ``stop``."""
         return has_page()
 
-    # type checkers let subclasses define these as plain attributes and as properties
+    # as ClassVar[Any], subclasses may define these as plain attributes or as properties
     parallel_jobs: ClassVar[Any] = _count(default=50, description="jobs that wait or run at once")
     tolerance: ClassVar[Any] = luigi.FloatParameter(
         default=0.0, significant=False, description="share (below 1) or number of points that may fail"

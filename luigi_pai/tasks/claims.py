@@ -121,7 +121,7 @@ class Claims:
         return None if claim is None else _with_events(claim, numbers[number])
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the valid claim: this one, or an existing one with its end.
+        """Claim a submission; return the valid claim: this one, or an earlier one (with its end, if any).
 
         Raises:
             HdfsError: HDFS failed.

@@ -129,7 +129,7 @@ class V2Dialect:
     def list(
         self, username: str | None = None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> list[JobStatus]:
-        """Return the jobs of a user, or of all users, newest first, as the server sends them in pages.
+        """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
 
         0.15 has no filters, 0.16 to 1.1 filter by ``username`` only, 1.2 by all but ``tags``. If LTP refuses
         to list the jobs of all users, the jobs in the user's virtual clusters are returned.

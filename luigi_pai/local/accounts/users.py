@@ -94,7 +94,7 @@ class Bearer:
 
 
 class Tokens:
-    """The valid tokens, in the database: a JSON Web Token whose signature is a random number."""
+    """The valid tokens, in the database: JSON Web Tokens with random numbers as signatures."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

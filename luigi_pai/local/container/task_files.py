@@ -193,7 +193,7 @@ class JobFolders:
         return f"{job_id:06d}-{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:_SHOWN_NAME]}"
 
     def of_task(self, folder: str) -> TaskFiles:
-        """Return the files of a task by its folder's name in the store."""
+        """Return the files of a task, given the name of its folder."""
         return TaskFiles(self.root / folder)
 
     def start(
