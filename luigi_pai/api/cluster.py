@@ -135,8 +135,10 @@ class Cluster(JobRequests):
         for warning in warnings:
             logger.warning("Job %s: %s", name, warning)
         if self._api.detector.given is None:
-            version = self._api.detector.detect() if isinstance(job, PaiJob) else "v2"
-            book = book.with_version(version)
+            if isinstance(job, PaiJob):
+                self._api.detector.detect()
+            else:
+                book = book.with_version("v2")
         name, began = book.api.job_name(name), self.clock.time()
         posting = Posting(book, name, must_be_new=True)
         try:

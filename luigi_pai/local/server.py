@@ -79,6 +79,8 @@ class LocalServer:
             with contextlib.ExitStack() as on_failure:
                 on_failure.enter_context(self._lock)
                 sockets = _bind(settings.host, settings.port, whereabouts(data).get("port"))
+                for each in sockets:
+                    on_failure.enter_context(each)
                 self.address = Address(settings.host, sockets[0].getsockname()[1])
                 self._open(sockets, outside)
                 on_failure.pop_all()

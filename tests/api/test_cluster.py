@@ -89,6 +89,18 @@ def test_an_upgraded_server_is_noticed(faulty, new_cluster):
     assert cluster.book.api.dialect.version == "v2"
 
 
+def test_a_submission_to_an_upgraded_server_advises_no_setting_that_nobody_wrote(faulty, new_cluster):
+    """It is refused once, which shows the new dialect; the second one is taken."""
+    cluster = new_cluster(faulty.url)
+    cluster.submit(JOB)
+    faulty.release = "1.8.0"
+    with pytest.raises(PaiHttpError) as caught:
+        cluster.submit(other := PaiJob("other", "i", [TaskRole("t", "true")]))
+    assert "api_version" not in str(caught.value)
+    cluster.submit(other)
+    assert cluster.book.api.dialect.version == "v2"
+
+
 def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluster, in_forks):
     """Threads and forks wait for one question, and know its answer."""
     faulty.release = "1.0.1"

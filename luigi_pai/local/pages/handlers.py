@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from luigi_pai.local.json_http import SmallBodyHandler
-from luigi_pai.local.releases import EXIT_JOB_ENDED, EXIT_STOPPED
 from luigi_pai.local.store.database import now_ms
 from luigi_pai.local.store.records import COMPLETED
 from luigi_pai.local.views.v1 import job_link
 
 if TYPE_CHECKING:
+    from luigi_pai.local.releases import Release
     from luigi_pai.local.store.records import Attempt, Job, Task
 
 _TEMPLATES = str(Path(__file__).parent / "templates")
@@ -77,10 +77,11 @@ class JobPage(_Page):
             self.show_no_job()
             return
         attempt = self.api.store.last_attempt(job)
-        tasks = [(task, _state(task, attempt)) for task in self.api.store.tasks(attempt)] if attempt else []
-        decided = None
-        if attempt is not None and attempt.exit_code and job.state == "FAILED":
-            decided = f"{attempt.trigger_role}-{attempt.trigger_index}"
+        tasks, decided = [], None
+        if attempt is not None:
+            tasks = [(task, _state(task, attempt, job.release)) for task in self.api.store.tasks(attempt)]
+            if attempt.exit_code and job.state == "FAILED":
+                decided = f"{attempt.trigger_role}-{attempt.trigger_index}"
         self.render(
             "job.html",
             title=job.name,
@@ -125,14 +126,12 @@ class StopJob(_Page):
         self.redirect(job_link(job), status=303)
 
 
-def _state(task: Task, attempt: Attempt) -> str:
-    if task.exit_code is None:
-        if attempt.completed is not None:
-            return "STOPPED"
-        return "WAITING" if task.launched is None and task.pid is None else "RUNNING"
-    if task.exit_code in (EXIT_STOPPED, EXIT_JOB_ENDED):
+def _state(task: Task, attempt: Attempt, release: Release) -> str:
+    if task.exit_code is not None:
+        return release.launcher.ended_state(task.exit_code)
+    if attempt.completed is not None:
         return "STOPPED"
-    return "FAILED" if task.exit_code else "SUCCEEDED"
+    return "WAITING" if task.launched is None and task.pid is None else "RUNNING"
 
 
 def time_of_day(milliseconds: int | None) -> str:

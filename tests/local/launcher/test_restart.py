@@ -408,7 +408,7 @@ class Mixed:
         file = self.folder / f"ran{len(self.jobs)}"
         says = f"echo x >> {file}; sleep 0.1; "
         loose = {"extras": {"gangAllocation": False}}
-        second = "[ $FC_TASK_ATTEMPT_ID = 1 ]"
+        second = "[ $FC_TASK_ATTEMPT_ID -ge 1 ]"  # a kill may lose a try, whose number is not given again
         never = task_role("true", resourcePerInstance={"cpu": 99, "memoryMB": 1, "gpu": 0})
         sent, retries, began = {
             "gang": lambda: (protocol(roles={"main": task_role(says + "true", instances=2)}), 0, 2),

@@ -102,6 +102,14 @@ def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
 
 
 @pytest.mark.slow
+def test_the_state_of_a_task_is_the_one_that_its_release_gives_its_exit_code(client, page):
+    """On 0.x, 214 is a stop."""
+    job = client.run("exit 214")
+    assert job["jobStatus"]["state"] == "STOPPED"
+    assert "FAILED" not in page("/job-detail.html", username="admin", jobName=job["name"]).text
+
+
+@pytest.mark.slow
 def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v2, v2, v2_page):
     """As that of a v1 job, with one log more."""
     name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
