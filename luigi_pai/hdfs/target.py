@@ -109,6 +109,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
         Raises:
             HdfsError: there is no such file. Reading and closing raise it, too, if HDFS fails.
+            ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
             return self.format.pipe_reader(self.fs.open_reader(self.path))

@@ -147,7 +147,11 @@ def manifest_json(entries: Mapping[str, Entry]) -> bytes:
 
 
 def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
-    """Return the entries of a folder's manifest; empty if it is missing or cannot be read."""
+    """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
+
+    Raises:
+        HdfsUnreachable: no name node answers.
+    """
     try:
         with HdfsReader(server, posixpath.join(folder, MANIFEST)) as file:
             text = file.readall() if file.size <= _LONGEST else b""

@@ -227,7 +227,7 @@ class Launcher:
         self._schedule()
 
     async def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Save the end of an attempt, with retries if the disk is full; then retry, end or purge the job."""
+        """Save the end of an attempt, with retries until that succeeds; then retry, end or purge the job."""
         job, retry = run.job, False
         while run.ending != DELETE:
             try:
