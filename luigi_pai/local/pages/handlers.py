@@ -22,28 +22,28 @@ _POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _AT_MOST = 100
-"""Jobs and tasks in a table."""
+"""Maximum number of jobs or tasks in a table."""
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
-"""In the order in which a reader looks for them."""
+"""The order of tasks in a table, by state: those that a reader looks for come first."""
 
 
 class _Page(SmallBodyHandler):
-    """A page that loads nothing from elsewhere and cannot be framed."""
+    """A page that loads nothing from other servers, and that no page can show in a frame."""
 
     def get_template_path(self) -> str:
         """Return the folder of the templates."""
         return _TEMPLATES
 
     def get_template_namespace(self) -> dict[str, Any]:
-        """Return the functions that the templates call, and the time of the page."""
+        """Return what every template may use: functions, the current time, and ``live``, False by default."""
         functions = {function.__name__: function for function in (time_of_day, duration, job_link)}
         return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 
     def set_default_headers(self) -> None:
-        """Forbid everything that these pages do not need."""
+        """Set the headers; they make the browser refuse everything that these pages do not need."""
         super().set_default_headers()
         self.set_header("Content-Security-Policy", _POLICY)
-        self.set_header("Referrer-Policy", "same-origin")  # with no-referrer, forms say "Origin: null"
+        self.set_header("Referrer-Policy", "same-origin")  # no-referrer makes a form's Origin null: refused
         self.set_header("Cache-Control", "no-store")
 
     def show_no_job(self) -> None:
@@ -67,9 +67,9 @@ class JobPage(_Page):
     """One job, with the tasks of its last attempt."""
 
     def get(self) -> None:
-        """Show a job: failed and running tasks first, and the log of the task that decided its failure.
+        """Show a job with failed and running tasks first, and the log of the task that made the job fail.
 
-        The order of the logs does not change, so that a log is not replaced while somebody reads it.
+        The logs to choose from keep their order when tasks change state, so that the choice stays the same.
         """
         user = self.get_query_argument("username", None)
         job = self.api.store.job(self.get_query_argument("jobName", ""), user)
@@ -111,12 +111,12 @@ class JobPage(_Page):
 class StopJob(_Page):
     """The stop button.
 
-    It asks for no password: the door admits this user only, and the application refuses what a page of
-    another site sends.
+    It asks for no password: `luigi_pai.local.door` refuses connections of other users, and the application
+    refuses requests that pages of other sites send.
     """
 
     def post(self) -> None:
-        """Stop a job, and lead back to its page."""
+        """Stop a job, and redirect to its page."""
         fields = dict(parse_qsl(bytes(self.content).decode("utf-8", "replace"), keep_blank_values=True))
         job = self.api.store.job(fields.get("jobName", ""), fields.get("username"))
         if job is None:
@@ -135,7 +135,7 @@ def _state(task: Task, attempt: Attempt, release: Release) -> str:
 
 
 def time_of_day(milliseconds: int | None) -> str:
-    """Return a moment as people of this machine read it, or nothing."""
+    """Return the local date and time of a moment in ms since 1970 UTC; an empty text for None."""
     if milliseconds is None:
         return ""
     moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()
@@ -143,7 +143,7 @@ def time_of_day(milliseconds: int | None) -> str:
 
 
 def duration(begin: int | None, end: int | None) -> str:
-    """Return how long something took, as ``0:01:30``, or nothing while it has not begun or ended."""
+    """Return the time between two moments (ms), such as ``0:01:30``; an empty text if one of them is None."""
     if begin is None or end is None:
         return ""
     return str(timedelta(seconds=max(0, end - begin) // 1000))

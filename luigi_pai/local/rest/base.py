@@ -59,7 +59,7 @@ class _Route:
 
 
 def route(method: str, path: str, action: Callable[..., Awaitable[None]]) -> _Route:
-    """Return a route; ``:word`` in the path stands for one part, ``*`` for every method."""
+    """Return a route; ``:word`` in ``path`` matches one segment; the method ``*`` matches every method."""
     return _Route(method, re.compile(re.sub(r":\w+", "([^/]+)", path) + "/?", re.IGNORECASE), action)
 
 
@@ -74,9 +74,9 @@ class ApiHandler(RestHandler):
     routes: ClassVar[Sequence[_Route]] = ()
 
     async def _dispatch(self) -> None:
-        """Dispatch to a route as express does: ignoring case and a slash at the end.
+        """Call the handler of the route as Express does, ignoring case and a slash at the end of the path.
 
-        A HEAD is answered as a GET, without the body. There is no CORS: pages of other sites are refused.
+        HEAD is answered as GET without the body. There is no CORS, because pages of other sites are refused.
         """
         method = "GET" if self.request.method == "HEAD" else self.request.method
         path = self.request.path.removeprefix(PREFIX)
@@ -92,7 +92,7 @@ class ApiHandler(RestHandler):
     get = head = post = put = delete = patch = options = _dispatch
 
     async def log_in(self, username: str, password: str, seconds: int) -> None:
-        """Answer with a token that is valid for some seconds; ApiError 400: a wrong name or password."""
+        """Answer with a token valid for ``seconds``; raises ApiError 400 for a wrong name or password."""
         user = self.api.users.get(username)
         if user is None:
             raise ApiError(400, "NoUserError", f"User {username} is not found.")
@@ -102,17 +102,17 @@ class ApiHandler(RestHandler):
         self.answer(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:
-        """Add a plain user, who has the virtual cluster ``default``, and answer with a message."""
+        """Add a user who may use only virtual cluster ``default``; raises ApiError 409 for a known name."""
         if not await self.api.users.add(username, password):
             raise ApiError(409, "ConflictUserError", f"User name {username} already exists.")
         self.answer(201, {"message": message})
 
     def count_call(self) -> None:
-        """Count the request where the API has a limit."""
+        """Count the request for the limit of calls; v1 has no limits and counts nothing."""
 
 
 Rule = str | range | tuple[Any, ...]
-"""What a field takes: the pattern of a text, the range of a whole number, or one of some values."""
+"""The valid values of a field: texts that match a pattern, whole numbers in a range, or those in a tuple."""
 
 
 def checked_body(
@@ -121,7 +121,7 @@ def checked_body(
     """Return the body, which must have all ``fields``, may have ``optional`` ones, and no others.
 
     Raises:
-        ApiError: 400 InvalidParametersError, with every problem, but without the values.
+        ApiError: 400 InvalidParametersError, which names every problem but quotes no values.
     """
     given = body if isinstance(body, dict) else {}
     known = {**fields, **(optional or {})}
@@ -147,19 +147,19 @@ def _fits(value: Any, rule: Rule) -> bool:
 
 
 MAX_TASKS = 1000
-"""Tasks of a job."""
+"""Maximum number of tasks in a job."""
 
 _MAX_PORTS = 1000
-"""Ports of a task, beside those that each task has."""
+"""Maximum number of ports of a task, not counting ``ssh`` and ``http``, which every task has."""
 
 MAX_JOB_PORTS = 5000
-"""The same of all tasks of a job."""
+"""Maximum number of such ports in all tasks of a job together."""
 
 _OF_EACH_TASK = ("ssh", "http")
 
 
 def is_too_large(spec: Mapping[str, Any]) -> bool:
-    """Return whether a job, as the launcher reads it, has too many tasks or ports for this machine."""
+    """Return whether a job, as the launcher reads it, has too many tasks or ports for this server."""
     tasks = [role["taskNumber"] for role in spec["taskRoles"]]
     ports = [
         sum(port["portNumber"] for port in role["portList"] if port["label"] not in _OF_EACH_TASK)
@@ -175,12 +175,12 @@ _WINDOWS = {"call": 60, "list": 60, "submission": 3600}  # seconds
 class RateLimits:
     """The request limits of OpenPAI 1.x and LTP, counted as their rest-servers count.
 
-    With OpenPAI (express-rate-limit 5) all counts of one kind begin anew at the same moments, a window
-    apart from the server's start. With LTP (express-rate-limit 7) each address or user has a window of its
-    own, from its first request on. A request that is refused counts, too.
+    A window is the minute or hour that a limit is for. On OpenPAI (express-rate-limit 5) windows follow each
+    other from the server's start, the same for all clients. On LTP (express-rate-limit 7) the window of an
+    address or user starts with its first request. Refused requests count, too.
 
     Args:
-        limits: calls a minute and address, lists a minute and user, submissions an hour and user.
+        limits: calls per minute and address, lists per minute and user, submissions per hour and user.
         clock: returns the time in seconds since 1970 UTC.
         of_each_key: whether each address and user has a window of its own.
     """
@@ -192,7 +192,7 @@ class RateLimits:
         self._clock = clock
         self._started = clock()
         self._of_each_key = of_each_key
-        self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # the end of the window, and the count
+        self._counts: dict[tuple[str, str], tuple[float, int]] = {}  # kind, key -> end of window, count
 
     def count(self, kind: str, key: str) -> tuple[dict[str, str], bool]:
         """Count a ``call`` of an IP address, or a ``list`` or ``submission`` of a user.

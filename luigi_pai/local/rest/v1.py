@@ -1,4 +1,4 @@
-"""The v1 REST API of OpenPAI 0.7.1: its routes, with their checks in its order, and its job configs."""
+"""The v1 REST API of OpenPAI 0.7.1: routes, which check requests in OpenPAI's order, and job configs."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def read_config(body: Any) -> dict[str, Any]:
     """Return the job config of a body with every default filled in.
 
     Raises:
-        ApiError: 400 InvalidParametersError for what the rest-server refuses, 400 UnknownError for what only
-            the launcher behind it does.
+        ApiError: 400 InvalidParametersError if the rest-server itself refuses the config, 400 UnknownError
+            if only the launcher, to which the rest-server sends the config, refuses it.
     """
     if not isinstance(body, dict):
         raise ApiError(400, "InvalidParametersError", "the body is not a JSON object")
@@ -76,7 +76,7 @@ def read_config(body: Any) -> dict[str, Any]:
 
 
 def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
-    """Return whether the rest-server takes a name or number, and only the launcher refuses it."""
+    """Return whether the rest-server accepts the faulty name or number, and only the launcher refuses it."""
     found = _COUNT.fullmatch(problem.path)
     if found is None:
         return problem.path == "jobName" and _NAME.fullmatch(str(body.get("jobName"))) is not None
@@ -84,10 +84,10 @@ def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
 
 
 def launcher_refuses(name: str, config: Mapping[str, Any]) -> bool:
-    """Return whether a job's name has another form, or it is beyond the bounds of this server.
+    """Return whether the launcher refuses a job because of its name, its roles' names, its ports or its size.
 
-    A beginAt such as 8080, which the launcher behind the recorded server refused, is taken: OpenPAI's own
-    documents use it.
+    A beginAt such as 8080 is accepted, because OpenPAI's own documents use it, although the real launcher
+    whose replies were recorded refused it.
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or name in (".", ".."):
         return True
@@ -105,7 +105,7 @@ _NEW_USER: dict[str, Rule] = {**_LOGIN, "modify": (False,)}
 
 
 class V1Handler(ApiHandler):
-    """Every address under /api that OpenPAI 0.7.1 knows."""
+    """The routes of OpenPAI 0.7.1 under /api that this server has."""
 
     # steps that several routes share
 
@@ -170,7 +170,7 @@ class V1Handler(ApiHandler):
         self.answer(202, {"message": f"update job {name} successfully"})
 
     def _check_virtual_cluster(self, username: str, virtual_cluster: str) -> None:
-        """Refuse a submission to a virtual cluster that is not there (404) or not the user's (403)."""
+        """Refuse a virtual cluster that does not exist (404) or that the user may not submit to (403)."""
         if virtual_cluster == "default":
             return
         if virtual_cluster not in self.api.launcher.scheduler.clusters:

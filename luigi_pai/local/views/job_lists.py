@@ -1,6 +1,6 @@
-"""Lists of jobs: the filters, order and pages of GET /api/v2/jobs as SQL, rows as JSON.
+"""Lists of jobs: GET /api/v2/jobs (filters, order, pages) translated to SQL, and the rows as JSON.
 
-Each row is kept until its job changes.
+The JSON of a row is cached until its job changes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Job
 
 _ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
-MOST_KEPT = 50_000  # rows, of some 600 bytes
+MOST_KEPT = 50_000  # cached rows, of about 600 bytes each; with more, the cache is emptied
 
 
 class JobRows:
-    """The rows of jobs in lists, by the jobs' ids.
+    """A cache of the rows of job lists: the JSON of each row by the job's id.
 
-    A list of 10,000 jobs is some milliseconds of SQL and of joining texts: most jobs in it
-    have ended and never change again.
+    Listing 10,000 jobs takes only some milliseconds (SQL for the ids, joining the rows), because most
+    of the jobs have ended, so that their rows never change again.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,10 +71,10 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that an encoded query selects, in the virtual clusters ``clusters``; None for all of them.
+    """The jobs that the query of a URL selects in some virtual clusters; with ``clusters`` None, in all.
 
     Raises:
-        ApiError: a number is not valid: 400 or 500, as on the real server.
+        ApiError: 500 for an invalid number, 400 for a limit above 50000, as on the real server.
     """
 
     def __init__(self, query: str, release: Release, clusters: Sequence[str] | None) -> None:
@@ -126,5 +126,5 @@ class JobSearch:
 def _number(asked: Mapping[str, str], key: str, otherwise: int) -> int:
     number = whole_number(asked[key]) if key in asked else otherwise
     if number is None:
-        raise ApiError(500, None, f"{key} is not a whole number of at least 0 and at most 18 digits")
+        raise ApiError(500, None, f"{key} is not a non-negative whole number of at most 18 digits")
     return number

@@ -36,7 +36,7 @@ _NAMES = {"all": "user-all", "runtime.log": "runtime.log", "stderr": "user-stder
 
 
 def log_locations(api: Api, job: Job, task: Task, *, tail: bool) -> list[dict[str, str]]:
-    """Return names and paths of the logs of a v2 task, or with ``tail`` of their last 16 KiB.
+    """Return names and paths of the logs of a v2 task; with ``tail``, a path serves only the last 16 KiB.
 
     The paths carry a token that is valid for 12 to 24 hours. With it, anyone can read the logs of this task,
     and nothing else.
@@ -63,18 +63,18 @@ class _Log(SmallBodyHandler):
         return self.api.folders.of_task(task.folder)
 
     def begin(self) -> None:
-        """Set the headers of plain text that may grow."""
+        """Set the headers: the log is plain text, and must not be cached because it may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
-        """Send the slice from ``start`` to ``end`` of some files, joined."""
+        """Send ``[start:end]``, a slice as in Python, of the bytes of the joined files."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
-        """Send the range of some files, joined, that the Range header requests; 416 if it is empty."""
+        """Send the range of the joined files that a Range header requests; answer 416 if it is empty."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             whole = sum(lengths)
@@ -89,7 +89,7 @@ class _Log(SmallBodyHandler):
             await self._send(files, lengths, part)
 
     async def _send(self, files: Sequence[BinaryIO], lengths: Sequence[int], part: range) -> None:
-        """Send a part of the first ``lengths`` bytes of the files, joined, in chunks."""
+        """Send a part of the joined files in chunks, without bytes appended after ``lengths`` were read."""
         before = 0
         for file, length in zip(files, lengths, strict=True):
             start, end = max(0, part.start - before), min(length, part.stop - before)
@@ -108,13 +108,13 @@ class _Log(SmallBodyHandler):
 
 
 class LogPage(_Log):
-    """The output of a task as 0.7.1 serves it, for people to read."""
+    """The output of a task at the URL that 0.7.1 serves it at; the job pages of all releases use it."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send the range of a log that the Range header or, as on YARN, ``start`` and ``end`` request.
+        """Send the part of a log that the Range header or, as on YARN, the query's start and end request.
 
-        A negative ``start`` counts from the end. The default is the last 4 KB of a named log; without a
-        name, all of stdout, then of stderr.
+        A negative ``start`` counts from the end. By default, a URL with a ``stream`` gives the last 4096
+        bytes of that log; a URL without gives all of stdout, then all of stderr.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
@@ -139,12 +139,12 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """A task's log at the URL in 1.8's log list, served as nginx serves a file; it may grow."""
+    """A log at the URL in 1.8's list of a task's logs, served as nginx serves a file; it may still grow."""
 
     async def get(self, name: str) -> None:
-        """Send a log as it is now, the requested range of it, or its last 16 KiB.
+        """Send the whole log as it is now, its requested range or, with ``tail-mode``, its last 16 KiB.
 
-        ``user-all`` is stdout, then stderr: the order of their lines is not recorded.
+        ``user-all`` is stdout followed by stderr, because nothing records in which order they were written.
         """
         container_id = self.get_query_argument("pod-uid", "")
         if self.api.tokens.log_of(self.get_query_argument("token", "")) != container_id:
@@ -153,7 +153,7 @@ class LogFile(_Log):
             raise HTTPError(404)
         paths = [self.files(container_id).folder / stream for stream in _FILES[name]]
         self.begin()
-        # no ETag or Last-Modified identifies a version of a log, so If-Range never matches: send it whole
+        # logs have no ETag or Last-Modified, so that If-Range cannot match, and the whole log is sent
         asked = "" if "If-Range" in self.request.headers else self.request.headers.get("Range", "")
         is_tail = self.get_query_argument("tail-mode", "") == "true"
         await self.send_range(paths, _TAIL if is_tail else asked)
@@ -166,7 +166,7 @@ def _opened(paths: Sequence[Path], opened: ExitStack) -> tuple[list[BinaryIO], l
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the byte range of a Range header, cut at the end; None if it is invalid or has several."""
+    """Return the range of a Range header, up to ``length``; None if the header is invalid or has several."""
     ends = _RANGE.fullmatch(asked)
     if ends is None:
         return None

@@ -34,14 +34,14 @@ def _status(job: Job) -> dict[str, Any]:
 
 
 def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a job as the list shows it; it has no tags."""
+    """Return a job as the list shows it; jobs of v1 have no tags."""
     return {**_status(job), "appExitCode": job.exit_code, "virtualCluster": job.virtual_cluster}
 
 
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    ``waits_for`` is why a WAITING job waits: its diagnostics, which 0.7.1 leaves null until the end.
+    ``waits_for``, why a WAITING job waits, becomes its diagnostics, which on 0.7.1 are null until its end.
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -60,7 +60,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) 
 
 
 def tasks_by_role(tasks: Iterable[Task], status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
-    """Return the statuses of tasks, as a function returns them, by role."""
+    """Return the task roles by name, with their tasks as the function ``status`` shows a task."""
     roles: dict[str, Any] = {}
     for task in tasks:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
@@ -84,7 +84,7 @@ def _application(
 
 
 def _diagnostics(job: Job, attempt: Attempt | None, tasks: Sequence[Task], address: Address) -> str | None:
-    """Return why a job ended; for one that a task failed in the form of 0.7.1's launcher."""
+    """Return why a job ended; if a task made the job fail, in the form of 0.7.1's launcher."""
     decided = attempt and (attempt.trigger_role, attempt.trigger_index)
     task = next((each for each in tasks if (each.role, each.index) == decided), None)
     if task is None or not job.exit_code or not job.diagnostics:
@@ -117,17 +117,17 @@ def _task_status(task: Task, job: Job, address: Address) -> dict[str, Any]:
 
 
 def job_link(job: Job) -> str:
-    """Return the address of a job's page below that of the server."""
+    """Return the path and query of the URL of a job's page."""
     return f"/job-detail.html?{urlencode({'username': job.username, 'jobName': job.name})}"
 
 
 def log_url(task: Task, job: Job, address: Address) -> str:
-    """Return where a task's output can be read, in the form of YARN's addresses."""
+    """Return the URL of a task's output, in the form of YARN's URLs of logs."""
     return f"{address.url}/node/containerlogs/{task.container_id}/{job.username}/"
 
 
 def virtual_clusters(scheduler: Scheduler, unfinished: Sequence[Job]) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster with its unfinished jobs; percentages are of memory, as on YARN."""
+    """Return virtual clusters with the numbers of unfinished jobs; percentages are of memory, as on YARN."""
     shown = {}
     everything = scheduler.total.memory or 1
     for name, has in scheduler.clusters.items():

@@ -1,7 +1,7 @@
 """Jobs and their attempts as the v2 API of OpenPAI 1.8 shows them.
 
-The store has an attempt from its start on. This module adds the attempt that a job waits for, or waited for
-when it was stopped.
+The store has only the attempts that have started. This module makes up the attempt that a job waits for,
+or was waiting for when the job was stopped.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShownAttempt:
-    """An attempt.
+    """An attempt of a job, as the API shows it.
 
     Attributes:
-        index: its number as the API has it: 0 for the first.
+        index: its number in the API, 0 for the first.
         started: when it was created, in milliseconds since 1970 UTC.
-        launched: when its tasks began; None while the job waits for it.
+        launched: when it began, or when the job was stopped before that; None while the job waits for it.
         tasks: its tasks, each at its latest try.
     """
 
@@ -45,7 +45,7 @@ class ShownAttempt:
 
 
 def latest_attempt(job: Job, store: Store) -> ShownAttempt:
-    """Return the running attempt, the one that the job waits for, or the last one."""
+    """Return the attempt that a job runs, waits for, or ended with."""
     last = store.last_attempt(job)
     if last is not None and last.number > job.retries:
         return _shown(job, last, store)
@@ -90,11 +90,11 @@ _TEXTS = {
     FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""The launcher's texts for exit codes that no container returned."""
+"""The launcher's diagnostics of these exit codes; `_text` makes up those of all others."""
 
 
 def _ending(shown: ShownAttempt) -> dict[str, Any]:
-    """Return the fields of a job's detail about times and end of an attempt."""
+    """Return the fields of a job's detail that show when an attempt ran, and how it ended."""
     record = shown.record
     decided = (record.trigger_role, record.trigger_index)
     trigger = next((task for task in shown.tasks if (task.role, task.index) == decided), None)
@@ -252,7 +252,7 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
 
 
 def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return which task it is, its state, and the times of all of its tries together."""
+    """Return a task's index, state and retries, and its times from the first try to the latest."""
     task = tried[0]
     return {
         "taskIndex": task.index,
@@ -267,7 +267,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return the times of the latest try, the first in the list; the second is the try before it."""
+    """Return number, state and times of ``tried[0]``, created when the try before it, ``tried[1]``, ended."""
     task = tried[0]
     return {
         "attemptId": task.number,
@@ -287,7 +287,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
 
 
 def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return a task with its tries, the latest of which comes first."""
+    """Return a task as the API shows it, with its tries; ``tried`` has the latest first."""
     return {
         "username": job.username,
         "jobName": job.name,

@@ -1,7 +1,7 @@
-// Keeps a page up to date: takes the parts marked data-part from the page as it is now, and reads on in a log.
+// Keeps a page up to date: reloads the parts marked data-part from the server, and appends new output to the log.
 "use strict";
 
-const PAUSE = 1000; // milliseconds between two looks
+const PAUSE = 1000; // milliseconds between two updates
 const FIRST_PIECE = 65536; // bytes of the end of a log that are shown at first
 const PIECE = 262144;
 const MOST_SHOWN = 1000000; // characters of a log that are kept on the page
@@ -16,7 +16,7 @@ function say(text) {
   if (trouble.textContent !== text) trouble.textContent = text;
 }
 
-// Makes a node what it is on the fresh page; what has not changed is not touched.
+// Makes a node equal to the one on the fresh page, changing only what differs.
 function renew(node, fresh) {
   if (node.isEqualNode(fresh)) return;
   if (node.nodeName !== fresh.nodeName) {
@@ -45,7 +45,7 @@ async function look() {
     const fresh = now.getElementById(part.id);
     if (fresh) renew(part, fresh);
   }
-  if (chosen && which.value !== chosen) which.value = chosen; // the server's choice is not for those who made one
+  if (chosen && which.value !== chosen) which.value = chosen; // the reader's choice, not the server's
   if (focused && document.activeElement.id !== focused) {
     document.getElementById(focused)?.focus({ preventScroll: true });
   }
@@ -53,7 +53,7 @@ async function look() {
 }
 
 let reading = { log: "", next: -1 };
-let more = true; // there is something in the log that is not on the page yet
+let more = true; // whether the log has more than the page shows
 
 async function read() {
   if (reading.log !== which.value) {
@@ -67,7 +67,7 @@ async function read() {
   const Range = from < 0 ? "bytes=-" + FIRST_PIECE : "bytes=" + from + "-" + (from + PIECE - 1);
   const answer = await fetch("/node/containerlogs/" + mine.log, { cache: "no-store", headers: { Range } });
   const bytes = await answer.arrayBuffer();
-  if (mine !== reading || mine.next !== from) return; // another read was sooner
+  if (mine !== reading || mine.next !== from) return; // another read has shown this piece, or another log was chosen
   if (answer.status >= 500) throw new Error("no log");
   if (!answer.ok) return; // 416: nothing new
   const [, begin, size] = (/(\d+)-\d+\/(\d+)/.exec(answer.headers.get("Content-Range")) || [0, 0, 0]).map(Number);
@@ -91,7 +91,7 @@ async function goOn() {
     }
     say("");
   } catch (error) {
-    more = true; // the piece that did not come
+    more = true; // the next round fetches the missing piece
     say("The server does not answer. Trying again.");
   }
   setTimeout(goOn, pause);

@@ -1,4 +1,4 @@
-"""Requests of the v2 API: authentication, request limits, bodies."""
+"""The base class of the handler of the v2 API."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class AccessV2(ApiHandler):
-    """A request of the v2 API."""
+    """What the routes of the v2 API share: authentication, request limits, bodies."""
 
     _limit_headers: Mapping[str, str] = MappingProxyType({})
 
     def set_default_headers(self) -> None:
-        """Set the headers of the request limit, in errors too."""
+        """Set the headers of the request limit, which errors have, too."""
         super().set_default_headers()
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
 
     def count_call(self) -> None:
-        """Count the request of this address."""
+        """Count the request as a call of its IP address."""
         self.count("call", self.request.remote_ip or "")
 
     def count(self, kind: str, key: str) -> None:
-        """Count a request as `RateLimits.count` does, if there are limits; answer 429 beyond the limit."""
+        """Count a request if the server has limits (`RateLimits.count`); beyond the limit, answer 429."""
         if self.api.limits is None:
             return
         self._limit_headers, refused = self.api.limits.count(kind, key)
@@ -45,7 +45,7 @@ class AccessV2(ApiHandler):
             raise Finish
 
     def body_value(self) -> Any:
-        """Return the body: the text of a ``text/*``, anything else as in v1."""
+        """Return the body: as text if its content type is ``text/*``, otherwise as v1 reads it."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
@@ -61,7 +61,7 @@ class AccessV2(ApiHandler):
         return bearer
 
     def _bearer(self) -> Bearer | None:
-        """Return the user of the Authorization header: ``Bearer TOKEN``, or ``Basic`` of USER:TOKEN."""
+        """Return the user of ``Bearer TOKEN`` or, with an application token, ``Basic`` ``USER:TOKEN``."""
         scheme, credentials = self.credentials()
         if scheme == "bearer":
             return self.api.tokens.check(credentials)
@@ -75,12 +75,12 @@ class AccessV2(ApiHandler):
         return bearer if bearer and bearer.application and bearer.username == name else None
 
     def check_owner(self, bearer: Bearer, owner: str, action: str) -> None:
-        """Raise ApiError 403 for an action on somebody else's job, unless by an administrator."""
+        """Raise ApiError 403 if a user is neither the owner of the job nor an administrator."""
         if bearer.username != owner and not self.api.users.is_admin(bearer.username):
             raise not_allowed(bearer.username, action)
 
     def default_storages(self) -> list[str]:
-        """Return the storages of a job that asks for storages and names none."""
+        """Return the names of the storages that a job with an empty list of storages gets."""
         names = self.api.storages.names()
         return [FIRST_STORAGE] if FIRST_STORAGE in names else names[:1]
 

@@ -1,4 +1,4 @@
-"""The routes of OpenPAI 1.8 for jobs."""
+"""The routes of OpenPAI 1.8 and LTP 1.5 for jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.views.v2 import ShownAttempt
 
 _NOT_A_PROTOCOL = "[object Object]"
-"""What a body that is no text is to the server's YAML reader."""
+"""The text that the real server passes to its YAML reader if the body is not text."""
 
 
 def _found(handler: AccessV2, name: str) -> Job:
@@ -73,9 +73,9 @@ async def _list(handler: AccessV2) -> None:
 
 
 async def _submit(handler: AccessV2) -> None:
-    """Write a job down, then say that it is taken.
+    """Save a job, then answer that it is accepted.
 
-    Reading a large document takes seconds, in which others are to be answered.
+    A thread parses the protocol: for a large one that takes seconds, in which others must be answered.
     """
     user = handler.authenticated().username
     handler.count("submission", user)
@@ -136,7 +136,7 @@ async def _ssh(handler: AccessV2, name: str) -> None:
 def _task(
     handler: AccessV2, name: str, number: str, role: str, index: str
 ) -> tuple[Job, ShownAttempt, Sequence[Task]]:
-    """Return a task by its job, attempt's number, role and index: with every try, the latest first."""
+    """Return the job, the job attempt and all tries (latest first) of the task that a path identifies."""
     job = _found(handler, name)
     missing = f"Job attempt not found in job {name} with jobAttemptIndex {number}"
     shown = _attempt(handler, job, number, missing)
@@ -184,7 +184,7 @@ async def _events(handler: AccessV2, name: str) -> None:
 
 
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
-    """Return a job and the tag of the request's body, if this user may change the tags of this job."""
+    """Return a job and the tag in the body; raises ApiError 403 if the user may not change the job's tags."""
     bearer = handler.authenticated()
     tag = checked_body(handler.body, {"value": ".+"})["value"]
     handler.check_owner(bearer, name.partition("~")[0], f"{doing} job {name}.")

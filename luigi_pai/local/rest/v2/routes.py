@@ -36,7 +36,7 @@ async def _login_info(handler: AccessV2) -> None:
 
 
 async def _login(handler: AccessV2) -> None:
-    """Log in for a week: ``expiration`` is checked, and changes nothing."""
+    """Log in for a week; ``expiration`` must be valid, but has no effect."""
     asked = checked_body(handler.body, _LOGIN, _EXPIRATION)
     await handler.log_in(asked["username"], asked["password"], _WEEK)
 
@@ -113,7 +113,7 @@ def _resources(of: Resources) -> dict[str, int]:
 
 
 def _virtual_clusters(scheduler: Scheduler) -> dict[str, dict[str, Any]]:
-    """Return every virtual cluster; percentages are of all GPUs, as the server counts them."""
+    """Return every virtual cluster; percentages are shares of all GPUs, as on the real server."""
     all_gpus = scheduler.total.gpu
     shown: dict[str, dict[str, Any]] = {}
     for name, has in scheduler.clusters.items():
@@ -178,6 +178,6 @@ _CLUSTER_ROUTES = (
 
 
 class V2Handler(AccessV2):
-    """Every address under /api that OpenPAI 1.8 and LTP 1.5 know."""
+    """The routes of OpenPAI 1.8 and LTP 1.5 under /api that this server has."""
 
     routes = (*_LOGIN_ROUTES, *_CLUSTER_ROUTES, *jobs.ROUTES)

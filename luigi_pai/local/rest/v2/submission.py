@@ -1,4 +1,4 @@
-"""Checks of the body of POST /api/v2/jobs: a valid protocol, or the server's refusal."""
+"""Checks of the body of POST /api/v2/jobs, which return a valid protocol or raise the server's error."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 def _with_storages(
     extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a protocol's extras, with ``storages`` that have names and mount paths only.
+    """Return a protocol's extras in which every one of the ``storages`` has only a name and a mount path.
 
-    The server takes ``share`` and ``readOnly`` from its own configuration. ``known`` are the names of all
-    storages, ``defaults`` those of a job that asks for storages and names none.
+    The server takes ``share`` and ``readOnly`` from its own configuration. ``known`` has the names of all
+    storages, ``defaults`` the names of the storages that a job with an empty list gets.
 
     Raises:
-        ApiError: 404 for a storage that is not there.
+        ApiError: 404 for a storage that does not exist.
     """
     wanted = extras.get("storages")
     if wanted == []:
@@ -78,7 +78,7 @@ def _failure(error: SpecError) -> ApiError:
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return the virtual cluster of a protocol, as text; the schema accepts other values, too."""
+    """Return a protocol's virtual cluster, by default ``default``; the schema accepts values of any type."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 
@@ -86,11 +86,11 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
 def spec_of(
     document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: Release
 ) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it; ``storages`` and ``defaults``: see `_with_storages`.
+    """Return a protocol as the launcher reads it; ``storages`` has the names of all storages.
 
     Raises:
-        ApiError: 404 for a storage that is not there, 500 for extras that the server fails over and commands
-            that cannot be rendered, 400 for more tasks or ports than this server takes.
+        ApiError: 404 for a storage that does not exist, 500 for extras of a shape that makes the server fail
+            and for commands that cannot be rendered, 400 for more tasks or ports than this server accepts.
     """
     try:
         extras = _with_storages(document.get("extras") or {}, storages, defaults)
@@ -107,6 +107,6 @@ def spec_of(
 
 
 def shown_config(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a protocol as GET config shows it: without secrets, and without passwords of registries."""
+    """Return a protocol as GET config shows it, with secrets and credentials of registries masked."""
     shown = masked(document)
     return {**shown, "secrets": MASK} if "secrets" in shown else shown
