@@ -1,4 +1,4 @@
-"""The routes of the local server, and the refusal of requests that pages of other sites made."""
+"""The routes of the local server, and its refusal of requests that pages of other sites cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[api.release.api]),
             *api.hdfs.routes(),
             (r"/", JobListPage),
-            (r"/(?:job-detail|view)\.html", JobPage),  # view.html to 0.10
+            (r"/(?:job-detail|view)\.html", JobPage),  # view.html: OpenPAI up to 0.10
             (r"/stop-job", StopJob),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
             (rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?", LogPage),
@@ -57,12 +57,12 @@ def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
 
 _FOREIGN = (
     "The local server answers to requests for localhost or a loopback address only, not to pages of other "
-    'sites. A proxy in front of it has to send "Host: {}", and no Origin of its own name.'
+    'sites. A proxy in front of it must send "Host: {}", and remove the Origin header, which names the proxy.'
 )
 
 
 class _Refusal(RestHandler):
-    """Refuses a request that a page of another site made in the user's browser, or of an unknown address."""
+    """Refuses requests that a page of another site made a browser send, and requests for unknown paths."""
 
     def initialize(self, *, is_foreign: bool = False) -> None:
         self._is_foreign = is_foreign
@@ -75,23 +75,22 @@ class _Refusal(RestHandler):
 
 
 class _LocalApplication(Application):
-    """An application that browsers cannot be tricked into using.
+    """An application that refuses the requests which a page of another site makes a browser send.
 
-    A web page can make its reader's browser, which the door lets in, send
-    requests to 127.0.0.1; such a request carries the
-    page's Origin, or (after DNS rebinding) a foreign Host. What a page only
-    embeds has no Origin: browsers say in Sec-Fetch-* what it is for.
+    `Door` accepts them, because the browser is the user's own. They carry the page's Origin or, after DNS
+    rebinding, a foreign Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but
+    browsers describe their purpose in the Sec-Fetch headers.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Return the handler of a request: the refusal if a page of another site made it."""
+        """Return the handler of a request: `_Refusal` if a page of another site caused the request."""
         if self.is_foreign(request.headers):
             return self.get_handler_delegate(request, _Refusal, {"is_foreign": True})
         return super().find_handler(request, **kwargs)
 
     def is_foreign(self, headers: HTTPHeaders) -> bool:
         """Say whether a page of another site made a browser send a request with these headers."""
-        origin, host = headers.get("Origin"), headers.get("Host") or "127.0.0.1"  # HTTP/1.0, no browser
+        origin, host = headers.get("Origin"), headers.get("Host") or "127.0.0.1"  # browsers always send Host
         foreign = origin is not None and _split(origin).netloc != host
         return foreign or _is_embedded(headers) or not is_loopback(_split(f"//{host}").hostname or "")
 
@@ -103,11 +102,11 @@ def _is_embedded(headers: HTTPHeaders) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    """Return the parts of a URL, all empty for one that is invalid."""
+    """Return the parts of a URL; all are empty if the URL is invalid."""
     try:
         parts = urlsplit(url)
         return parts if parts.port != 0 else urlsplit("")
-    except ValueError:  # its port is no number, for one
+    except ValueError:  # for example, the port is not a number
         return urlsplit("")
 
 

@@ -38,7 +38,7 @@ class CommandEnd:
     """How a command and its jobs ended.
 
     Attributes:
-        exit_code: the exit code for a shell: the command's own, or 128 + the signal that ended it.
+        exit_code: the command's exit code, or 128 plus the number of the signal that ended it, as in a shell.
         failed: the names of the jobs that failed, the newest first.
         data: the data folder; None if it was removed.
     """
@@ -56,10 +56,10 @@ async def run_command(
     *,
     temporary_data: bool,
 ) -> CommandEnd:
-    """Serve while a command runs, with a luigi.cfg that points Luigi in it to this server.
+    """Run a server and a command, with a luigi.cfg that points Luigi in the command to that server.
 
-    A temporary data folder, used in place of that of the settings, is removed at the end, unless a job has
-    failed. ``ready`` is called once, before the command starts.
+    With ``temporary_data`` a temporary data folder replaces that of the settings, and is removed at the end
+    unless a job has failed. ``ready`` is called once, before the command starts.
 
     Raises:
         ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.
@@ -96,9 +96,9 @@ async def run_command(
 
 
 async def run_in_foreground(command: Sequence[str], environment: dict[str, str], orphans: Orphans) -> int:
-    """Run a command in the foreground, passing on the signals that reach this process; reap all orphans.
+    """Run a command in the foreground, pass this process's signals on to it, and reap all orphans.
 
-    Returns the exit code for a shell.
+    Returns its exit code, 127 or 126 if it cannot be started, or 128 plus the signal that ended it.
     """
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []
@@ -106,7 +106,7 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
     def forward(number: signal.Signals) -> None:
         if process is None:
             early.append(number)
-        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # else that sends it
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # else the terminal sends it
             _signal(process, number)
 
     with on_signals(_FORWARDED, forward):

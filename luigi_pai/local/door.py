@@ -1,8 +1,8 @@
-"""The door of the local server: only connections of the user who runs it, and of root, are served.
+"""Access control: the local server serves only the user who runs it and, on Linux, root.
 
-A process that reaches the port can run commands as this user (jobs), and replace code that jobs run (HDFS).
-The owner of a connection is looked up once, when it is accepted: by sock_diag(7) on Linux (0.04 ms, however
-many sockets there are), else in the open connections of this user's own processes.
+Anybody else could run commands as this user (by jobs), and replace code that jobs run (in HDFS). The user of
+a connection is looked up once, when it is accepted: with sock_diag(7) on Linux (0.04 ms, whatever the number
+of sockets), elsewhere among the open connections of this user's processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ESTABLISHED = 1
 
 
 class Door(HTTPServerConnectionDelegate):
-    """Refuses connections of other users with 403 and one line in the log; ``inside`` serves the others."""
+    """Passes this user's connections on to ``inside``; refuses others with 403 and one line in the log."""
 
     def __init__(self, inside: HTTPServerConnectionDelegate, log: logging.Logger) -> None:
         self._inside = inside
@@ -43,7 +43,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request; the first one of a connection begins when the connection is accepted."""
+        """Begin a request; the connection's user is checked at its first one, which begins on accept."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -59,20 +59,20 @@ class Door(HTTPServerConnectionDelegate):
         connection = request_conn.stream.socket
         is_own = is_own_connection(connection)
         if not is_own:
-            with contextlib.suppress(OSError):  # it is gone
+            with contextlib.suppress(OSError):  # the connection is gone
                 host, port = connection.getpeername()[:2]
                 self._log.warning("refused the connection from %s port %d: not of this user", host, port)
         return is_own
 
 
 class _Refused(RestHandler):
-    """A request that is answered with 403, when its body has been read and dropped."""
+    """Answers every request with 403, after its body has been read."""
 
     def _refuse(self) -> None:
         raise ApiError(
             403,
             "ForbiddenUserError",
-            "The local server serves the user who started it only: its jobs run with their rights.",
+            "The local server serves only the user who started it: its jobs run with that user's rights.",
         )
 
     get = head = post = put = delete = patch = options = _refuse
@@ -85,7 +85,7 @@ def is_own_connection(connection: socket.socket) -> bool:
         if not _kernel_tells():
             return _has_process(theirs[:2], ours[:2])
         return _owner(connection.family, theirs, ours) in (os.geteuid(), _ROOT)
-    except OSError:  # it is gone
+    except OSError:  # the connection is gone
         return False
 
 
@@ -103,9 +103,9 @@ def _kernel_tells() -> bool:
 
 
 def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | None:
-    """Return the uid that holds an end of an established connection, as sock_diag(7) says; raises OSError.
+    """Return the uid that owns ``end`` of a connection, from sock_diag(7); raises OSError.
 
-    A closed socket has no owner (the kernel says 0), and is not established any more.
+    Returns None if the connection is not established, as the kernel reports uid 0 (root) for closed sockets.
     """
     addresses = (
         socket.inet_pton(family, host.partition("%")[0]).ljust(16, b"\0") for host, *_ in (end, other)
@@ -122,7 +122,7 @@ def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | N
 
 
 def _has_process(end: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether a process of this user has a connection: slow, but on every system."""
+    """Return whether a process of this user has a connection; slower than `_owner`, but not Linux only."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.uids().effective != os.geteuid():

@@ -1,4 +1,4 @@
-"""HTTP as OpenPAI's rest-server speaks it: JSON in and out, errors as {code, message}, bodies of 100 kB."""
+"""Request handlers with the rest-server's rules: JSON, errors as {code, message}, bodies up to 100 kB."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def no_api(uri: str) -> ApiError:
 
 
 def logged_path(path: str) -> str:
-    """Return a request's path for a log: without the token that is to be revoked."""
+    """Return a request's path for the log; a token in it (of a request to revoke one) is masked."""
     return _TOKEN.sub(r"\1******", path)
 
 
 @stream_request_body
 class SmallBodyHandler(RequestHandler):
-    """A handler that reads at most 100 kB of body and never keeps more in memory."""
+    """A handler that keeps at most 100 kB of a request's body in memory, and drops a larger body."""
 
     @property
     def api(self) -> Api:
@@ -55,7 +55,7 @@ class SmallBodyHandler(RequestHandler):
         self.too_large = False
 
     def data_received(self, chunk: bytes) -> None:
-        """Add a piece to the body, unless it is too large already."""
+        """Add a piece to the body; drop the body once it is too large."""
         if not self.too_large and len(self.content) + len(chunk) <= _MAX_BODY:
             self.content += chunk
         else:
@@ -63,7 +63,7 @@ class SmallBodyHandler(RequestHandler):
             self.content.clear()
 
     def set_default_headers(self) -> None:
-        """Set the headers that name the server, and forbid guessing at content types."""
+        """Set the headers that name the server and that forbid browsers to guess content types."""
         self.set_header("Server", "luigi-pai local")
         self.set_header("X-Content-Type-Options", "nosniff")
 
@@ -105,7 +105,7 @@ class RestHandler(SmallBodyHandler):
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return the body, parsed by its content type, or {}; ApiError 413: too large, 400: not JSON."""
+        """Return a JSON or form body, parsed, or else {}; raises ApiError 413: too large, 400: not JSON."""
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -119,7 +119,7 @@ class RestHandler(SmallBodyHandler):
 
 
 def _parse_json(text: str) -> Any:
-    """Return the object or array of a JSON text, 1.0 as 1; raises ApiError 400 for all else."""
+    """Return the object or array of a JSON text, with 1.0 read as 1; raises ApiError 400 for other texts."""
     try:
         value = json.loads(text, parse_float=_number, parse_constant=_number)
         if isinstance(value, dict | list):
@@ -138,5 +138,5 @@ def _number(text: str) -> float:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number that at most 18 digits stand for; None for any other text."""
+    """Return the number in a text of 1 to 18 digits; None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None

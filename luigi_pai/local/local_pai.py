@@ -42,7 +42,7 @@ __all__ = ["LocalPai"]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _LOG_LINES = 10
-# unlike with ``python -m``, nothing is imported from the current folder: a ``json.py`` there is not ours
+# unlike ``python -m``, this imports nothing from the current folder, which may have a ``json.py`` of its own
 _START = "import sys; sys.path[:] = filter(None, sys.path)"
 _SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 
@@ -50,27 +50,27 @@ _SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 class LocalPai:
     """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
 
-    It ends with the block, or with this process, even if that is killed.
+    It ends with the block, or with this process, even if this process is killed.
 
     Args:
-        data: the data folder; without one, a temporary one is made and removed.
+        data: the data folder; None for a temporary one, which is removed at the end.
         port: the port; 0 for any free one. A restart keeps it.
         username: the administrator.
-        password: their password; None for a new one that nobody can guess.
+        password: the administrator's password; None for a new random one.
         virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
             are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
-        hdfs: WebHDFS of a real HDFS to use, ``http://HOST:PORT``; without one, it has its own.
-        fs_uri: ``hdfs://HOST:PORT`` of that HDFS, where it does not say so itself.
-        api: which OpenPAI it is: ``v2`` (1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
+        hdfs: ``http://HOST:PORT``, the WebHDFS of a real HDFS to use; None: the server has its own HDFS.
+        fs_uri: ``hdfs://HOST:PORT`` of that real HDFS, if its WebHDFS does not report it.
+        api: the release that it emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
             or the rules alone; docs/local.md has all of them.
-        rate_limits: those of OpenPAI 1.x: ``default``, or ``CALLS,LISTS,SUBMISSIONS``; None for none.
+        rate_limits: request limits of OpenPAI 1.x: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None: none.
         stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
         username: the administrator.
-        password: their password.
+        password: the administrator's password.
         data: the data folder.
     """
 
@@ -124,7 +124,7 @@ class LocalPai:
 
     @property
     def fs_uri(self) -> str:
-        """What ``$PAI_DEFAULT_FS_URI`` stands for."""
+        """The value of ``$PAI_DEFAULT_FS_URI``."""
         return self._hdfs.fs_uri
 
     @property
@@ -134,7 +134,7 @@ class LocalPai:
 
     @property
     def pid(self) -> int:
-        """The server's process."""
+        """The process id of the server."""
         return self._running().pid
 
     def start(self) -> Self:
@@ -163,32 +163,32 @@ class LocalPai:
         return self
 
     def set_faults(self, faults: Any = None) -> None:
-        """Change what goes wrong from now on; without an argument, nothing does.
+        """Replace the faults to inject from now on; without an argument, none are injected.
 
-        A restart goes back to the faults that this object was made with.
+        A restart brings back the faults that this object was made with.
 
         Raises:
-            ConfigError: naming what is wrong with them.
+            ConfigError: the faults are not valid; the text names every problem.
         """
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the rules in force, each with how many requests it has ``seen`` and ``struck``."""
+        """Return the rules in force, each with its numbers of matching (``seen``) and ``struck`` requests."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
     def script_jobs(self, **rule: Any) -> None:
-        """Let jobs that are submitted from now on run no commands, and end as a rule says.
+        """Add a rule by which jobs, submitted from now on, end without running their commands.
 
-        Of several rules the first that matches a job's name decides, unless it has been used up. A
-        restart clears them.
+        The first rule that matches a job's name, and has not been used up (``times``), applies. A restart
+        removes all rules.
 
         Args:
-            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds,
-                None for ever), ``waits`` (the job stays in the queue), ``times`` (None for all jobs).
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds to
+                run; None: until stopped), ``waits`` (stays in the queue), ``times`` (jobs; None: no limit).
 
         Raises:
-            ConfigError: naming what is wrong with them.
+            ConfigError: the rule is not valid; the text names every problem.
         """
         self._control("POST", [rule], JOB_SCRIPTS_PATH)
 
@@ -198,7 +198,7 @@ class LocalPai:
         return jobs
 
     def empty(self) -> None:
-        """Delete all jobs, the files of its own HDFS and storages, faults and job scripts; users stay.
+        """Delete all jobs, faults, job scripts, and files of the server's own HDFS and storages; keep users.
 
         A real HDFS (``hdfs=``) is left as it is.
         """
@@ -224,7 +224,7 @@ class LocalPai:
         return value
 
     def stop(self) -> None:
-        """Stop the server as Ctrl-C does: running tasks end, their jobs are tried again after a restart."""
+        """Stop the server as Ctrl-C does: running tasks end, and their jobs are retried after a restart."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
@@ -238,7 +238,7 @@ class LocalPai:
         self.start()
 
     def close(self) -> None:
-        """Stop the server, end what it left running, and remove a temporary data folder."""
+        """Stop the server, kill the task processes that it left, and remove a temporary data folder."""
         if self._process is not None:
             self.stop()
         kill_all_under(self.data)
@@ -271,11 +271,11 @@ class LocalPai:
         self.kill()
         reason = errors.read_text("utf-8", "replace").strip() or self._why_late()
         if not self._has_run:
-            self.close()  # nobody else will
+            self.close()  # __exit__ is not called when __enter__ fails
         raise ConfigError(f"the local server did not start: {reason}")
 
     def _why_late(self) -> str:
-        """Return what is known of a server that does not answer, with its log: that may be removed next."""
+        """Return why the server is late, and quote its log, because the data folder may be removed next."""
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"

@@ -1,4 +1,4 @@
-"""A luigi.cfg that points at the local server, on top of the one the user has."""
+"""The luigi.cfg that points Luigi at the local server, and keeps the user's other settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
-"""What Luigi reads before the file of LUIGI_CONFIG_PATH."""
+"""The files that Luigi reads before the one that LUIGI_CONFIG_PATH names."""
 
 
 def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
@@ -36,16 +36,16 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) ->
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
-    """Return the lines for luigi.cfg that a person copies; a password of their own is not shown."""
+    """Return the lines that a user can copy into luigi.cfg, without a password that is not the default."""
     section = open_pai_section(address, hdfs, settings)
     if settings.password != DEFAULT_PASSWORD:
         section["password"] = f"(the one in {PASSWORD_VARIABLE})"
-    del section["hdfs_user"]  # the default is the user name
+    del section["hdfs_user"]  # it defaults to ``username``
     return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
 
 def earlier_config() -> Path | None:
-    """Return the file that LUIGI_CONFIG_PATH names, if it is there; raises ConfigError for TOML settings."""
+    """Return the file that LUIGI_CONFIG_PATH names, if it exists; raises ConfigError if Luigi reads TOML."""
     parser = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
     if parser == "toml":
         raise ConfigError(
@@ -57,7 +57,7 @@ def earlier_config() -> Path | None:
 
 
 def configured_api() -> str | None:
-    """Return the user's ``api_version``, ``v1`` or ``v2``; None for auto. Raises as `earlier_config` does."""
+    """Return the user's ``api_version`` if it is v1 or v2, else None; raises as `earlier_config` does."""
     found = None
     for path in (*_FILES, str(earlier_config() or "")):
         found = _content(path).get("OpenPai", "api_version", fallback=found)
@@ -65,26 +65,26 @@ def configured_api() -> str | None:
 
 
 def further_sections() -> list[str]:
-    """Return the sections ``[OpenPai:NAME]`` of the files that Luigi finds by itself."""
+    """Return the names of the ``[OpenPai:NAME]`` sections in the files that Luigi reads by default."""
     names = [name for path in _FILES for name in _content(path).sections() if _is_further(name)]
     return list(dict.fromkeys(names))
 
 
 def _content(path: str) -> configparser.RawConfigParser:
-    """Return the content of a configuration file: of one that cannot be read, what is before the error."""
+    """Return what can be parsed of a configuration file; empty if the file cannot be read."""
     parser = configparser.RawConfigParser()
-    with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):  # Luigi's own error says it
+    with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):  # Luigi reports the error
         parser.read(path, encoding="utf-8")
     return parser
 
 
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
-    """Return the text of a configuration: the earlier file's content, with its clusters pointed here.
+    """Return the text of a luigi.cfg: the earlier file's content, with all clusters pointed at this server.
 
-    These are ``[OpenPai]`` and each ``[OpenPai:NAME]``, so that no task runs on another cluster. Luigi
-    reads the file of LUIGI_CONFIG_PATH last, after ./luigi.cfg, so only what stands here wins over what
-    the user has there. An application token, which belongs to another cluster, is emptied. ``further`` are
-    the sections of clusters in other files.
+    The keys of ``section`` are set in ``[OpenPai]`` and each ``[OpenPai:NAME]``, so that no task runs on
+    another cluster; ``further`` names such sections of ./luigi.cfg and other files. Luigi reads the new file
+    last, by LUIGI_CONFIG_PATH, so that its keys override those of the other files. An application token is
+    emptied, because it belongs to another cluster.
 
     Raises:
         ConfigError: the earlier file cannot be read.

@@ -1,8 +1,8 @@
-"""The releases that the local server can be, each as one value: what its REST API does, and its launcher.
+"""The releases that the local server can emulate, each as one value: its REST API and its launcher.
 
-FrameworkLauncher on YARN is that of OpenPAI 0.7; its rules are those of its RetryPolicyDescriptor and user
-manual. FrameworkController on Kubernetes is that of OpenPAI 1.x and LTP: whether a failure is retried is
-what the exit specification (v1.8.0, src/k8s-job-exit-spec) says of its exit code. The reasons are our own.
+OpenPAI 0.7 has FrameworkLauncher, on YARN; its rules are from its RetryPolicyDescriptor and user manual.
+OpenPAI 1.x and LTP have FrameworkController, on Kubernetes. Whether it retries a failure depends on the exit
+code, by the exit specification (v1.8.0, src/k8s-job-exit-spec); the reasons below are our own texts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ PAI_RUNTIME PAI_RUNTIME PLATFORM_FAILURE UNKNOWN UNKNOWN
 UNKNOWN UNKNOWN UNKNOWN_FAILURE UNKNOWN UNKNOWN
   -8000 ContainerUndefinedNegativeExitCode A negative exit code that says nothing more
 """
-"""A line of the five `_KEYS`, then the codes for which they are so: code, phrase, reason."""
+"""Each line with values of the five `_KEYS` precedes the exit codes that have them: code, phrase, reason."""
 
 
 def _parse(table: str) -> dict[str, dict[str, str]]:
@@ -106,12 +106,12 @@ _SPECS = _parse(_TABLE)
 
 
 def reaction(code: int) -> str:
-    """Return ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, RETRY_TO_MAX (counted) or NEVER_RETRY for an exit code."""
+    """Return ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, RETRY_TO_MAX (up to a limit) or NEVER_RETRY for a code."""
     return "NEVER_RETRY" if code == 0 else _REACTIONS[_spec(code)["behavior"]]
 
 
 def exit_spec(code: int | None) -> dict[str, Any] | None:
-    """Return an exit code's description as the API shows it, its keys in alphabetical order."""
+    """Return the API's description of an exit code, with keys in alphabetical order; None for None."""
     if code is None:
         return None
     shown: dict[str, Any] = {**_spec(code), "code": code, "reaction": reaction(code)}
@@ -126,14 +126,14 @@ def _spec(code: int) -> dict[str, str]:
 
 
 _RETRY_ALWAYS = -2
-"""A retry limit: whatever the exit code, without end."""
+"""A retry limit: retry without end, successes too; FrameworkController never retries permanent failures."""
 _RETRY_FAILURES = -1
-"""A retry limit: every failure that is not permanent, without end."""
+"""A retry limit: retry every failure that is not permanent, without end."""
 
 
 @dataclass(frozen=True)
 class RetryDecision:
-    """Whether an attempt is followed by another one, and counts against the retry limit."""
+    """Whether an attempt that ended is retried, and whether that counts against the retry limit."""
 
     retry: bool
     counted: bool = False
@@ -148,13 +148,13 @@ class LauncherRules:
         stopped_text: diagnostics of such a job.
         stopped_codes: exit codes of jobs whose state is STOPPED.
         exit_type: returns the launcher's word for an exit code.
-        decide_retry: decides about another attempt, given the retry limit, the exit code, and how many
-            retries have been counted.
+        decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
+            retries that have counted against the limit.
         container_id: returns the id of a task's container, given the application id of the attempt and
             the task's number within it, from 0.
         shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
-        exit_lost: exit code of an attempt whose processes are gone without an exit code; None for none.
-        exit_attempt_over: exit code of a task that still ran at the end of its attempt; None for none.
+        exit_lost: exit code for an attempt whose processes vanished without one; None: it has none.
+        exit_attempt_over: exit code for a task that still ran when its attempt ended; None: it has none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
         has_events: whether events of jobs are recorded.
     """
@@ -172,7 +172,7 @@ class LauncherRules:
     has_events: bool = False
 
     def ended_state(self, exit_code: int | None) -> str:
-        """Return SUCCEEDED, STOPPED or FAILED, the state of what ended with this exit code."""
+        """Return the state of a job, attempt or task that ended: SUCCEEDED, STOPPED or FAILED."""
         if exit_code == 0:
             return "SUCCEEDED"
         return "STOPPED" if exit_code in self.stopped_codes else "FAILED"
@@ -180,10 +180,10 @@ class LauncherRules:
 
 _EXIT_STOPPED = 214
 _EXITS_TRANSIENT = (137, 143, 154, 205)
-"""SIGKILL, SIGTERM and 154 count as a failed machine; 205 is what a command exits with to be retried."""
+"""137 (SIGKILL), 143 (SIGTERM), 154: taken for a failed machine; 205: the command asks to be retried."""
 _EXIT_PERMANENT = 206
 
-_FIRST_CONTAINER = 2  # the first one of an application is its master's
+_FIRST_CONTAINER = 2  # container 1 runs the application's master, no task
 
 _EXIT_TYPES = {
     0: "SUCCEEDED",
@@ -228,7 +228,7 @@ _FRAMEWORK_LAUNCHER = LauncherRules(
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit specification.
 
-    A negative limit, which only taskRetryCount can be, sets none: -1 retries failures, -2 successes, too.
+    A negative limit (only taskRetryCount can be negative) means none: -1 retries failures, -2 successes, too.
     A permanent failure is not retried, whatever the limit.
     """
     if not exit_code:
@@ -258,9 +258,9 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release of OpenPAI, or of its successor.
+    """A release of OpenPAI, or of its successor LTP.
 
-    The packages that show or prepare jobs choose their functions by ``api``, from tables of their own.
+    How jobs are prepared and shown is not part of it: those packages choose their functions by ``api``.
 
     Attributes:
         name: what people call it.
@@ -268,17 +268,17 @@ class Release:
         launcher: what runs its jobs: exit codes, retries, events.
         log_streams: the names of a task's logs.
         spec_release: the release whose rules ``luigi_pai.jobspec`` checks a job by.
-        window_of_each_key: whether request limits begin to count with the first request of each address or
-            user, and ``Retry-After`` is the rest of the window; if not, they begin with the server, and it is
-            the whole window.
+        window_of_each_key: whether the window of a request limit starts with the first request of an address
+            or user, and ``Retry-After`` is the rest of the window; if not, windows start with the server, and
+            ``Retry-After`` is a whole window.
         version: the version in ``GET /api/v2/info``.
-        failed_lookup: message of the 500 UnknownError by which GET of a job, or of a part of it, reports that
-            it does not exist; None to report the failure itself.
+        failed_lookup: message of the 500 UnknownError that GET of a job or attempt returns if it does not
+            exist; None to return the error that names what is missing.
         private_jobs: whether only its owner and administrators may see a job.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use them.
-        job_types: whether a job has a type, which becomes a tag of it and a filter of lists.
-        started_by_site: runtime plugins that the cluster itself serves, and that run nothing here.
+        job_types: whether a job has a type, which is added to its tags and can filter lists of jobs.
+        started_by_site: runtime plugins that a real cluster implements itself; the local server ignores them.
     """
 
     name: str

@@ -24,7 +24,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def stopping_signals() -> list[signal.Signals]:
-    """Return the signals that stop the server: not SIGHUP where it is ignored, as under ``nohup``."""
+    """Return the signals that stop the server, without SIGHUP if it is ignored, as under ``nohup``."""
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return [number for number in STOPPING if number != signal.SIGHUP or not ignored]
 
@@ -50,11 +50,11 @@ async def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup).
 
-    ``ready`` is called once, when requests are answered. With ``until_stdin_closes`` a server cannot outlive
-    the process that started it.
+    ``ready`` is called once, when requests are answered. With ``until_stdin_closes`` the server stops also at
+    the end of its standard input, so that it cannot outlive the process that started it.
 
     Raises:
-        ConfigError: the settings, the port or the data folder cannot be used.
+        ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
     """
     stopped = asyncio.Event()
     server = LocalServer(settings)
@@ -78,9 +78,9 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) ->
 
 
 def main() -> int:
-    """Run the server of a `LocalPai`, and return the exit code: it ends with its standard input.
+    """Run the server of a `LocalPai` until its standard input ends, and return the exit code.
 
-    The argument is JSON of `Settings`; the password comes in LUIGI_PAI_LOCAL_PASSWORD.
+    The program's argument is the `Settings` as JSON; the password is in LUIGI_PAI_LOCAL_PASSWORD.
     """
     given = json.loads(sys.argv[1])
     password = os.environ.pop(PASSWORD_VARIABLE)

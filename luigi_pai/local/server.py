@@ -149,7 +149,7 @@ class LocalServer:
         write_whereabouts(data, self.address, self.hdfs)
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Return how many jobs were submitted since a time (ms since 1970 UTC), and which failed."""
+        """Return the number of jobs submitted since a time (ms since 1970 UTC), and the names of failures."""
         jobs = self._store.select_jobs("WHERE NOT deleted AND created >= ? ORDER BY id DESC", [time])
         return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
@@ -178,7 +178,7 @@ def _why(error: OSError | sqlite3.Error) -> str:
 
 
 def _lock(data: Path) -> IO[str]:
-    """Return the open lock file of a data folder; closing it, or dying, frees the folder."""
+    """Lock a data folder and return the lock file, which unlocks it when closed or when the process ends."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +196,7 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets; for port 0, on the last port if it is free, as running tasks use it."""
+    """Return listening sockets; for port 0, on port ``last`` if it is free, because running tasks use it."""
     if port == 0 and last:
         with contextlib.suppress(OSError):
             return bind_sockets(last, host)
@@ -214,7 +214,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class LogLines(logging.Formatter):
-    """Time and message, control characters as Python writes them; further lines, of tracebacks, indented."""
+    """Formats records as time and message; escapes control characters, and indents lines of tracebacks."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s")

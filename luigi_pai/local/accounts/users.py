@@ -50,7 +50,7 @@ class Users:
         return True
 
     def ensure_admin(self, name: str, password: str) -> None:
-        """Create the administrator, or give them this password."""
+        """Create the administrator, or give an existing user this password and the administrator's rights."""
         self.save(User(name, _hash_password(password), admin=True))
 
     def is_admin(self, name: str) -> bool:
@@ -59,7 +59,7 @@ class Users:
         return user is not None and user.admin
 
     def virtual_clusters(self, name: str) -> tuple[str, ...]:
-        """Return the virtual clusters that a user may submit to: an administrator to all of them."""
+        """Return the virtual clusters that a user may submit to: all for administrators, else ``default``."""
         return self._virtual_clusters if self.is_admin(name) else ("default",)
 
 
@@ -70,7 +70,7 @@ def _hash_password(password: str) -> str:
 
 
 async def password_matches(user: User, password: str) -> bool:
-    """Return whether this is the user's password, which a thread finds out."""
+    """Return whether this is the user's password; a thread hashes it, as that would block the event loop."""
     salt, _, expected = user.password.partition("$")
     derived = await asyncio.to_thread(_derive, password, bytes.fromhex(salt))
     return hmac.compare_digest(derived.hex(), expected)
@@ -85,7 +85,7 @@ _DAY = 24 * 3600
 
 @dataclass(frozen=True)
 class Bearer:
-    """The user of a valid token, with its claims; ``admin`` says what they were when it was issued."""
+    """The user of a valid token, and its claims; ``admin``: whether it was issued to an administrator."""
 
     username: str
     admin: bool
@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a new token: for ``expiration`` seconds after a login, or without end for an application."""
+        """Return a new token, valid for ``expiration`` seconds; None: an application token, without end."""
         claims = {
             "username": username,
             "admin": admin,
@@ -120,7 +120,7 @@ class Tokens:
         return token
 
     def _valid(self, column: str, value: str, seconds: int = 0) -> list[sqlite3.Row]:
-        """Return the tokens with a value that are valid, and are so for some seconds more."""
+        """Return the tokens that have a value in a column and stay valid for more than ``seconds``."""
         sql = f"SELECT * FROM tokens WHERE {column} = ? AND ifnull(ends, 1e99) > ? ORDER BY rowid"  # noqa: S608
         return self._store.rows(sql, (value, time.time() + seconds))
 
@@ -159,7 +159,7 @@ def _encode(part: Mapping[str, Any]) -> str:
 
 
 def _decode(token: str) -> dict[str, Any]:
-    """Return the claims of a token, which nothing vouches for; empty for what is no token."""
+    """Return the claims of a token without checking that it is valid; empty if the text is no token."""
     part = token.partition(".")[2].partition(".")[0]
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

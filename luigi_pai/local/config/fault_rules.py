@@ -21,13 +21,13 @@ _FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
 """The kinds of faults; docs/local.md describes each."""
 
 CONTROL = "/local/"
-"""The routes that tests control the server by; they have no faults."""
+"""The prefix of the routes by which tests control the server; no faults are injected into them."""
 
 FAULTS_PATH = f"{CONTROL}faults"
-"""Where the rules are read and changed."""
+"""The path at which the rules are read and changed."""
 
 CONTENTS_PATH = f"{CONTROL}contents"
-"""Where jobs and files are deleted."""
+"""The path at which jobs are listed, and jobs and files are deleted."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Rule:
         path: of the requests, without ``/rest-server``; ``*`` matches any text.
         rate: share of the matching requests that are affected, from 0 to 1.
         count: largest number of affected requests; None for no limit.
-        skip: number of matching requests that are not affected at first.
-        seconds: length of a delay, or until the end of a limit.
+        skip: number of matching requests, from the first, that are not affected.
+        seconds: length of a delay, or time until the window of a limit ends.
         status: HTTP status of an error.
         seen: number of matching requests so far.
         struck: number of affected requests so far.
@@ -76,7 +76,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force; the first match decides, except that delays add up."""
+    """The rules in force. The first rule that affects a request decides, except that delays add up first."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -85,7 +85,7 @@ class Faults:
             rule.dice.seed(f"{seed}:{number}")
 
     def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
-        """Return the delay of a request in seconds, and the rule of its fault after that, if any."""
+        """Return a request's delay in seconds, and the rule of the fault that follows it, or None."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):

@@ -32,7 +32,7 @@ class Resources:
 
     @classmethod
     def of_role(cls, role: Mapping[str, Any]) -> Resources:
-        """Return the request of each task of a role; a negative count is 0."""
+        """Return what each task of a role requests; a negative count is taken as 0."""
         wanted = (role[key] for key in ("cpuNumber", "memoryMB", "gpuNumber"))
         return cls(*(max(0, number) for number in wanted))
 
@@ -55,7 +55,7 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    There is always a ``default``, and it is first; of duplicates the last counts.
+    ``default`` always exists, and is first; if several texts have the same name, the last one counts.
 
     Raises:
         ConfigError: a text is of another form.
@@ -89,19 +89,19 @@ FIRST_STORAGE = "nfs1"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
 DEFAULT_LIMITS = (600, 60, 60)
-"""Calls a minute and address, lists a minute and user, submissions an hour and user."""
+"""Calls per minute and address, lists per minute and user, submissions per hour and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of `LocalPai`, and those of the command line only.
+    """The settings of `LocalPai`, and those that only the command line has.
 
     Attributes:
         host: the address to listen on.
         user: the administrator's name.
-        password: the administrator's; it replaces the one in an existing data folder.
+        password: the administrator's password; it replaces the one in an existing data folder.
     """
 
     data: Path
@@ -161,13 +161,13 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Base of the REST API, the pages and an own WebHDFS."""
+        """Base of the REST API, the pages and, without a real HDFS, WebHDFS."""
         return f"http://{self.netloc}"
 
 
 @dataclass(frozen=True)
 class HdfsAddress:
-    """Where HDFS is: its WebHDFS without ``/webhdfs/v1``, and what ``$PAI_DEFAULT_FS_URI`` stands for."""
+    """The URLs of HDFS: of its WebHDFS, without ``/webhdfs/v1``, and the value of ``$PAI_DEFAULT_FS_URI``."""
 
     webhdfs_url: str
     fs_uri: str
@@ -191,7 +191,7 @@ def whereabouts(data: Path) -> dict[str, Any]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
+    """Return whether a host is localhost or a loopback address, which only this machine can reach."""
     if host.lower() == "localhost":
         return True
     try:
@@ -201,7 +201,7 @@ def is_loopback(host: str) -> bool:
 
 
 def default_data_folder() -> Path:
-    """Return the user's own data folder: XDG_DATA_HOME, or ~/.local/share."""
+    """Return the default data folder: luigi_pai/local in XDG_DATA_HOME or, if unset, ~/.local/share."""
     base = os.environ.get("XDG_DATA_HOME", "")
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
     return root / "luigi_pai" / "local"
@@ -235,7 +235,7 @@ def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def _check_password(password: str) -> None:
-    """Refuse a password that OpenPAI or a luigi.cfg could not carry; the text never shows it."""
+    """Refuse a password that OpenPAI or luigi.cfg cannot hold; the error text never shows the password."""
     minimum = 6
     if len(password) < minimum:
         raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")

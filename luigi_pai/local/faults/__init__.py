@@ -1,1 +1,1 @@
-"""Faults on request, for tests of clients: injected into the answers of the server."""
+"""Fault injection, for tests of clients: requests to the server are delayed, fail or get no answer."""

@@ -1,8 +1,7 @@
 """Injects faults into requests: they fail, or are processed and never answered.
 
-This stands between tornado's server and the application, where a connection can
-still be broken. It does not choose the faults: `injected` does for the local server,
-and the tests of this project do for theirs.
+`FaultyServer` is between tornado's server and the application, as only there a connection can be broken. Its
+caller chooses the faults: `injected` for the local server, this project's tests for their own servers.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class Fate:
     """The fault of a request.
 
     Attributes:
-        end: called with the connection, when the request has arrived whole, and with the answer or None.
-        after: the application first works on it, and its answer is not sent.
+        end: ends a request that has fully arrived; called with the connection, and the answer or None.
+        after: whether the application first processes the request; its answer goes to ``end`` only.
     """
 
     end: Callable[[Any, Answer | None], None]
@@ -48,7 +47,7 @@ class Fate:
 
 
 class FaultyServer(HTTPServerConnectionDelegate):
-    """An application with faults in its requests.
+    """Injects faults into the requests to an application.
 
     ``choose`` is called with a request's first line and headers, and returns its fault, if any.
     """
@@ -86,7 +85,7 @@ class _Request(HTTPMessageDelegate):
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
-        """Choose the fault, and begin the work unless the fault forbids it."""
+        """Choose the fault, and begin the request in the application unless the fault prevents that."""
         self._fate = fate = await self._choose(start_line, headers)
         if fate is None or fate.after:
             self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))
@@ -99,7 +98,7 @@ class _Request(HTTPMessageDelegate):
         return None if self._inner is None else self._inner.data_received(chunk)
 
     def finish(self) -> None:
-        """Pass the end of the request on, or apply its fault."""
+        """Pass the end of the request on or, if the application has not got the request, apply its fault."""
         if self._inner is not None:
             self._inner.finish()
         elif self._fate is not None:
@@ -112,7 +111,7 @@ class _Request(HTTPMessageDelegate):
 
 
 class _Held:
-    """A connection that keeps the answer for the fault of its request; the real one does all else."""
+    """A connection that holds the answer back for the fault; all else is done by the real connection."""
 
     def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
         self._connection = connection
@@ -127,7 +126,7 @@ class _Held:
     def write_headers(
         self, line: StatusLine, headers: HTTPHeaders, chunk: bytes = b""
     ) -> asyncio.Future[None]:
-        """Keep the begin of the answer."""
+        """Keep status, headers and the first piece of the answer."""
         self._status, self._headers = line.code, headers
         return self.write(chunk)
 
@@ -139,13 +138,13 @@ class _Held:
         return future
 
     def finish(self) -> None:
-        """Apply the fault to the request, which has been processed."""
+        """Apply the fault, after the application has processed the request."""
         answer = Answer(self._status, dict(self._headers.get_all()), self._body)
         self._fate.end(self._connection, answer)
 
 
 def send(connection: Any, answer: Answer, *, with_body: bool = True) -> None:
-    """Send an answer; to a HEAD without its body."""
+    """Send an answer; a HEAD request gets it without body (``with_body=False``)."""
     headers = HTTPHeaders({"Content-Length": str(len(answer.body)), **answer.headers})
     line = StatusLine("HTTP/1.1", answer.status, reasons.get(answer.status, "Error"))
     connection.write_headers(line, headers, answer.body if with_body else b"")

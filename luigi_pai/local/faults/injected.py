@@ -1,4 +1,4 @@
-"""The faults of the local server, and its control routes: for faults, job scripts and its contents."""
+"""The faults of the local server, and the routes that control its faults, job scripts and contents."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Control(RestHandler):
-    """A route that controls the server's behaviour; like all routes, for the user who runs it only."""
+    """A route that controls the server's behaviour; as all routes, only for the user who runs the server."""
 
     def _parsed(self, parse: Callable[[Any], Any]) -> Any:
-        """Return the body, parsed by a function; raises ApiError 400 for its ConfigError."""
+        """Return the body, parsed by ``parse``; raises ApiError 400 if ``parse`` raises ConfigError."""
         try:
             return parse(self.body_value())
         except ConfigError as error:
@@ -41,7 +41,7 @@ class FaultControl(Control):
     """``GET`` and ``PUT`` of the rules in force."""
 
     async def get(self) -> None:
-        """Answer with the rules, each with the numbers of requests that matched and that failed."""
+        """Answer with the rules, each with the numbers of requests that matched and that were affected."""
         self.answer(200, self.api.faults.shown())
 
     async def put(self) -> None:
@@ -51,25 +51,25 @@ class FaultControl(Control):
 
 
 class JobScriptControl(Control):
-    """``POST`` of rules, which are tried after those that are there."""
+    """``POST`` of further job scripts, which are tried after the existing ones."""
 
     async def post(self) -> None:
-        """Add rules."""
+        """Add the scripts; answer with the number of all scripts."""
         self.api.scripts.rules += self._parsed(parse_job_scripts)
         self.answer(200, {"rules": len(self.api.scripts.rules)})
 
 
 class ContentsControl(Control):
-    """``GET`` of all jobs, ``DELETE`` of everything, ``POST`` to delete jobs that ended long ago."""
+    """``GET`` of all jobs, ``DELETE`` of all but users, ``POST`` to delete jobs that ended before a time."""
 
     async def get(self) -> None:
-        """Show which jobs there are, in the order in which they were submitted."""
+        """Answer with the names and users of all jobs, in the order in which they were submitted."""
         jobs = self.api.store.select_jobs("WHERE NOT deleted ORDER BY id", ())
         shown = [{"name": job.name, "username": job.username} for job in jobs]
         self.answer(200, {"jobs": shown})
 
     async def delete(self) -> None:
-        """Delete all jobs, all files of the server's own HDFS and storages, faults and scripts."""
+        """Delete all jobs, faults, job scripts, and files of the server's own HDFS and storages."""
         vars(self.api.faults).update(vars(Faults()))
         await self.api.launcher.delete_all()
         self.api.scripts.clear()
@@ -100,7 +100,7 @@ class InjectedFaults:
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request or revoke its token, as the rules say; return the remaining fault."""
+        """Delay a request, then return its fault or None; ``expire`` revokes the request's token at once."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):

@@ -30,4 +30,4 @@ def test_a_foreign_host_gets_advice_on_proxies(local_pai_v1):
     reply = requests.get(local_pai_v1.url, headers={"Host": "pai.example"}, timeout=20)
     assert reply.status_code == 403
     netloc = local_pai_v1.url.partition("//")[2]
-    assert f'A proxy in front of it has to send "Host: {netloc}"' in reply.json()["message"]
+    assert f'A proxy in front of it must send "Host: {netloc}"' in reply.json()["message"]
