@@ -1,7 +1,7 @@
 """OpenPAI jobs as Luigi tasks.
 
-Everything of ``luigi.contrib.pai`` is here under the same name. Names are
-loaded when they are first used, so that ``luigi_pai.jobspec`` and ``luigi_pai.api``
+The package has every name of ``luigi.contrib.pai``. A name is loaded when it is
+first used, so that ``luigi_pai.jobspec`` and ``luigi_pai.api``
 can be imported without Luigi.
 """
 

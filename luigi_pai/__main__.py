@@ -1,4 +1,4 @@
-"""``python -m luigi_pai`` is ``luigi-pai``."""
+"""``python -m luigi_pai`` runs the command ``luigi-pai``."""
 
 from luigi_pai.cli import main
 

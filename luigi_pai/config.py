@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["HdfsAccount", "OpenPai"]
 
 _LUIGIS_PORT = 50070  # Luigi's default for port in [webhdfs]
-_REQUIRED = {  # keys that [OpenPai:NAME] must have: their defaults are for [OpenPai] only
+_REQUIRED = {  # keys that [OpenPai:NAME] must have, because their defaults are for [OpenPai] only
     "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
     "username": "write username = ..., your user name there",
 }
-_SHARED = (  # keys that a further cluster takes from [OpenPai]
+_SHARED = (  # keys that [OpenPai:NAME] takes from [OpenPai] if it lacks them
     "connect_timeout",
     "read_timeout",
     "poll_min",
@@ -64,7 +64,7 @@ logger = logging.getLogger("luigi-interface")
 
 @dataclass(frozen=True)
 class HdfsAccount:
-    """The URLs of HDFS and the user there.
+    """Access to HDFS: URLs, user and authentication.
 
     Attributes:
         urls: WebHDFS of each NameNode, as configured; at least one.
@@ -96,11 +96,11 @@ class _Current:
 class OpenPai(PickledSettings, luigi.Config):
     """The settings: each name is a key of ``[OpenPai]`` in luigi.cfg.
 
-    The first four are those of ``luigi.contrib.pai``. Durations are in seconds.
+    The first four keys are those of ``luigi.contrib.pai``. Durations are in seconds.
 
     A further cluster has its own section, ``[OpenPai:NAME]``, with the same keys; ``current("NAME")``
-    returns its settings. This section must have ``pai_url`` and ``username``. If it lacks timeouts, polling,
-    ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), those of ``[OpenPai]`` apply.
+    returns its settings. This section must have ``pai_url`` and ``username``. If it lacks keys for timeouts,
+    polling, ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), those of ``[OpenPai]`` apply.
 
     Attributes:
         section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
@@ -210,7 +210,7 @@ class OpenPai(PickledSettings, luigi.Config):
         description="how long the server keeps an ended job; default: that of the release",
     )
 
-    _unconsumed_params = _Everything()  # Luigi's warning about an unknown key shows its value, ours does not
+    _unconsumed_params = _Everything()  # prevents Luigi's warning of unknown keys, which shows values
 
     if TYPE_CHECKING:  # Luigi's __init__ has no types
 
@@ -218,7 +218,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section without showing values: Luigi's own errors and warnings may contain a password.
+        """Read the section; errors show no values, unlike Luigi's own, which may show a password.
 
         Raises:
             ConfigError: keys cannot be read; the text names each of them.
@@ -247,7 +247,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def _of(cls, key: str) -> str:
-        """Return the section of a key for error texts; empty if the key is read from this section."""
+        """Return "of [SECTION]" for an error text about a key; empty if the key is read from this section."""
         return "" if cls._source(key) == cls.section else f" of [{cls._source(key)}]"
 
     @classmethod
@@ -273,10 +273,10 @@ class OpenPai(PickledSettings, luigi.Config):
 
         Args:
             cluster: the NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
-                ``LUIGI_PAI_CLUSTER`` names it; if that is not set, it is the cluster of ``[OpenPai]``.
+                ``LUIGI_PAI_CLUSTER`` gives the NAME; if it is not set, ``[OpenPai]`` is read.
 
         Raises:
-            ConfigError: there is no such section, or as ``check``.
+            ConfigError: there is no such section, or a setting is wrong.
         """
         section = chosen_section(cluster)
         kind = cls if section == SECTION else _settings_of(section)
@@ -294,7 +294,7 @@ class OpenPai(PickledSettings, luigi.Config):
         return known.settings
 
     def cluster(self) -> Cluster:
-        """Return the Cluster of these settings; the same one until ``reset_clusters()``.
+        """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -341,7 +341,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 yield f"{key} is not set; {advice}"
 
     def _sourced(self, problem: str) -> str:
-        """Add the section after the key of a problem, if the key is read from another section."""
+        """Return a problem with the section added after its key, if the key is read from another section."""
         key, blank, text = problem.partition(" ")
         return f"{key}{self._of(key)}{blank}{text}"
 
@@ -355,7 +355,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
     def hdfs_account(self) -> HdfsAccount | None:
-        """Return the URLs of HDFS and the user there; None if no HDFS is configured.
+        """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
 
         The URLs are in ``webhdfs_url``. If it is not set, the cluster of ``[OpenPai]`` uses Luigi's own keys:
         ``namenode_host`` and ``user`` of ``[hdfs]``; ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
@@ -384,17 +384,17 @@ _SETTINGS: dict[str, type[OpenPai]] = {}
 
 
 def _settings_of(section: str) -> type[OpenPai]:
-    """Return a class with the name of a section, because Luigi reads the section that its class names."""
+    """Return the subclass named like a section, because Luigi reads the section that has the class's name."""
     known = _SETTINGS.get(section)
     if known is None:
         members = {"__module__": __name__, "task_namespace": "", "section": section}
         made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
-        known = _SETTINGS.setdefault(section, made)  # one class, whatever threads do at once
+        known = _SETTINGS.setdefault(section, made)  # all threads get the same class
     return known
 
 
 def _registry() -> Clusters:
-    """Return the registry; imported here, because only a run needs ``luigi_pai.api``."""
+    """Return the registry of clusters; imported here, because only a run needs ``luigi_pai.api``."""
     from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415
 
     return CLUSTERS

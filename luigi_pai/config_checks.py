@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.config import OpenPai
 
 _Check = tuple[Callable[[Any], bool], str]
-_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse others
+_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse shorter and longer ones
 _NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
 _OPTIONAL = ("retry_exit_codes", "tags", "notify", "queue_timeout", "run_timeout", "server_retention")
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
@@ -27,7 +27,7 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 def problems(settings: OpenPai) -> Iterator[str]:
-    """Yield the problems of settings: key, value, and valid values."""
+    """Yield a text for each wrong setting: its key, its value, and valid values."""
     yield from _url_problems(settings)
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
@@ -42,12 +42,12 @@ def problems(settings: OpenPai) -> Iterator[str]:
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Return the problems of the attributes by which a task overrides settings; None overrides nothing."""
+    """Return the problems of a task's attributes that override settings; None does not override a setting."""
     return _not_valid(task, _CHECKS_OF_TASKS, optional=_CHECKS_OF_TASKS)
 
 
 def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a setting that is ``"a, b"`` or a list of texts."""
+    """Return the words of a setting, which is a text such as ``"a, b"`` or a list of texts."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
@@ -151,9 +151,9 @@ def _is_hdfs(uri: str) -> bool:
 
 
 def _layout_hint(value: str) -> str:
-    """Return a hint on the layout of luigi.cfg for a value of several words or lines."""
+    """Return a hint on the layout of luigi.cfg if a value contains another line or a comment; else empty."""
     if "\n" in value:
-        return ". It goes on in the next line, as that is indented: begin each key at the start of its line"
+        return ". The value includes the next line, which is indented: begin each key at the start of a line"
     return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
 
 
@@ -168,7 +168,7 @@ def tls_verify(value: object) -> bool | str:
 
 
 def kind_of(parameter: luigi.Parameter) -> str:
-    """Return the type of a key's value, for an error: ``a number``."""
+    """Return the type of a key's value for an error text, such as ``a number``."""
     if isinstance(parameter, luigi.BoolParameter):
         return "true or false"
     return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
@@ -199,7 +199,7 @@ def exit_codes(value: object) -> tuple[range, ...]:
     """Parse exit codes and ranges of them.
 
     Args:
-        value: ``"1, 128-255"``, a code, or a list of codes, ranges and such texts.
+        value: a text such as ``"1, 128-255"``, a code, or a list of codes, ranges and texts.
 
     Raises:
         ValueError: the value is not valid; the text describes valid ones.

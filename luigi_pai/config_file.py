@@ -54,7 +54,7 @@ def files_read() -> list[str]:
 
 
 def unreadable_files(section: str) -> list[str]:
-    """If a section lacks ``pai_url``, return a problem for each configuration file that may not be read."""
+    """Return a problem for each unreadable file if a section lacks ``pai_url``, which may be in that file."""
     files = [] if has_key(section, "pai_url") else files_read()
     return [
         f"pai_url is not set: {file} may not be read by you; change its mode with chmod u+r"
@@ -73,7 +73,7 @@ def unset_address(section: str) -> str:
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """If ``pai_url`` is not set, add this to the text of a ClusterUnreachable."""
+    """In this context, the text of a ClusterUnreachable also says if ``pai_url`` is not set."""
     try:
         yield
     except ClusterUnreachable as error:
@@ -84,9 +84,9 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 
 
 def chosen_section(cluster: str | None) -> str:
-    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` for no name.
+    """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` if no cluster is named.
 
-    If the name is None or empty, ``LUIGI_PAI_CLUSTER`` gives it.
+    If ``cluster`` is None or empty, the environment variable ``LUIGI_PAI_CLUSTER`` may name the cluster.
 
     Raises:
         ConfigError: luigi.cfg has no such section; the text lists the existing ones.
@@ -99,7 +99,7 @@ def chosen_section(cluster: str | None) -> str:
         return section
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
     known = [section for section in _sections() if section == SECTION or section.startswith(_PREFIX)]
-    there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has none of the kind"
+    there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has no clusters"
     hint = f"; {advice}" if (advice := misspelled_clusters().get(section)) else ""
     raise ConfigError(
         f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; {there}{hint}"
@@ -118,9 +118,9 @@ def cluster_option(section: str) -> str:
 
 
 def raw_settings(section: str) -> tuple[Any, ...]:
-    """Return all that the settings are read from, for comparison: if it is equal, the settings are equal."""
+    """Return the sources of the settings, for comparison: equal sources give equal settings."""
     parser = luigi.configuration.get_config()
-    data = getattr(parser, "data", None)  # of a TOML parser
+    data = getattr(parser, "data", None)  # only a TOML parser has it
     text = ""
     for one in dict.fromkeys((SECTION, section)):  # [OpenPai:NAME] takes keys from [OpenPai]
         if isinstance(data, dict):
@@ -155,7 +155,7 @@ def _keys(section: str) -> list[str]:
 
 
 def misspelled_sections() -> list[str]:
-    """If there is no [OpenPai], return a problem for each section whose name differs in case only."""
+    """Return a problem for each section whose name differs from OpenPai in case only; none if that exists."""
     sections = _sections()
     if SECTION in sections:
         return []
@@ -167,7 +167,7 @@ def misspelled_sections() -> list[str]:
 
 
 def misspelled_clusters() -> dict[str, str]:
-    """Return the advice on each misspelled [OpenPai:NAME], by the correct section name."""
+    """Return correct section name -> advice, for each misspelled [OpenPai:NAME]."""
     wrong = {}
     for section in _sections():
         match = _SIMILAR.fullmatch(section)
@@ -178,7 +178,7 @@ def misspelled_clusters() -> dict[str, str]:
 
 
 def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
-    """Return each unknown key of a section, with a hint."""
+    """Return unknown key -> hint, for the keys of a section."""
     found = {}
     for key in _keys(section):
         name = key.replace("-", "_")  # Luigi accepts both
@@ -194,7 +194,7 @@ def has_key(section: str, key: str) -> bool:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Name the unset environment variables of a value in a text that does not show the rest of the value."""
+    """Return a text about a value's unset environment variables that shows nothing else of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
     unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

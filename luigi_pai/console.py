@@ -1,7 +1,7 @@
-"""A quiet console: a line for each change of a job; a failure as the error of the job or of user code.
+"""A quiet console: one line for each change of a job; of a failure, only the job's or the user code's error.
 
 ``console = quiet`` in [OpenPai] of luigi.cfg installs it for every ``luigi`` command. A script calls
-``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` uses it with a progress line.
+``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` adds a progress line.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to show a record; of Luigi's: warnings, errors, and that all tasks are complete."""
+        """Return whether to show a record; Luigi's only if a warning, an error, or "all tasks complete"."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
-            return False  # about retries; the last failure raises an error of luigi_pai
+            return False  # of a retry; if the last one fails, an error of luigi_pai is shown
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
@@ -82,7 +82,7 @@ def report_progress_to(pipe: int) -> None:
 def note_progress(event: Mapping[str, Any]) -> None:
     """Write an event to the progress pipe, if there is one.
 
-    The event has ``job`` and ``state`` of a job, or ``sweep``, ``total`` and the counts of a sweep.
+    Its keys are ``job`` and ``state``; for a sweep, ``sweep``, ``total``, ``best`` and one for each count.
     """
     if _progress_pipe is not None:
         with contextlib.suppress(OSError):  # the reader of the pipe has ended, or the pipe is full
@@ -117,9 +117,9 @@ def _all_complete(message: str) -> int:
 
 
 def install(stream: TextIO | None = None) -> None:
-    """Show the log of this process and its forks by a ``Console``, which replaces handlers for terminals.
+    """Show the log of this process and its forks by a ``Console``; it replaces other handlers for terminals.
 
-    Handlers for files stay. Ctrl-C shows no traceback: jobs continue or are stopped, as ``on_kill`` says.
+    Handlers for files stay. Ctrl-C shows no traceback; jobs continue or are stopped, as ``on_kill`` says.
 
     Args:
         stream: the output; standard output by default.
@@ -148,7 +148,7 @@ def _keep_luigi_from_logging() -> None:
     config = luigi.configuration.get_config()
     if not config.get("core", "logging_conf_file", ""):
         config.set("core", "no_configure_logging", "true")
-        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 warns that it is unused
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 warns: option not used
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -185,7 +185,7 @@ def _users_frame(error: BaseException) -> traceback.FrameSummary | None:
 def user_error(error: BaseException, function: str = "", *, whole_path: bool = False) -> str:
     """Return a line about an error in the user's code: ``tell() raised KeyError: 'x' (study.py:12)``.
 
-    ``function`` is ``tell()``, or empty; ``whole_path``: name the file by its path, not by its name alone.
+    ``function`` is ``tell()`` in this example, or empty. If ``whole_path``, the file's whole path is shown.
     """
     what = f"{function} raised " if function else ""
     own = _users_frame(error)
@@ -197,9 +197,9 @@ def user_error(error: BaseException, function: str = "", *, whole_path: bool = F
 
 
 def shortened(message: str) -> str:
-    """Return a message whose tracebacks have only the frames of the user's code.
+    """Return a message with the frames of Luigi and this package removed from its tracebacks.
 
-    A message without such frames is returned unchanged, because the error is Luigi's or this package's.
+    If no other frames are left, it is returned unchanged, because the error is Luigi's or this package's.
     """
 
     def kept(frame: re.Match[str]) -> str:
@@ -211,7 +211,7 @@ def shortened(message: str) -> str:
 
 @functools.cache
 def _not_theirs() -> tuple[str, ...]:
-    """Return path prefixes of other code than the user's: Luigi, luigi_pai, Python's callers of user code."""
+    """Return path prefixes of code that is not the user's: luigi_pai, Luigi, functools, frozen modules."""
     import luigi  # noqa: PLC0415  slow to load; only commands that run user code need it
 
     folders = [str(Path(file).resolve().parent) + os.sep for file in (__file__, luigi.__file__)]

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # seconds; tokens contain times
+_MOST_SKEW = 60.0  # seconds; tokens contain times, so the clocks must agree
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
 _DOTS = 2  # in a JSON Web Token
 _WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of HttpFS
-_NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0 it does with a submission"
+_NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0, only a submission shows it"
 _OF_PORTAL = "is pai_url the rest-server, not the web portal?"
-_DATANODES = "DataNodes must be reachable too; webhdfs_redirect names where they are, if their names are not"
+_DATANODES = "DataNodes must be reachable too; if not by their own addresses, set webhdfs_redirect"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -63,9 +63,9 @@ class Check:
 
 
 def diagnose() -> Iterator[Check]:
-    """Run the checks one after the other; stop if the rest cannot work.
+    """Run the checks one after the other, without those that a failed check makes impossible.
 
-    They concern the cluster of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
+    The cluster is that of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
     and removed.
     """
     level = logging.getLogger("luigi-interface").level
@@ -93,7 +93,7 @@ def _configuration() -> Iterator[Check]:
     for problem in misspelled_sections():
         yield Check("configuration", "fail", problem)
     for problem in misspelled_clusters().values():
-        yield Check("configuration", "warn", problem, "it names no cluster as it is")
+        yield Check("configuration", "warn", problem, "as written, the section names no cluster")
     try:
         section = chosen_section(None)
         yield from _other_clusters(section)
@@ -113,7 +113,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """If there are several clusters, yield which one is checked, and the options for the others."""
+    """Yield which cluster is checked and the options for the others; nothing if [OpenPai] is the only one."""
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
         return
@@ -123,7 +123,7 @@ def _other_clusters(section: str) -> Iterator[Check]:
 
 
 def _network(settings: OpenPai) -> Generator[Check, None, Greeting | None]:
-    """Check the network, and return the reply of the server; None for no reply."""
+    """Check the network, and return the reply of the server; None if there is no reply."""
     parts = urlsplit(settings.pai_url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -171,9 +171,9 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
         return
     version = greeting.info.get("version")  # from 0.15 on
     is_ltp = token is not None and "vcadmins" in token
-    product = "LTP, which goes on from OpenPAI" if is_ltp else "OpenPAI"
+    product = "LTP, based on OpenPAI" if is_ltp else "OpenPAI"
     release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
-    yield Check("server", "ok", f"{release}, spoken to in {dialect}")
+    yield Check("server", "ok", f"{release}, API {dialect}")
     yield _login(settings, life, is_checked=token is not None, is_ltp=is_ltp)
     yield from _to_first_error("jobs", _jobs(cluster))
     yield from _to_first_error("virtual clusters", _virtual_clusters(cluster))
@@ -183,17 +183,17 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
         state = "ok" if left > 0 else "warn"
         yield Check("limits", state, f"{name}: {left} requests left in the next {seconds:.0f} s")
     if limits and Kind.SUBMIT.value not in limits:
-        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the server tells with the first one of an hour"
+        text = f"{Kind.SUBMIT.value}: 60 an hour by default; the reply to a submission says how many are left"
         yield Check("limits", "ok", text)
 
 
 def _login(settings: OpenPai, life: float | None, *, is_checked: bool, is_ltp: bool) -> Check:
     if settings.token and settings.token.count(".") != _DOTS:
-        text = "the token is not a whole one: those of OpenPAI have three parts with dots between"
+        text = "the token is incomplete: tokens of OpenPAI have three parts, separated by dots"
         return Check("login", "warn", text, "copy it again from your profile page of the web portal")
     who = f"as {settings.username}" if is_checked or not settings.token else _NOT_CHECKED
     if is_ltp and not settings.token:
-        text = f"{who}, by a password, which LTP may come to refuse"
+        text = f"{who}, by a password, which LTP may later refuse"
         return Check("login", "warn", text, "make an application token on your profile page: token = ...")
     if life is None:
         return Check("login", "ok", f"{who}; the token does not say how long it lives")
@@ -251,7 +251,7 @@ def _hdfs(settings: OpenPai) -> Iterator[Check]:
 
 
 def _hdfs_writes(fs: WebHdfs) -> Check:
-    """Write, rename and read a file; WebHDFS redirects writing and reading to DataNodes."""
+    """Write, rename and read a file; this also checks the DataNodes, to which WebHDFS redirects."""
     folder = f"/tmp/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"  # noqa: S108  on HDFS
     try:
         fs.mkdir(folder)
@@ -266,5 +266,5 @@ def _hdfs_writes(fs: WebHdfs) -> Check:
     except PaiError as error:
         return Check("hdfs", "fail", f"a file cannot be written and read in /tmp: {error}", _DATANODES)
     if not same:
-        return Check("hdfs", "fail", "a file was read with other content than was written")
+        return Check("hdfs", "fail", "the content read from a file differs from what was written")
     return Check("hdfs", "ok", "wrote, renamed, read and removed a file in /tmp")

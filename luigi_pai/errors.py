@@ -25,8 +25,9 @@ The tree::
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
-The second base of an error is what ``luigi.contrib.pai`` raised in its place, so that existing ``except``
-clauses work after the change of the import.
+The bases from requests and RuntimeError are the types that ``luigi.contrib.pai`` raised, so that existing
+``except`` clauses work after the change of the import. ValueError is Python's type for a wrong value, and
+FileSystemException is the base of the errors of Luigi's own file systems.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class PaiError(Exception):
     ``str()`` leaves control characters out, because the text may quote a server.
 
     Attributes:
-        mocked: no connection was made, because a test has replaced requests; such an error is never retried.
-        transient: for errors of HDFS only: the same request may succeed soon.
+        mocked: whether a test replaced requests, so that nothing was sent; such an error is never retried.
+        transient: whether the same request may succeed soon; always False if the error is not of HDFS.
     """
 
     mocked = False
@@ -107,7 +108,7 @@ class Level(str, Enum):
 
     Attributes:
         REFUSED: the server refuses the job.
-        STRICTER: the server accepts the job, but it fails later; refused here, unless lenient.
+        STRICTER: the server accepts the job, but it fails later; luigi_pai refuses it, unless lenient.
         WARNING: the job runs, perhaps not as intended.
     """
 
@@ -165,13 +166,13 @@ class PaiApiError(PaiError):
     """A request to the cluster failed."""
 
     def reworded(self, message: str) -> Self:
-        """Return the same error with another text."""
+        """Return a copy of the error with another text."""
         new = copy.copy(self)
         new.args = (message,)
         return new
 
     def extended(self, hint: str) -> Self:
-        """Return the same error with a hint added to its text."""
+        """Return a copy of the error with a hint added to its text."""
         return self.reworded(f"{self}; {hint}")
 
 
@@ -179,10 +180,9 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
     """There was no reply: connection refused, unknown host, timeout, TLS failure.
 
     Attributes:
-        answer_lost: the request was or may have been sent, but no reply arrived, so that the server may have
-            executed it.
-        never_replied: the server has not replied to any request. Usually its URL is wrong, so requests are
-            not retried.
+        answer_lost: whether the server may have executed the request, although no reply arrived.
+        never_replied: whether the server has never replied to a request. Then its URL is probably wrong, so
+            requests are not retried.
     """
 
     never_replied = False
@@ -199,8 +199,8 @@ class InvalidReply(PaiApiError, HTTPError):
 class PaiHttpError(PaiApiError, HTTPError):
     """An error reply of an OpenPAI.
 
-    ``response``, inherited from requests, is always None: it would expose the
-    token and the password of its request wherever the error is printed.
+    ``response``, inherited from requests, is always None, because a response would expose
+    the token and the password of its request wherever the error is printed.
 
     Attributes:
         status: the HTTP status.
@@ -257,7 +257,7 @@ class PaiJobError(PaiError, RuntimeError):
     """A job did not succeed.
 
     Attributes:
-        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; "" without one.
+        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; empty if there is none.
     """
 
     def __init__(self, message: str, job_name: str = "") -> None:
@@ -293,15 +293,15 @@ class PaiJobLost(PaiJobError, HTTPError):
 
 
 class PaiJobForgotten(PaiJobError):
-    """A job was submitted longer ago than the server keeps jobs, and its result was not recorded."""
+    """A job was submitted earlier, the server does not know it, and its result is not known."""
 
 
 class PaiOutputElsewhere(PaiJobError):
-    """The server's job with the name of a task writes to another output folder than the task."""
+    """The existing job with a task's name writes to another output folder than the task's."""
 
 
 class PaiSweepFailed(PaiError, RuntimeError):
-    """More points of a sweep failed than its tolerance allows, or the sweep was stopped.
+    """Too many points of a sweep failed, its code failed, a message stopped it, or another process runs it.
 
     Attributes:
         sweep: name of the sweep.

@@ -37,7 +37,7 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Let a sampler return recorded parameters. It still draws new ones, so that its random state advances.
+    """Let a sampler return recorded parameters; it still draws new ones, which advances its random state.
 
     Args:
         sampler: the sampler to change.
@@ -112,7 +112,7 @@ class OptunaSweep(PaiSweep):
     def points(self) -> Iterator[JobTask]:
         """Yield a point for each trial."""
         self._open: dict[str, list[optuna.Trial]] = {}
-        self._changed: dict[int, optuna.Trial] = {}  # trials with values that are not in a note yet
+        self._changed: dict[int, optuna.Trial] = {}  # trials with values that are not in the journal yet
         known = {note["trial"]: note for notes in self._recalled for note in notes}
         sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
         #: the Optuna study, once ``points()`` was called
@@ -132,7 +132,7 @@ class OptunaSweep(PaiSweep):
             yield task
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
-        """Tell the study the end of a trial."""
+        """Tell the study the result of a point's trial."""
         trials = self._open.get(point.task_id)
         if not trials:  # the point is of an interrupted run that proposed other points
             return
@@ -148,7 +148,7 @@ class OptunaSweep(PaiSweep):
         self.study.tell(trial, state=TrialState.PRUNED if pruned else TrialState.FAIL)
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
-        """Report the values of a running point to its trial, and ask the pruner."""
+        """Report a running point's values to its trial; return False if the pruner stops the point."""
         trials = self._open.get(point.task_id)
         if not trials:
             return True
@@ -171,7 +171,7 @@ class OptunaSweep(PaiSweep):
         """Return the reported values of a trial by step."""
         return self.study.trials[trial.number].intermediate_values
 
-    # of PaiSweep
+    # methods of PaiSweep
 
     _recalled: Sequence[Any] = ()
 
@@ -182,7 +182,7 @@ class OptunaSweep(PaiSweep):
             yield Problem("direction", str(error))
             return
         if not count:
-            yield Problem("direction", "is missing, such as 'max accuracy'; or set best")
+            yield Problem("direction", "is missing; set it, such as 'max accuracy', or set best")
         if count > 1 and self.pruner() is not None:
             yield Problem("pruner", "Optuna prunes searches of one objective only; return None")
 

@@ -1,4 +1,4 @@
-"""The folder of this user for locks on this machine; standard library only."""
+"""This user's folder for locks on this machine; the module needs only the standard library."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def private_folder() -> Path:
-    """Return the folder ``luigi-pai-UID`` in the temporary folder; it is made if it is not there.
+    """Return the folder ``luigi-pai-UID`` in the temporary folder; make it if it does not exist.
 
-    Every user may write to the temporary folder, so the folder is checked: it must be a folder, not a link,
-    belong to this user, and be closed to all others.
+    Every user may write to the temporary folder, so ``luigi-pai-UID`` is checked: it must be a folder,
+    not a link, belong to this user, and be closed to all others.
 
     Raises:
         PermissionError: the folder fails one of these checks.
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
     """
     folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)

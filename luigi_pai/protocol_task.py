@@ -39,9 +39,9 @@ _RELATIVE = "a path is absolute, or relative to the folder of the module of the 
 class PaiProtocolTask(JobTask):
     """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
-    Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into
-    it. It runs as a ``PaiTask`` does: the name identifies the work, an existing job is
-    taken over, a failed one is submitted again as ``NAME__attempt2``.
+    Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into the
+    protocol. The task runs as a ``PaiTask`` does: the name identifies the work, an existing
+    job is taken over, and a failed job is submitted again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -52,7 +52,7 @@ class PaiProtocolTask(JobTask):
         """The job: a JobProtocol, YAML text, or the path of a YAML file. Required.
 
         A string with a line break, or that begins with ``{``, is YAML. Any other string is a
-        path, absolute or relative to the folder of the module whose class defines this.
+        path, absolute or relative to the folder of the module that defines ``protocol``.
         """
 
     @attribute
@@ -61,7 +61,7 @@ class PaiProtocolTask(JobTask):
 
         The default is the name of the protocol. If the task has significant Luigi
         parameters, a hash of them and of the task's class is added, so that each set of
-        values is a job of its own. If other parameters change the job, override ``name``.
+        values has its own job. If insignificant parameters change the job, override ``name``.
         """
         return self._with_hash(self._read_protocol.name)
 
@@ -83,16 +83,16 @@ class PaiProtocolTask(JobTask):
 
         Raises:
             SpecError: the protocol is not YAML, or not a job protocol.
-            OSError: its file cannot be read.
+            OSError: the file of the protocol cannot be read.
         """
         return self._read_protocol.renamed(self.name).filled(parameters=self.parameters, secrets=self.secrets)
 
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 
-        Override it to return what the job writes. Once the server no longer knows the job
-        (30 days after its end, by default), the task is complete if those targets exist;
-        the default target does not exist then.
+        Override it to return the targets that the job writes. Once the server no longer knows
+        the job (by default, 30 days after its end), the task is complete if these targets
+        exist; the default target no longer exists then.
         """
         return PaiJobTarget(self)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
-_MOST = LARGEST_BODY - 20_000  # bytes of the payload file in a command; leaves space for the rest of the job
+_MOST = LARGEST_BODY - 20_000  # most bytes of the payload file in a command, so that the rest of the job fits
 _LAST_LINES = 400  # lines at the end of the log in which the result is searched
 
 
@@ -43,20 +43,20 @@ class PaiPythonTask(PaiTask):
     """A Luigi task whose method ``work`` runs as a job on an OpenPAI cluster.
 
     Subclass it and give ``image`` and ``work``. The method and what it uses are sent as a pickle; the
-    image needs only Python of the same minor version as here. Everything else is as in a ``PaiTask``. Install
-    ``luigi-pai[python]`` to use the class.
+    image needs only the minor version of Python that runs here. Everything else is as in a ``PaiTask``.
+    Install ``luigi-pai[python]`` to use the class.
     """
 
     @abc.abstractmethod
     def work(self) -> Mapping[str, Any] | None:
         """Do the work of the job, in the container; an exception fails the job.
 
-        There ``self`` is no Luigi task: it has the parameters, ``name``, ``pai``, and those of your
+        ``self`` is no Luigi task there: it has the parameters, ``name``, ``pai``, and those of your
         attributes that ``work`` uses.
 
         Returns:
-            a JSON object, which becomes ``metrics.json`` in the output folder, if that can be written, and
-            ``result()``; or None. With several instances, the result of the first counts.
+            None, or a JSON object, which ``result()`` returns. It becomes ``metrics.json`` in the output
+            folder, if that can be written. With several instances, the result of the first counts.
         """
 
     @property
@@ -108,7 +108,7 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def tasks(self) -> Sequence[TaskRole]:
-        """One task role, ``main``, which runs ``work``. The command contains a digest of its source."""
+        """One task role, ``main``, which runs ``work``. The command has a digest of the code that is sent."""
         words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
         role = TaskRole(
             "main", f"{shlex.quote(self.python)} {words}", self.instances, self.cpus, self.memory_mb
@@ -117,7 +117,7 @@ class PaiPythonTask(PaiTask):
         return [role]
 
     def result(self) -> Mapping[str, Any]:
-        """Return the result of ``work``, or the last reports if that was None.
+        """Return the result of ``work``, or the values of the last reports if ``work`` returned None.
 
         It is read from ``metrics.json`` in the output folder, or from the log of the newest submission.
 
@@ -179,7 +179,7 @@ class PaiPythonTask(PaiTask):
             raise SpecError(self.name, [Problem("work", problem) for problem in problems])
 
     def _values(self, payload: Payload, *, secret: bool) -> dict[str, Any]:
-        """Return the values of the task that ``work`` may use; if ``secret``, its private parameters only."""
+        """Return the public values for ``work`` or, if ``secret``, the private parameters that it uses."""
         reach, parameters = payload.reach, dict(self.get_params())
         private = luigi.parameter.ParameterVisibility.PRIVATE
         hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
@@ -193,7 +193,7 @@ class PaiPythonTask(PaiTask):
         """Return the payload, and three texts in base64: its file, the values of the task, and the secrets.
 
         Raises:
-            SpecError: something cannot be sent, or is too large for a command and there is no HDFS.
+            SpecError: something cannot be sent, is secret on v1, or is too large for a command without HDFS.
         """
         payload = self._payload()
         secrets = self._values(payload, secret=True)
@@ -202,19 +202,19 @@ class PaiPythonTask(PaiTask):
         file, values, hidden = (base64.b64encode(part).decode("ascii") for part in parts)
         if len(file) > _MOST and not has_hdfs:
             payload.problems.append(
-                f"travels in {len(file):,} bytes of base64, {len(file) - _MOST:,} more than a command takes: "
-                f"send less, or set webhdfs_url, since code_dir takes more (compressed: {payload.sizes})"
+                f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than a command takes: "
+                f"send less, or set webhdfs_url, to send it in code_dir (compressed: {payload.sizes})"
             )
         if secrets and api_version == "v1":
             payload.problems.append(
                 f"uses {', '.join(secrets)}, private parameters: OpenPAI 0.7 to 0.14 has no secrets, and "
-                "shows jobs to everybody; read it in work() from a file of the cluster"
+                "shows jobs to everybody; let work() read the values from a file of the cluster"
             )
         self._raise(payload.problems)
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
-        """Return a job with its payload in the command or, on v1 or if too large, in the code folder."""
+        """Return a job with its payload in the command; with HDFS, on v1 or if large, in the code folder."""
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
@@ -242,7 +242,7 @@ class PaiPythonTask(PaiTask):
         return self._with_secrets(job, secrets) if secrets else job
 
     def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:
-        """Return a job as a protocol with its secrets."""
+        """Return a job, converted to a protocol that has the secrets."""
         from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  few tasks have secrets
 
         settings = OpenPai.current(self.cluster)

@@ -1,8 +1,8 @@
 """Redaction of secrets in texts and in the log of urllib3; removal of unprintable characters.
 
 A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
-log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and warns with them when
-a connection breaks.
+log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and its warnings about
+broken connections contain them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MASK: Final = "******"
 """Replaces a secret; OpenPAI's servers use it, too."""
 
-_SHORTEST = 4  # characters; shorter secrets occur in ordinary words
+_SHORTEST = 4  # characters; shorter secrets are not redacted, because they occur in ordinary words
 _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -35,8 +35,8 @@ _CONTROL = re.compile(
 def printable(text: str, *, of_log: bool = False) -> str:
     """Return a text without escape sequences and control, bidi, invisible and tag characters, and surrogates.
 
-    All foreign texts pass through this function before they are shown. ``of_log``: of a line with carriage
-    returns, such as a progress bar, keep only the text after the last one.
+    All foreign texts pass through this function before they are shown. If ``of_log``, a line with
+    carriage returns, such as a progress bar, keeps only the text after the last of them.
     """
     if text.isprintable():
         return text
@@ -49,7 +49,7 @@ def printable(text: str, *, of_log: bool = False) -> str:
 def escape_what_is_not_encodable(stream: TextIO) -> None:
     """Let a stream escape characters that its encoding lacks, as stderr does, instead of raising an error.
 
-    Containers print any language, and a terminal may have ISO 8859.
+    Containers may print any language, and the encoding of a terminal may be ISO 8859.
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")

@@ -6,7 +6,7 @@ task with ``runtime = True`` puts beside the code. Functions import the modules 
 that this module loads in a few milliseconds.
 
 It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), listed
-in docs/container.md. Outside a container, ``current()`` returns the only task of a job.
+in docs/container.md. Outside a container, ``current()`` returns a job's only task.
 """
 
 import contextlib
@@ -168,7 +168,7 @@ class Peer:
 
     Attributes:
         role, index: which task it is.
-        host: its address; None while it has none (v2, without gang allocation).
+        host: its address; None as long as it has none, on v2 without gang allocation.
         ports: label -> port numbers; on v1, other tasks have the label ``http`` only.
         gpus: its number of GPUs; None for other roles on v1, where no variable has the number.
     """
@@ -197,7 +197,7 @@ class Peer:
         except LookupError:
             raise ContainerError(
                 f"port {label!r} of {self} is not known here, only: {', '.join(sorted(self.ports))}; "
-                "reserve it in the job. On OpenPAI 0.7 to 0.14 (v1) a task sees no port of others but 'http'"
+                "reserve it in the job. On OpenPAI 0.7 to 0.14 (v1) a task sees only 'http' ports of others"
             ) from None
 
     def address(self, label: str = "http") -> str:
@@ -221,7 +221,7 @@ class Task:
         api: ``v1`` or ``v2``; None outside a container.
         user, virtual_cluster: the job's user and virtual cluster.
         job: the job's name, without ``USER~``.
-        name: the job's name without ``__attempt2``; all submissions of a Luigi task have the same.
+        name: the job's name without ``__attempt2``; the same for all submissions of a Luigi task.
         attempt: number of the submission, from 1.
         role, index: which task of the job this is.
         roles: role -> its tasks. A role that was renamed in the conversion from v1 to v2 is found under
@@ -287,7 +287,7 @@ class Task:
 
     @property
     def code_dir(self) -> str:
-        """The folder that the code was copied from; outside a container, the working folder."""
+        """The job's code folder, from which the code was copied; outside a container, the working folder."""
         return self._folder("code_dir", "codeDir")
 
     @property
@@ -356,7 +356,7 @@ class Task:
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             raise ContainerError(
-                f"the environment does not fit together: this is {self.role}[{self.index}], and the role has "
+                f"the variables contradict each other: this is {self.role}[{self.index}], but the role has "
                 f"{len(peers)} tasks by {VARIABLES['hosts'].v1[0].format(role=self.role)}"
             )
         own = peers[self.index]
@@ -425,7 +425,7 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
     ``torch.distributed.init_process_group("gloo")`` then needs no arguments.
 
     Args:
-        port: label of the port of the first task to which all processes connect; on v1, ``http`` only.
+        port: label of the first task's port, to which all processes connect; on v1, ``http`` only.
         roles: the roles that take part; all if None.
 
     Raises:
@@ -444,7 +444,7 @@ def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
     """Return the value of TF_CONFIG: the addresses of all tasks, by role, and this task's role and index.
 
     Args:
-        port: label of the port that each task serves at; on v1, ``http`` only.
+        port: label of the port on which each task serves; on v1, ``http`` only.
         roles: the roles that take part; all if None. TensorFlow's task types have the roles' names.
 
     Raises:
@@ -489,7 +489,7 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 _RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
 _LONGEST = 4096  # bytes of a task's message
 _LINGER = 2.0  # seconds that tasks wait for each other's last messages
-_MOST_SECONDS = 1e6  # eleven days; to wait for a socket much longer, or without limit, is an error
+_MOST_SECONDS = 1e6  # eleven days; Python raises an error for much longer timeouts of sockets
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
@@ -543,7 +543,7 @@ class _Meeting:
         self._deadline = deadline
         self._texts: "dict[socket.socket, bytes]" = {}
         self._ranks: "dict[socket.socket, int]" = {}
-        self._elsewhere: "dict[int, str]" = {}  # rank -> the other barrier that this task has come to
+        self._elsewhere: "dict[int, str]" = {}  # rank -> the other barrier that the task has reached
         self._is_over = False
 
     def whereabouts(self, rank: int) -> str:
@@ -609,8 +609,8 @@ class _Meeting:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise ContainerError(
-                    f"the barrier cannot take a connection of each task: {error.strerror}; raise their "
-                    "number (ulimit -n)"
+                    f"the barrier cannot accept a connection from each task: {error.strerror}; raise the "
+                    "limit of open files (ulimit -n)"
                 ) from None
             return
         connection.settimeout(_LINGER)
@@ -660,7 +660,7 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to all tasks; they close connections first, so the port is free at once."""
+        """Send the missing ranks to all tasks, and let them close connections first, which frees the port."""
         for connection in self._ranks:
             self._tell(connection, missing)
         end = time.monotonic() + _LINGER
@@ -670,7 +670,7 @@ class _Meeting:
                     self._drop(connection, selector)
 
     def join(self, rank: int) -> "list[int]":
-        """Wait for the others, as a task after the first; return the ranks of those that did not come."""
+        """Ask the first task until it replies; return the ranks of the tasks that did not come."""
         while self._left() > 0:
             try:
                 answer = self._ask(rank)
@@ -684,7 +684,7 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return the first task's reply: the missing ranks, or the name of the other barrier it is at."""
+        """Return the first task's reply: the missing ranks, or the name of the barrier where it waits."""
         import socket
         import struct
 
@@ -724,7 +724,7 @@ REPORTS = "_reports"
 
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
-_LONGEST_PAUSE = 160.0  # seconds between two uses, at most, after uses that failed
+_LONGEST_PAUSE = 160.0  # most seconds between two uses, after failures
 _HDFS_SECONDS = 120.0  # time limit of one use
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
@@ -740,7 +740,7 @@ _PLACE = sorted(
 def report(**values: object) -> None:
     """Report progress: one line of JSON in ``OUTPUT_DIR/_reports/ROLE-INDEX.jsonl``.
 
-    The Luigi task shows the last report. Its progress is ``step`` of ``steps``, or ``progress`` from 0 to 1.
+    The Luigi task shows the last report; the progress is ``step`` of ``steps``, or ``progress`` from 0 to 1.
     If the folder is on HDFS, the image's ``hdfs`` command sends the lines in the background, every 10 s and
     at the end. A line that cannot be written is printed, so that a report never fails a job.
 
@@ -755,7 +755,7 @@ def report(**values: object) -> None:
         folder, name, attempt = "", "", 1
     own = {"time": round(time.time(), 3), "attempt": attempt}
     line = _line({**own, **values, **own})
-    key = os.getpid(), folder, name  # a process that was forked has no threads of its parent
+    key = os.getpid(), folder, name  # a forked process needs its own: it lacks its parent's threads
     reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
     reporter.add(line)
 
@@ -772,7 +772,7 @@ def _place(*_: "str | None") -> "tuple[str, str, int]":
 
 
 def _line(values: "dict[str, object]") -> str:
-    """Return values as JSON; values of other types become text."""
+    """Return values as JSON; values of types that JSON lacks become numbers or texts."""
     try:
         return json.dumps(values, default=_plain)
     except Exception:  # noqa: BLE001  whatever a value of the user's raises
@@ -817,7 +817,7 @@ class _Reporter:
         self._is_ended = False
         self._is_whole = False  # the last write succeeded, so the folder exists and no line is cut off
         self._main = threading.main_thread()
-        if self._is_hdfs:  # imported now: a process forked while a thread imports them could not do so
+        if self._is_hdfs:  # imported now: a process forked while a thread imports a module cannot import it
             import fcntl  # noqa: F401
             import shutil  # noqa: F401
             import subprocess  # noqa: F401
@@ -864,7 +864,7 @@ class _Reporter:
         Returns:
             False if lines could not be sent.
         """
-        if os.getpid() != self._pid:  # at the end of a forked process: the lines are its parent's
+        if os.getpid() != self._pid:  # this process was forked: its parent sends the lines
             return True
         with self._sending:
             lines = []

@@ -51,12 +51,12 @@ class PaiTask(JobTask):
     @attribute
     @abc.abstractmethod
     def image(self) -> str:
-        """Docker image of all its tasks. Required."""
+        """Docker image of all tasks of the job. Required."""
 
     @attribute
     @abc.abstractmethod
     def tasks(self) -> Sequence[TaskRole]:
-        """Its task roles, at least one. Required."""
+        """Task roles of the job, at least one. Required."""
 
     @attribute
     def auth_file_path(self) -> str | None:
@@ -77,7 +77,7 @@ class PaiTask(JobTask):
     def uploads(self) -> Mapping[str, str]:
         """Local files and folders to send to HDFS before the job is submitted: local path -> path on HDFS.
 
-        A local path is absolute, or relative to the folder of the module whose class defines this.
+        A local path is absolute, or relative to the folder of the module that defines ``uploads``.
         """
         return {}
 
@@ -171,10 +171,10 @@ class PaiTask(JobTask):
     def _contradictions(self, job: PaiJob) -> list[Problem]:
         """Return the fields in which an overridden ``job()`` contradicts the task's own properties."""
         if len(names := {self.name, self.name}) > 1:
-            text = f"is another one each time, as {' and '.join(sorted(names))}; make it of parameters alone"
+            text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
             return [Problem("name", text)]
         return [
-            Problem(field, f"job() has {actual!r}, {key} of the task is {expected!r}; set {key} only")
+            Problem(field, f"job() has {actual!r}, but {key} of the task is {expected!r}; set only {key}")
             for field, key, actual, expected in (
                 ("jobName", "name", job.jobName, self.name),
                 ("outputDir", "output_dir", job.outputDir or None, self.output_dir or None),
@@ -196,10 +196,10 @@ _POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3
 def _keep_retry_count_apart() -> None:
     """Keep OpenPAI's retry_count out of Luigi's retry policy.
 
-    Luigi reads the attribute of the same name as the number of failures after
-    which its central scheduler disables a task for a day. With OpenPAI's 0 that
-    would be the first failure, and the next run could not submit the job again.
-    If a release of Luigi has no such function, nothing is done; a test detects it.
+    Luigi reads a task's attribute ``retry_count`` as the number of failures after
+    which its central scheduler disables the task for a day. With OpenPAI's default 0,
+    one failure would disable it, and the next run could not submit the job again.
+    If a release of Luigi lacks ``_POLICY_OF``, nothing is done; a test detects this.
     """
     luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
     if luigi_policy_of is None:

@@ -55,7 +55,7 @@ class _TimedBytes(io.RawIOBase):
     """The bytes of an answer from a socket, until a deadline of four times the socket's timeout.
 
     Attributes:
-        is_unlimited: neither deadline nor length are checked.
+        is_unlimited: whether neither the deadline nor the length is checked.
     """
 
     is_unlimited = False
@@ -112,14 +112,14 @@ class TimedAnswer(HTTPResponse):
 
 
 class _Progress(threading.local):
-    """The progress of this thread's request, which decides whether the server may have executed it.
+    """The progress of this thread's request, which shows whether the server may have executed it.
 
-    The exceptions of urllib3 do not have this information; the connection has it.
+    The connection records it, because the exceptions of urllib3 do not contain it.
 
     Attributes:
-        sent: whether a part of it was written to a connected socket; None before a connection is requested.
+        sent: whether a part of the request was written to a connected socket; None before connecting.
         read_timeout: longest pause in seconds while a request is sent or an answer is read; None: no limit.
-        is_stream: whether an answer that is not an error is the content of a file.
+        is_stream: whether the answer is the content of a file, unless it is an error.
     """
 
     sent: bool | None = None
@@ -142,7 +142,7 @@ class TimedConnection(HTTPConnection):
     _connecting = False
 
     def connect(self) -> None:
-        """Connect; data to a proxy meanwhile does not count as the request."""
+        """Connect; what is sent to a proxy meanwhile does not count as a part of the request."""
         if progress.sent is None:
             progress.sent = False
         self._connecting = True
@@ -207,7 +207,7 @@ class TimedAdapter(HTTPAdapter):
 def _bounded(
     answer: Any, stream: Callable[..., Iterator[bytes]], *args: Any, **options: Any
 ) -> Iterator[bytes]:
-    """Yield the parts of an answer's body up to the limit; a part of 10 KiB may decompress to 10 MiB."""
+    """Yield the decompressed parts of an answer's body; raise OverLimit if they exceed MAX_ANSWER."""
     size = 0
     for part in stream(*args, **options):
         size += len(part)
@@ -230,7 +230,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def reason_of(causes: Sequence[BaseException]) -> str:
-    """Return the system's reason for a broken connection, else the innermost cause, in a line."""
+    """Return, in one line, the system's reason for a broken connection, else the innermost cause."""
     for cause in causes:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror

@@ -1,1 +1,1 @@
-"""How to talk to an OpenPAI cluster. No Luigi."""
+"""Client of an OpenPAI cluster: its REST API, jobs and logs. It does not use Luigi."""

@@ -111,7 +111,7 @@ class Cluster(JobRequests):
 
     @property
     def server(self) -> Server:
-        """The server, for diagnostics: its name and version, the login, request limits, storages."""
+        """Requests for diagnostics: the server's name and version, the login, request limits, storages."""
         return Server(self._session, self._detector)
 
     # jobs

@@ -32,7 +32,7 @@ class Timer:
         queued: whether it waits in the queue.
         since: in the queue, when the job was submitted or went back to the queue; else when it began to run,
             or was first seen running.
-        missed: the deadline for which the job is being stopped; None if it is not.
+        missed: the deadline that the job missed, so it is being stopped; None if it missed none.
     """
 
     queue_timeout: float

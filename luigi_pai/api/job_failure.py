@@ -36,7 +36,7 @@ def job_failure(
     Args:
         api: the REST API of the job's cluster, for the job's log.
         status: of the job, at its end.
-        missed: the deadline for which the job was stopped; None if there was none.
+        missed: the deadline that the job missed, so it was stopped; None if it missed none.
         secrets: values in the job, redacted because its log may show them.
         next_step: last line of the error.
     """
@@ -61,7 +61,7 @@ def job_failure(
     if task is not None:
         lines.append(f"last lines of {task}:\n{_end_of(log)}")
     has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
-    if report and not has_log:  # else it repeats the end of the log
+    if report and not has_log:  # beside a log, the report would repeat the end of the log
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])

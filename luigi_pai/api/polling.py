@@ -37,8 +37,8 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
     ========  =====  ====  ====  =====  =====  ======  ======
 
-    The mean delay until an end is noticed, and the requests for a job, of 1,000 simulated jobs (1 s to 10 h,
-    log-uniform) that are queued for up to 2 h; ``python benchmarks/polling.py`` compares more schedules:
+    Means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the delay until the end is
+    noticed, also as share of the run; the requests, also of one job of 1 h. More: ``benchmarks/polling.py``.
 
     ==============================  =========  ==========  ========  ===========
     schedule                        mean late  of the run  requests  1 h, no queue
@@ -49,8 +49,8 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
-    The square root needs fewer requests, but detects the end of jobs under a minute late: after another
-    20 % of their run time on average; this schedule needs another 6 %.
+    The square root needs fewer requests, but for jobs of less than a minute the delay is 20 % of the run on
+    average, with this schedule 6 %.
 
     Args:
         age: seconds since the job was first seen running, or since its submission while it is queued.

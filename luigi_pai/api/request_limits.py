@@ -1,9 +1,9 @@
 """The request limits of a server, counted together by all forked processes.
 
 OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
-and user, 60 submissions per hour and user. Each reply has the number left and the end of the window.
-A request beyond the limit is not sent (refused submissions count too). Polling is spread over the
-window, so that other requests stay possible.
+and user, 60 submissions per hour and user. Each reply has the number of requests left and the end of
+the time window. A request beyond the limit is not sent, because refused submissions count, too. Polling
+is spread over the window, so that other requests stay possible.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
 
 _KEY = "limits"
-_POLLING_SHARE = 0.8  # of an even use of the window; the rest is for other requests
-_SAME_WINDOW = 0.5  # of a window's length; two ends closer than this are of one window (a slow reply)
+_POLLING_SHARE = 0.8  # of the limit, if it is used evenly; the rest is for other requests
+_SAME_WINDOW = 0.5  # of a window's length; reported ends that differ less are of one window (slow replies)
 
 
 class Kind(Enum):
@@ -129,7 +129,7 @@ class Limits:
         return Window(int(of["left"]), of["ends"] - self._clock.monotonic(), size, _WINDOWS[kind])
 
     def polling_wait(self) -> float:
-        """Return the seconds for which to pause polling, so that the requests left last for the window."""
+        """Return the seconds to pause polling, so that the remaining requests suffice for the window."""
         window = self._window(self._state.read(), Kind.CALL)
         if window is None or not window["of"]:
             return 0.0
@@ -140,7 +140,7 @@ class Limits:
     def wait(self, kind: Kind, share: float, since: float) -> float:
         """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        The wait is 0.0 if no limit is known. What is left of the share is spread over the rest of the window.
+        The wait is 0.0 if no limit is known. The share's unused requests are spread over the window's rest.
 
         Args:
             kind: of the request.
@@ -166,9 +166,9 @@ class Limits:
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return the seconds until a limit ends; None if the reply does not tell.
+    """Return the seconds until a limit ends: the smaller of Retry-After and X-RateLimit-Reset minus Date.
 
-    It is the smaller of Retry-After and X-RateLimit-Reset minus Date; with the latter, at most the window.
+    None if the reply has neither. If it has X-RateLimit-Reset, the result is at most ``window``.
 
     Args:
         headers: of the reply.

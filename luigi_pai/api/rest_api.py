@@ -52,7 +52,7 @@ class JobRequests:
     def list(
         self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> JobList:
-        """Return the jobs that the server still knows, in its order.
+        """Return the jobs that the server still knows, in the server's order.
 
         Args:
             username: of the jobs; default: this user; None: all users.
@@ -86,7 +86,7 @@ class JobRequests:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
 
-        0.15 to 1.0 reply to the v1 request with a 5xx that may be of any server, so the version is requested.
+        0.15 to 1.0 reply to the v1 request with a 5xx, as a broken server may; the version is then requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class RestApi(JobRequests):
         """
         status = self.detector.call(lambda dialect: dialect.status(dialect.job_name(name)))
         if self.detector.known is None and status.identified:
-            if "~" in name and self.detector.detect() == "v2":  # v2 reads it as USER~NAME
+            if "~" in name and self.detector.detect() == "v2":  # v2 reads the name as USER~NAME
                 return self.status(name)
             self.detector.record("v1")
         return status
@@ -175,7 +175,7 @@ class RestApi(JobRequests):
         self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
 
     def stop_surely(self, name: str, patience: float = PATIENCE) -> None:
-        """Ask the server to stop a job; transient errors are retried for some seconds."""
+        """Ask the server to stop a job; transient errors are retried for ``patience`` seconds."""
         self.repeat(lambda: self.stop(name), patience, f"stop of job {name}")
 
     def repeat(self, request: Callable[[], T], patience: float = PATIENCE, what: str = "") -> T:
@@ -183,7 +183,7 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried; if a request limit lasts longer, it is not retried.
+            patience: seconds for which it is retried; not at all after a request limit that lasts longer.
             what: what the request is, for the log.
         """
         return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
@@ -195,6 +195,6 @@ class RestApi(JobRequests):
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.
 
-        This is the setting or, without one, the default of the release, whose lookup may take a request.
+        Without a setting, it is the default of the release, for which the server's version may be requested.
         """
         return self.detector.retention() if self._retention is None else self._retention

@@ -26,7 +26,7 @@ _CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines ma
 
 @dataclass(frozen=True)
 class Greeting:
-    """The reply at the URL of a rest-server, which may be the reply of something else.
+    """The reply from the URL of a rest-server; another program may have sent it.
 
     Attributes:
         status: the HTTP status code.
@@ -56,7 +56,7 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Request the URL of the server, and return a description of the reply, whatever replies.
+        """Request the URL of the server, and describe the reply, even if it is not from a rest-server.
 
         Raises:
             ClusterUnreachable: there was no reply in time.
@@ -91,7 +91,7 @@ class Server:
         return self._session.token_life()
 
     def token_check(self) -> dict[str, Any] | None:
-        """Return the server's data about the token (LTP: with ``vcadmins``); None if it has no such API.
+        """Return what the server reports about the token (LTP adds ``vcadmins``); None if it lacks this API.
 
         Raises:
             AuthenticationError: the login or the token was refused.

@@ -41,7 +41,7 @@ if http_logger.level == logging.NOTSET:
 
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
-_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; it changes nothing on the server
+_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; safe, as it changes nothing on the server
 
 _LOGIN_HINTS = {
     "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
@@ -58,7 +58,7 @@ _IF_IT_IS_RIGHT = (
     "right passwords"
 )
 _IN_QUOTES = (
-    "; it begins and ends with a quotation mark: luigi.cfg takes those for a part of it, so leave them out"
+    "; the password begins and ends with a quotation mark, which luigi.cfg does not remove: leave both out"
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
@@ -114,7 +114,7 @@ class Session:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Add to errors the section of luigi.cfg, and whether a test mocks the server."""
+        """Add to errors the section of luigi.cfg, and whether the server is mocked, and has ever replied."""
         try:
             yield
         except PaiError as error:
@@ -144,7 +144,7 @@ class Session:
             content_type: of the body.
             authorize: log in first. False sends the token if there is one, and logs in only if the
                 server requires it.
-            kind: the request limit that counts it.
+            kind: the request limit that counts this request.
 
         Raises:
             ClusterUnreachable: no reply in time.
@@ -222,7 +222,7 @@ class Session:
         return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
-        """Return a token other than the refused one: the shared one, or that of a new login."""
+        """Return the shared token; log in for a new one if there is none, or if it is ``refused``."""
         with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:

@@ -32,7 +32,7 @@ class SharedDocument:
     """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
 
     The object is in a file without a name (in memory on Linux) that only these processes have open, so a
-    token in it is as private as in a variable. The kernel releases the locks of a process that is killed.
+    token in it is as private as in a variable. If a process is killed, the kernel releases its locks.
     An interrupted write leaves the document unchanged.
     """
 
@@ -86,8 +86,8 @@ class SharedDocument:
             try:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
             except OSError as error:
-                # The kernel does not tell the threads of a process apart. It reports a deadlock if another
-                # thread of this process holds the lock that another process waits for.
+                # The kernel does not tell the threads of a process apart, so it reports a false deadlock if
+                # another thread of this process holds a lock that the owner of this lock waits for.
                 if error.errno != errno.EDEADLK:
                     raise
                 time.sleep(_DEADLOCK_WAIT)

@@ -27,7 +27,7 @@ _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)
 _LISTED = ("state", "raw_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _MOST_SHOWN = 50  # jobs in a notebook
-_STOPPED = (-210, -220)  # exit codes of tasks stopped by the user, and with their job (v2)
+_STOPPED = (-210, -220)  # exit codes (v2) of tasks stopped by the user, and by the end of their job
 
 
 class JobState(str, Enum):
@@ -77,7 +77,7 @@ class TaskStatus:
         index: number within the role, from 0.
         log_url: page with its output, if there is one.
         state: the server's word for its state; None before 0.15.
-        exit_code: of its last container, once it has ended; before 0.9.1 only the deciding task has one.
+        exit_code: of its last container, once it has ended; before 0.9.1 only ``JobStatus.exit_task``.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
         exit_type, exit_reason, exit_solution: as in ``JobStatus``, for that container (v2 only).
@@ -113,8 +113,8 @@ class JobStatus:
         retries: number of retries by the cluster.
         exit_code: of the application, once it has ended.
         diagnostics: the server's text about the end.
-        exit_type: the server's class of the end (``NON_TRANSIENT``, ``UserAppFailed``).
-        exit_reason, exit_solution: the server's explanation of that class, and its advice (v2 only).
+        exit_type: the server's word for the kind of end (``NON_TRANSIENT``, ``UserAppFailed``).
+        exit_reason, exit_solution: the server's explanation of that kind, and its advice (v2 only).
         exit_task: role and index of the task that caused the end.
         created_ms, completed_ms: milliseconds since 1970 UTC, or None.
         launched_ms: when it began to run, in the same unit; None if not known, as on 0.x.
@@ -127,7 +127,7 @@ class JobStatus:
         tags: its tags (1.3 and later).
         takes_tags: whether the server supports tags, because its reply has a list of tags, maybe empty.
         gpus: the number of GPUs of all its instances; only in lists (1.2 and later).
-        legacy: whether a list of 0.8 to 0.14 marks it as a job that is looked up by its name alone.
+        legacy: whether a list of 0.8 to 0.14 marks it as a job that is looked up by name, without the user.
     """
 
     name: str
@@ -170,7 +170,7 @@ class JobStatus:
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
-        """Return the tasks with a non-zero exit code; before 0.9.1 at most the deciding one.
+        """Return the tasks with a non-zero exit code; before 0.9.1 at most the ``exit_task``.
 
         Tasks that the user or the end of the job stopped are included only if no other task has failed.
         """
@@ -179,12 +179,12 @@ class JobStatus:
 
     @property
     def command_exit_code(self) -> int | None:
-        """The command's own exit code, if the runtime of a v2 cluster gave the job another one; else None."""
+        """The command's own exit code from the diagnostics (v2), else None; ``exit_code`` may differ."""
         found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
         return None if found is None else int(found[1])
 
     def summary(self, reason: str | None = None) -> str:
-        """Return the status in a line: state, tasks, retries, and where or why it waits.
+        """Return the status in one line: state, tasks, retries, and why or else where a queued job waits.
 
         Args:
             reason: why it waits; None if not known.
@@ -247,8 +247,8 @@ class JobList(list[JobStatus]):
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
     """Return a function that returns, for an index, the status of an array's instance as a job status.
 
-    Its ``name`` is that of the array, because the server knows no other; state, exit code and task are
-    those of the instance. When the array has ended, each instance has ended, too.
+    This status has the array's ``name``, because the server knows no other, but the instance's state, exit
+    code and task. When the array has ended, each instance has ended, too.
     """
     tasks = {task.index: task for task in array.tasks}
     return lambda index: _instance_status(array, tasks.get(index))

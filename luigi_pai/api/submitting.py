@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _FAULTS_TAKEN = 3  # posting ends after so many errors that the job itself may have caused
-_LONGEST_TIMEOUT_WAIT = 15.0  # seconds; a server may still be at work on a post that had no reply
+_LONGEST_TIMEOUT_WAIT = 15.0  # seconds; the server may still be processing a post that got no reply
 _JITTER = 0.1
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
 
@@ -129,7 +129,7 @@ class Posting:
             self._book.note_post(self._name)
 
     def _turn(self) -> Steps[None]:
-        """While the server fails all submissions, wait until this one may be posted."""
+        """While all submissions fail on the server, wait for this job's turn to post, or for the deadline."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
         while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
@@ -141,7 +141,7 @@ class Posting:
             yield min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
 
     def _is_held(self, error: NameConflict) -> Steps[bool]:
-        """Return whether a lookup finds the job that uses the name; if not, wait a second first."""
+        """Return True if a lookup finds the job that uses the name; else wait a second and return False."""
         if self._must_be_new or error.mocked:
             raise error
         if (yield from self._lookups.call(self._status)) is not None:
@@ -189,7 +189,7 @@ class Posting:
         return isinstance(error, InvalidReply)
 
     def _first_status(self) -> JobStatus:
-        """Return the status of a job submitted just now; UNKNOWN if no lookup shows the job yet."""
+        """Return the status of a single job by a lookup, or UNKNOWN; of one of many WAITING, without one."""
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
         status = None

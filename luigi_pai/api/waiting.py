@@ -1,4 +1,4 @@
-"""WaitingReasons: free and demanded resources, and the cluster's own explanations."""
+"""WaitingReasons: why jobs wait, from free and requested resources, and the cluster's explanations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WaitingReasons:
         return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
     def of(self, status: JobStatus) -> str | None:
-        """Return why a job waits; None if it does not wait, or if the release gives no reason.
+        """Return the reason why a job waits; None if it does not wait, or if no reason is known.
 
         No request is made for a job that starts within a second. A failed request is not an error, as only
         the job's status matters.
@@ -92,7 +92,7 @@ class WaitingReasons:
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
         own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
         said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # said has these numbers
+        if own is None or said.startswith("virtual cluster "):  # the cluster's text has the same numbers
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
 
@@ -101,7 +101,7 @@ class WaitingReasons:
             if self._job is not None:
                 config = self._job().to_dict()
             elif may_ask():
-                dialect = self._book.api.dialect  # without detection of the dialect
+                dialect = self._book.api.dialect  # not RestApi.config, which may request the version, too
                 config = dialect.config(dialect.job_name(status.name))
             else:
                 return None

@@ -1,4 +1,4 @@
-"""Watcher: polling of any number of jobs, with schedule, deadlines and lost jobs."""
+"""Watcher: polls any number of jobs on a schedule, stops them at their deadlines, detects lost jobs."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status; the last known one if it is lost or refused. A status from a list has no
+        status: its current status; after LOST and REFUSED the last known one. A status from a list has no
             tasks and no diagnostics; the status of a failed or stopped job is never from a list.
         outcome: the kind of update.
-        missed: the deadline for which the job is being, or was, stopped.
-        error: the error of the lookup, if it is refused.
+        missed: the deadline that the job missed, so the watcher stopped it; None if it missed none.
+        error: the error of the lookup, if the outcome is REFUSED.
     """
 
     name: str
@@ -93,14 +93,14 @@ class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     Up to two due jobs are looked up alone. If a third is due before the first would be due again, one list of
-    the user's jobs updates all jobs, as often as ``Lists`` allows. A due job waits up to 5 s for the list, or
-    its own wait if longer; if the list comes later, it is looked up alone, at most four jobs a second. A job
-    that the list lacks is looked up alone for 30 s, then twice as long each time, up to 10 minutes. A job
-    listed as failed or stopped is looked up at once, for its exit code, diagnostics and tasks. If more than
-    two forked processes wait for queued jobs, a shared list shows whether these jobs still wait.
+    the user's jobs updates all jobs. If ``Lists`` allows the list within 5 s, or within a due job's time
+    between lookups if longer, the job waits for it; else it is looked up alone, at most four jobs a second.
+    A job that the list lacks is looked up alone for 30 s, and for twice as long after each such list, up to
+    10 minutes. A job listed as failed or stopped is looked up at once, for its exit code, diagnostics and
+    tasks. If more than two forked processes wait for queued jobs, a shared list shows which still wait.
 
-    A failed lookup is retried for its own job. If there was no reply, or a list and the lookups of two jobs
-    have failed in sequence, the server is the cause, and one lookup is retried for all jobs.
+    A failed lookup is retried for its own job. All jobs pause until a retry succeeds if the server is the
+    cause: there was no reply, a limit is reached, or a list and lookups of two jobs have failed in sequence.
 
     Args:
         book: of the jobs.
@@ -185,7 +185,7 @@ class Watcher:
             try:
                 update = self._look_up(job)
             except PaiApiError as error:
-                if updates:  # do not lose them: the next step repeats the request
+                if updates:  # return these first; the next step repeats the request
                     self._due_at(self._clock.monotonic(), job)
                     break
                 updates += self._take_failure(job, error)
@@ -204,7 +204,7 @@ class Watcher:
             job.retry.succeeded()
 
     def _take_failure(self, job: _Watched, error: PaiApiError) -> list[Update]:
-        """Retry the failed lookup of a job, for it alone or for all jobs at once, or give the job up."""
+        """Schedule the retry of a failed lookup, pausing all jobs if the server is the cause, or give up."""
         now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
@@ -226,7 +226,7 @@ class Watcher:
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether a third job is due before the first is due again, or before the next list is."""
+        """Return whether three jobs are due before the first is due again, or before the list if later."""
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
             return False
@@ -240,7 +240,7 @@ class Watcher:
         return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
     def _list(self, updates: list[Update]) -> bool:
-        """Update all jobs from a list, or let due jobs wait for the next; False to look up a job alone."""
+        """Update all jobs from a list, or postpone due jobs to the next; False to look up a job alone."""
         wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(wait):
             return False
@@ -259,7 +259,7 @@ class Watcher:
         return True
 
     def _still_waits(self) -> bool:
-        """Return whether the forks' shared list, used if more than two forks wait, shows the due job waiting.
+        """Return whether the forks' shared list shows the due job as waiting; False if only two forks wait.
 
         Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
@@ -296,7 +296,7 @@ class Watcher:
                     self._schedule(job)
                 elif not single:
                     update = self._observe(job, listed_status(job.status, row))
-            except PaiApiError:  # of stopping the job, which the lookup repeats
+            except PaiApiError:  # the stop of a late job failed; its lookup stops it again
                 single = True
             if single:
                 job.single_until = math.inf
@@ -310,7 +310,7 @@ class Watcher:
         return max(_PATIENCE, self._next_wait(job))
 
     def _postpone(self, moment: float) -> None:
-        """Schedule due jobs at the time of the next list, or for lookups alone if that is too late."""
+        """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
         now = self._clock.monotonic()
         due = []
         while self._due and self._due[0][0] <= now:
@@ -362,7 +362,7 @@ class Watcher:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
         if self._clock.monotonic() < job.timer.end:
             return
-        with contextlib.suppress(JobNotFound):  # the next lookup shows it, too
+        with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
         job.timer.missed = Deadline.QUEUE if job.timer.queued else Deadline.RUN
         job.single_until = math.inf

@@ -116,7 +116,7 @@ def named(cluster: Cluster, text: str) -> str:
 
 
 def role_and_index(text: str | None) -> tuple[str | None, int | None]:
-    """Return role and index of ``ROLE/INDEX``, None for a missing one; end the command at a wrong INDEX."""
+    """Return the role and index of ``ROLE/INDEX``, None if missing; end the command if INDEX is wrong."""
     if text is None:
         return None, None
     role, _, index = text.partition("/")
@@ -126,9 +126,9 @@ def role_and_index(text: str | None) -> tuple[str | None, int | None]:
 
 
 def asked_for(cluster: Cluster, text: str) -> Entry:
-    """Return the submission that a JOB argument means; it may be an instance of an array.
+    """Return the submission of a JOB argument: a job, or an instance of an array (a job of several points).
 
-    NAME means the newest submission: a failed task is submitted again as ``NAME__attempt2``.
+    NAME means its newest submission, because a failed task is submitted again as ``NAME__attempt2``.
 
     Raises:
         JobNotFound: there is no job of this name; the text suggests the most similar existing name.
@@ -157,7 +157,7 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
     hint = f"did you mean {near}? " if near else ""
     raise JobNotFound(
         f"{cluster.username} has no job {name!r} on {cluster.url}, or it is no longer kept there; "
-        f"{hint}luigi-pai list shows those that there are",
+        f"{hint}luigi-pai list shows your jobs",
         status=404,
     )
 

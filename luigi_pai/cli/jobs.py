@@ -1,4 +1,4 @@
-"""``luigi-pai validate``, ``convert``, ``config``, ``render``, ``runtime``: nothing is submitted."""
+"""``luigi-pai validate``, ``convert``, ``config``, ``render``, ``runtime``, which submit nothing."""
 
 from __future__ import annotations
 

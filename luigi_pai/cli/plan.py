@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-_FRAMES = 10_000  # enough for chains of some 3,000 tasks, such as a task a day, each requiring the last
+_FRAMES = 10_000  # enough for chains of some 3,000 tasks, such as a task a day that requires the day before
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -97,7 +97,7 @@ def _root(module: str, arguments: Sequence[str]) -> _Planned:
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
-    """Return a task and the tasks that it requires; as in Luigi, a task that is done has none."""
+    """Return a task and its requirements; those of a task that is done are left out, as in Luigi."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
 

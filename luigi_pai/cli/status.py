@@ -146,7 +146,7 @@ def _task(task: TaskStatus) -> str:
 
 
 def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the field ``before``: the states of earlier submissions of the same piece of work."""
+    """Yield the field ``before``: the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
     base = base_name(text if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):

@@ -88,7 +88,7 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
 
 
 def ask(names: list[str]) -> None:
-    """Show jobs and ask whether to stop them; end the command at a no, and if there is no terminal."""
+    """Show jobs and ask whether to stop them; end the command if the user declines or has no terminal."""
     for name in names[:_MOST_SHOWN]:
         tell(f"  {name}", err=True)
     if len(names) > _MOST_SHOWN:
@@ -125,7 +125,7 @@ def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool
                 ended = _until_ended(cluster, name, deadline)
             except PaiApiError as error:
                 failed = True
-                complain(f"{name} was asked to stop; what became of it: {error}")
+                complain(f"{name} was asked to stop; whether it has ended is unknown: {error}")
                 continue
             tell(f"{name}: {ended.raw_state}" if ended.finished else f"{name}: still {ended.raw_state}")
     return failed

@@ -178,7 +178,7 @@ def _job(
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set a value in a document; all steps of the path but the last must exist, except ``parameters``."""
+    """Set a value in a document; all steps of the path but the last must exist, or be ``parameters``."""
     *above, last = path
     at = document
     for step in above:

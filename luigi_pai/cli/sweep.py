@@ -197,7 +197,7 @@ def _text(column: str, value: Any) -> str:
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop the waiting and running jobs of a sweep: those in its table, and newer ones of the user's list."""
+    """Stop a sweep's waiting and running jobs: those in its table, and newer ones in the user's job list."""
     cluster = connect(points[0].cluster if points else None)
     names = {base_name(row["job"]) for row in rows if row["job"]}
     names |= {form for point in points for form in (point.name, v2_name(point.name))}
@@ -208,7 +208,7 @@ def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool
         if not status.finished and (base_name(job) in names or _has_point(cluster, job, names))
     ]
     for job in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
-        if job not in listed:  # lists may lack jobs
+        if job not in listed:  # the server's list may lack jobs
             with contextlib.suppress(JobNotFound):
                 jobs.append(cluster.job(job).status())
     jobs = [status for status in jobs if not status.finished]
@@ -222,7 +222,7 @@ def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool
 
 
 def _has_point(cluster: Cluster, job: str, names: set[str]) -> bool:
-    """Return whether a job is an array with one of these points."""
+    """Return whether a job is an array (one job for several points) with at least one of these points."""
     if not any(may_hold(job, name) for name in names):
         return False
     return not names.isdisjoint(map(base_name, cluster.book.members(job)))

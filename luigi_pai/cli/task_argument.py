@@ -29,7 +29,7 @@ _SCHEDULER_TIMEOUT = 5.0  # seconds
 _FORMS = {"List": "'[0.1, 0.2]'", "Tuple": "'[0.1, 0.2]'", "Dict": "'{\"rate\": 0.1}'", "Date": "2026-01-31"}
 """How values of Luigi's parameters are written."""
 
-_HIDDEN = "\0"  # no argument of a process can contain it
+_HIDDEN = "\0"  # hides an option from click; no argument of a process can contain it
 
 
 class TaskCommand(click.Command):
@@ -63,7 +63,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     """Return a task of a module, its parameters given as for ``luigi``; end the command if that fails.
 
     ``arguments`` are the name of the task and its parameters. If the module is in the current folder, that
-    folder's modules come first.
+    folder is put first on ``sys.path``.
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.parameter import ParameterException  # noqa: PLC0415

@@ -27,8 +27,8 @@ class Answer:
 
     Attributes:
         reply: the HTTP reply; for OPEN, its body is not read yet.
-        value: value of the operation's field (``boolean`` for MKDIRS); for APPEND and CREATE the URL for the
-            data; None for operations without a field, and for an empty answer to RENAME.
+        value: the operation's result, from its field of the JSON answer (``boolean`` for MKDIRS); for APPEND
+            and CREATE, the URL for the data; None if the operation has no field, or RENAME's answer is empty.
         leads_to: URL of a redirect; None for a final answer.
     """
 
@@ -61,7 +61,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     if isinstance(document, dict) and is_right(document.get(field)):
         return Answer(reply, document[field])
     what = f"the answer has no {field}" if field else "the answer is neither empty nor JSON"
-    raise malformed(operation, path, reply, f"{what}: not in the way of a WebHDFS")
+    raise malformed(operation, path, reply, f"{what}: not a valid WebHDFS reply")
 
 
 def _parsed(body: bytes) -> Any:

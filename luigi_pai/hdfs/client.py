@@ -164,9 +164,9 @@ class WebHdfs(HdfsFileSystem):
         """Yield the entries of a folder, as Luigi's hadoop client does.
 
         Yields:
-            The path of each entry, beginning as ``path`` does. With ``include`` arguments, a tuple of the
-            path and what they include: size (bytes), type (``d`` or ``-``), time (of the last change,
-            local, naive).
+            The path of each entry; it begins with ``path`` as given. With ``include_`` arguments, a tuple of
+            the path and the included facts: size in bytes, type (``d`` or ``-``), time of the last change (a
+            naive datetime in local time).
         """
         server, place = self.at(path)
         for below, status in server.walk(place, recursive=recursive):
@@ -184,7 +184,7 @@ class WebHdfs(HdfsFileSystem):
             yield (entry, *wanted) if wanted else entry
 
     def count(self, path: str) -> dict[str, int]:
-        """Return ``content_size`` in bytes, ``dir_count`` and ``file_count`` of all that is below a path."""
+        """Return ``content_size`` (bytes), ``dir_count`` and ``file_count`` of a path and all below it."""
         server, place = self.at(path)
         summary = server.library.content(place)
         return {
@@ -325,7 +325,7 @@ class WebHdfs(HdfsFileSystem):
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return the path for a copy: in the destination if that is a folder, else the destination itself."""
+        """Return connection and path for a copy: ``name`` in the destination folder, or the destination."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 

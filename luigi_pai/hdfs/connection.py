@@ -58,7 +58,7 @@ class Connection(Transport):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder; of a file, one with an empty name."""
+        """Return the FileStatus of each entry of a folder; of a file, one FileStatus with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 

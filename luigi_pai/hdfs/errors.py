@@ -1,4 +1,4 @@
-"""The errors of HDFS; an HdfsError is an error of this package and of Luigi.
+"""The errors of HDFS. HdfsError derives from PaiError and from Luigi's FileSystemException.
 
 The tree::
 
@@ -40,11 +40,11 @@ __all__ = [
 _UNAUTHORIZED = 401
 _PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
-_WANTS_KERBEROS = "it wants Kerberos: hdfs_auth = kerberos in [OpenPai], and a ticket of kinit"
+_WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
 _TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
-_SHOWN = 200  # characters of an answer
-_LONGEST_MESSAGE = 2000  # characters of a RemoteException
+_SHOWN = 200  # characters of an invalid reply that its error quotes
+_LONGEST_MESSAGE = 2000  # characters; the rest of a RemoteException's message is ignored
 
 # the next step of the user after a RemoteException
 _NEXT_STEPS = {
@@ -52,8 +52,8 @@ _NEXT_STEPS = {
     "AlreadyBeingCreatedException": "another writer has it open; try again when it is done",
     "DSQuotaExceededException": "the folder's quota is used up; delete something, or ask for more",
     "FileAlreadyExistsException": "choose another path, or remove what is there",
-    "FileNotFoundException": "check the path, and that what writes it has run",
-    "InvalidPathException": "HDFS takes no ':', '.', '..' or empty name in a path",
+    "FileNotFoundException": "check the path, and that the task that writes it has run",
+    "InvalidPathException": "no name in an HDFS path may contain ':', or be '.', '..' or empty",
     "NSQuotaExceededException": "the folder holds as many files as its quota allows",
     "ParentNotDirectoryException": "a part of the path is a file",
     "PathIsNotEmptyDirectoryException": "remove it with recursive=True, or empty it",
@@ -71,7 +71,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         server: host and port of the NameNode or DataNode, or empty.
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
-        reason: why it failed, without operation and next step; or empty.
+        reason: why it failed: the text without operation, path, server and next step; or empty.
         unsent: whether the request has certainly not reached the server.
         transient: whether the same request may soon succeed.
     """
@@ -155,8 +155,8 @@ def failed(
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
     """Return the error of a file that HDFS has not stored completely.
 
-    DataNodes of 2.7.4 answer 201 even if they could not close the file, because the quota or the space
-    is used up.
+    If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file, but still
+    answer 201 (Created).
     """
     step = "HDFS may be full, or the folder over its quota; make room and try again"
     reason = f"{sent:,} bytes were sent, and {there or 0:,} are there"
@@ -164,7 +164,7 @@ def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
 
 
 def refused(operation: str, path: str, response: requests.Response) -> HdfsError:
-    """Return the error of a reply with a status of 400 or more; raises OSError if its body breaks off."""
+    """Return the error of a reply with a status of 400 or more; raises OSError if its body is cut off."""
     server, body = urlsplit(response.url).netloc, response.content or b""
     if response.status_code == _UNAUTHORIZED:
         wants_kerberos = "negotiate" in response.headers.get("WWW-Authenticate", "").lower()
@@ -181,10 +181,10 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
-    """Return the error of a reply that is not from a WebHDFS. Reads and closes the reply."""
+    """Return the error of a reply that no WebHDFS would send. Reads and closes the reply."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
-    reason = reason or f"HTTP {response.status_code} {response.reason}, not in the way of a WebHDFS"
+    reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
     text = redact(" ".join(_body(response)[: 10 * _SHOWN].decode("utf-8", "replace").split()))
     step = f"{step}; the answer begins with {text[:_SHOWN]!r}"
     error = failed(operation, path, urlsplit(response.url).netloc, reason, next_step=step)

@@ -49,7 +49,7 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
 
     Raises:
         HdfsError: the path is relative, is not UTF-8, has another variable, or is on another file system.
-            (If it were looked up, the answer would be "does not exist", which is wrong.)
+            (HDFS would only answer that such a path does not exist, which would mislead.)
     """
     try:
         path.encode()

@@ -117,7 +117,7 @@ class HdfsReader(io.RawIOBase):
         """Request the file from the current position on; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
-        # without Content-Length (HttpFS) an early end would not be noticed
+        # HttpFS sends no Content-Length; the length in the FileStatus also shows whether bytes are missing
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
@@ -172,7 +172,7 @@ class BufferedHdfsReader(io.BufferedReader):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return ``size`` bytes, fewer only at the end of the file; if None or negative, the rest of it."""
+        """Return ``size`` bytes (fewer only at the end of the file); the rest if it is None or negative."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)

@@ -62,7 +62,7 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Raise HdfsError if a rename failed or moved into a folder; rename2 (``done`` is None) never does."""
+    """Raise HdfsError if a rename failed or moved into a folder; no effect after rename2 (``done`` None)."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))

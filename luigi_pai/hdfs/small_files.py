@@ -36,11 +36,11 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
     Args:
         fs: the file system.
         path: of the file.
-        most: largest number of bytes.
+        most: the most bytes to return.
         offset: first byte; it must lie before the end of the file.
 
     Raises:
-        HdfsError: HDFS failed, or the file is larger.
+        HdfsError: HDFS failed, or there are more than ``most`` bytes from the offset on.
     """
     server, place = fs.at(path)
     is_larger, data = False, None

@@ -35,8 +35,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     ``close()``, completely and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
 
     Args:
-        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; kept as given. None: a temporary path,
-            with ``is_tmp``.
+        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; kept as given. None: a new temporary
+            path; this requires ``is_tmp``.
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
         fs: the file system; default: the one of ``cluster``.
@@ -132,7 +132,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # is made a folder; ``tidy`` would remove an empty parent
+        own = temporary_path(path, server.owner)  # made a folder, as ``tidy`` removes an empty parent
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)
@@ -220,7 +220,7 @@ def _temporary_path() -> str:
 
 
 def _byte_format(given: Any) -> Any:
-    """Return a format over bytes, without Luigi's "plain" HDFS format, which runs hadoop."""
+    """Return a format that works on bytes: drop Luigi's "plain" HDFS format, which runs hadoop."""
     plain = luigi.contrib.hdfs.PlainFormat
     if given is None:
         return luigi.format.get_default_format()

@@ -115,7 +115,7 @@ def _unique() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Return a name for where a PID is unique: one boot of a machine, or one start of a container on it."""
+    """Return an id of the scope in which PIDs are unique: a boot of a machine, or a start of a container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

@@ -1,4 +1,4 @@
-"""Requests to the NameNodes and DataNodes of an HDFS, on the ``hdfs`` library."""
+"""Requests to the NameNodes and DataNodes of an HDFS, including those of the ``hdfs`` library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
 _ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may execute the request
-_LIBRARYS_URL = "namenode:"  # stands before ``/webhdfs/v1`` in the library's URLs; it is replaced
+_LIBRARYS_URL = "namenode:"  # placeholder in the library's URLs; ``request`` replaces it
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 _OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # path decoded twice?
 
@@ -69,7 +69,7 @@ class Transport:
     """The requests to one HDFS, as one account.
 
     Refused requests and missing replies raise HdfsError. Requests that may be repeated are retried after
-    transient errors; others, except the data of files, only if they have not reached the server.
+    transient errors; others only if they have not reached the server, and the data of files never.
 
     With several NameNodes, the one that replied last is tried first. A NameNode that is on standby, or that
     the request has not reached, is skipped. If a request that changes something gets no reply, HdfsError is
@@ -78,7 +78,7 @@ class Transport:
     Attributes:
         account: as given.
         library: the client of the ``hdfs`` library, which sends its requests through ``request``. ``ask`` is
-            for requests whose method in the library is missing, needs more requests, or drops the answer.
+            for operations that the library lacks, or whose method sends more requests or drops the answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -101,7 +101,7 @@ class Transport:
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def close(self) -> None:
-        """Close the open connections; the next request opens one again."""
+        """Close the open connections; the next request opens a new one."""
         self._session.close()
 
     def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> requests.Response:
@@ -110,7 +110,7 @@ class Transport:
         return self.ask(method, path, params["op"], **{**params, "op": None}).reply
 
     def ask(self, method: str, path: str, operation: str, **params: str | int | None) -> Answer:
-        """Send a request to the active NameNode, and on to the DataNode that it names; leave out Nones."""
+        """Send a request to the active NameNode, then to the DataNode if redirected; omit None parameters."""
         stream = operation == "OPEN"
         query = {**params, "op": operation, "user.name": self._user}
         about = {"params": query, "stream": stream, "allow_redirects": False}
@@ -229,7 +229,7 @@ class Transport:
             server = urlsplit(url).netloc
             read_timeout = account.read_timeout if progress.sent else None
             failure = unanswered(operation, path, server, error, namenodes, read_timeout)
-        # raised outside the except block, whose error has a URL with a delegation token in its text
+        # outside the except block, so that no traceback shows its error, whose URL has a delegation token
         raise failure.in_section(account.section)
 
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _PART = 1024 * 1024  # the most bytes that are in memory, and that are sent at once
-_LATE = 0.5  # seconds until a DataNode has surely created the file of a broken connection
+_LATE = 0.5  # seconds after a broken connection in which a DataNode may still create the file
 
 
 class HdfsWriter(io.BufferedIOBase):
     """A file on HDFS, open for writing: it appears at ``close()``, whole, in one step.
 
     Data of more than 1 MiB are gathered in the temporary folder of this machine. ``close()`` sends them to a
-    hidden temporary file beside the destination, checks its length and renames it. An exception inside
-    ``with`` and ``abort()`` send nothing. If sending fails, the temporary file is deleted; if the process is
-    killed, ``tidy`` deletes the file later.
+    hidden temporary file beside the destination, checks its length and renames it. After ``abort()``, or an
+    exception inside ``with``, nothing is sent. If sending fails, the temporary file is deleted; if the
+    process is killed, ``tidy`` deletes the file later.
 
     Args:
         connection: to the HDFS.

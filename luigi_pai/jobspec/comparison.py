@@ -1,4 +1,4 @@
-"""Comparison of jobs: a digest of one, and the fields in which two differ.
+"""Comparison of jobs: the digest of a job, and the fields in which two jobs differ.
 
 Both ignore secrets, the description, the contributor and the job's name, because
 the submissions of one task have different names.
@@ -53,7 +53,7 @@ def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list
     Changes that a server makes are no difference: defaults filled in, ``require``
     resolved, numbers written as texts, secrets as ``******``, and ``hdfs://HOST:PORT``
     for ``$PAI_DEFAULT_FS_URI``. A field that only the stored job has is not in the
-    result, because it may be a default (or it was removed from the job since).
+    result, because it may be a server's default; a field removed from the job is not found either.
 
     Args:
         mine: a v1 job config or a job protocol, in the types of JSON.
@@ -64,7 +64,7 @@ def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list
         If two lists differ in length, the path is that of the list.
     """
     if "protocolVersion" in mine:
-        with contextlib.suppress(SpecError):  # both are compared unresolved then
+        with contextlib.suppress(SpecError):  # then both are compared as they are
             mine, stored = resolve(mine), resolve(stored)
         mine, stored = masked(mine), masked(stored)
     return [path_text(path) for path in _differing(_compared(mine), _compared(stored), ())]

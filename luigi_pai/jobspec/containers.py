@@ -70,7 +70,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return the export of LUIGI_PAI_ATTEMPT and, empty without output folder, LUIGI_PAI_CHECKPOINT_DIR."""
+    """Return the export of LUIGI_PAI_ATTEMPT and LUIGI_PAI_CHECKPOINT_DIR (empty without output folder)."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 

@@ -1,8 +1,8 @@
 """Conversion of v1 job configs to v2 job protocols, with a list of losses.
 
 A v2 container has other variables than a v1 container, no HDFS, and a shell that
-stops at the first failed command. Commands before the job's own restore what they
-can of a v1 container; the rest is reported as a loss.
+stops at the first failed command. Commands before the job's own undo these
+differences where they can; every other difference is reported as a loss.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR
 _ONLY_PREREQUISITE = "default"
 _LESS_PERCENT = "lessPercent"  # the parameter that stands for "<%" in a command
 
-_SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # of a role without shmMB
+_SHM_MB_V1, _SHM_MB_V2, _SHM_MB_LTP = 64, 512, 16384  # shared memory of a role without shmMB
 _RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's InfiniBand devices
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,7 +65,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, without that of the default output folder, which a task has if it sets none."""
+        """The losses, except that of the default output folder, which tasks get that set no output folder."""
         return [
             loss
             for loss in self.losses
@@ -281,7 +281,7 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return jobEnvs as name -> shell word: references to parameters where the quoting allows it."""
+        """Return jobEnvs as name -> shell word: a parameter reference if quoting allows, else the value."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

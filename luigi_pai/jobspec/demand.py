@@ -28,10 +28,10 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """A virtual cluster as a server describes it; releases to 0.13 have shares in place of a total.
+    """A virtual cluster as a server describes it; up to 0.13, servers send a share in place of the total.
 
     Attributes:
-        name: of the virtual cluster.
+        name: the virtual cluster's name.
         total: its resources.
         used: the resources in use.
         share: its percentage of the whole cluster; None if the server does not send it.
@@ -73,8 +73,8 @@ class Demand:
 
     Attributes:
         whole: the resources of all its instances together.
-        at_once: what must be free before its first instance starts: all of a gang; else, for each resource,
-            the largest demand of one instance.
+        at_once: the resources that must be free before an instance starts: ``whole`` if all instances start
+            together (a gang), else, for each resource, the most that one instance needs.
         virtual_cluster: the virtual cluster to run in.
     """
 
@@ -106,9 +106,9 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return a text with the resources of which a virtual cluster has too little for a job; None if enough.
+    """Return, as text, what a virtual cluster lacks for a job; None if nothing, or if the cluster is unknown.
 
-    ``clusters`` is a server's answer, virtual clusters by name. The default of ``name`` is the demand's.
+    ``clusters`` is a server's answer, virtual clusters by name. ``name`` defaults to the demand's cluster.
     """
     name = name or demand.virtual_cluster
     if not isinstance(clusters.get(name), dict):
@@ -154,7 +154,7 @@ def free_in(about: object) -> str | None:
 
 
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
-    """Return why a job can never start: an instance, or the gang, is larger than the whole virtual cluster.
+    """Return why a job can never start: its virtual cluster is too small for an instance, or for its gang.
 
     None if it may start, or if the server does not send resources. ``clusters`` is the server's answer.
     """
@@ -167,7 +167,7 @@ def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> 
 
 
 def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tuple[bool, str]]:
-    """Yield, for each resource of which there is too little, whether the total is too small, and a text."""
+    """Yield a pair for each insufficient resource: whether even the total is too small, and a text."""
     for unit, want, has, in_use in zip(_UNITS, wanted, total, used, strict=True):
         if has is None or want is None:
             continue

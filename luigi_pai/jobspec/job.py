@@ -1,8 +1,8 @@
 """The v1 job config: PaiJob, TaskRole, Port, and their serializer slot_to_dict.
 
 The fields are OpenPAI's (manual of release 0.7, "How to run a deep learning
-job"); names, order and defaults of the arguments are those of
-``luigi.contrib.pai``, with new ones after them.
+job"). Arguments have the names, order and defaults of
+``luigi.contrib.pai``; new arguments come last.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _slots(cls: type) -> Iterator[str]:
 
 
 class _Fields:
-    """Base of PaiJob, TaskRole and Port: repr and equality by fields, and errors that name an argument."""
+    """Base of PaiJob, TaskRole and Port: repr, equality by fields, and an error for unknown arguments."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list itself, not a copy, so that the caller may add to it; convert another iterable.
+    """Return a list itself, so that the caller can still add to it, and another iterable as a new list.
 
     Raises:
         TypeError: the value is a text, or is not iterable.
@@ -166,10 +166,10 @@ class TaskRole(_Fields):
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
         portList: ports of each task; ``ssh`` and ``http`` are always there. None leaves the field out.
-        minFailedTaskCount: number of failed tasks that fails the job; None for never. Left out, the
-            server's default is 1.
-        minSucceededTaskCount: number of succeeded tasks that completes the job at once; None, the
-            server's default, for never.
+        minFailedTaskCount: number of failed tasks at which the job fails; None for never. If left
+            out, the server's default, 1, applies.
+        minSucceededTaskCount: number of succeeded tasks at which the job completes at once; None (the
+            server's default) for never.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -290,12 +290,12 @@ class PaiJob(_Fields):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
-        """Read a job config, as ``to_dict`` writes it; missing fields have the defaults of these classes.
+        """Read a job config, as ``to_dict`` writes it; missing fields get the constructors' defaults.
 
-        Fields that these classes do not have are left out; ``validate_job`` reports them.
+        Fields that the constructors do not take are left out; ``validate_job`` reports them.
 
         Raises:
-            TypeError: ``taskRoles`` is no list of task roles, or one has no name or command.
+            TypeError: ``taskRoles`` is not a list of task roles, or a role has no name or command.
         """
         roles = document.get("taskRoles")
         tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
@@ -326,7 +326,7 @@ class PaiJob(_Fields):
 
 
 def _read(cls: type[T], document: Any) -> T:
-    """Return an object of a class from the fields of a document that its constructor takes."""
+    """Construct an object from those fields of a document that the constructor of its class takes."""
     if not isinstance(document, Mapping):
         raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
     taken = inspect.signature(cls).parameters
@@ -352,7 +352,7 @@ def _methods(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Serialize parts of a job, and Luigi's frozen parameters."""
+    """Return the dict of a part of a job, or of a mapping, such as the value of a Luigi DictParameter."""
     if isinstance(o, Mapping):
         return dict(o)
     return slot_to_dict(o)

@@ -111,9 +111,9 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return the problems of a name that would prevent further submissions of a task's job.
+    """Return why a job's name cannot get the suffix of a later submission, such as ``__attempt2``.
 
-    One if the name is too long for a suffix, and one if it ends in such a suffix already.
+    There is a problem if the name is too long for a suffix, and one if it already ends in a suffix.
     """
     if not isinstance(name, str):
         return []

@@ -33,7 +33,7 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 @dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 class Part:
-    """An object of the job protocol; the annotations of its fields determine how it is read.
+    """Base of the job protocol's classes; the types of a class's fields determine how a document is read.
 
     The metadata of a field has ``key``, the field's key in the document, if that differs from its name,
     and ``hidden`` if ``repr`` must not show its value.
@@ -50,7 +50,7 @@ class Part:
 
     @classmethod
     def _class_for(cls, document: Mapping[str, Any]) -> type[Part]:  # noqa: ARG003  for subclasses
-        """Return the class to read a document as."""
+        """Return the class of the object that a document describes."""
         return cls
 
     @classmethod
@@ -142,7 +142,7 @@ def _written(given: Any, path: Path) -> Any:
 
 
 def _fields(cls: type) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
-    """Yield the name, the key, the type and the metadata of each field but ``more``."""
+    """Yield the name, the key, the type and the metadata of each field except ``more``."""
     types = _types(cls)
     for each in dataclasses.fields(cls):
         if each.init and each.name != "more":
@@ -150,7 +150,7 @@ def _fields(cls: type) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
 
 
 def _is_empty_by_default(cls: type[Part] | Part, name: str) -> bool:
-    """Return whether a field holds an empty list, mapping or part where nothing is given."""
+    """Return whether a field's default is an empty list, mapping or part."""
     return cls.__dataclass_fields__[name].default_factory is not dataclasses.MISSING
 
 

@@ -51,7 +51,7 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested lists and mappings, with ``change`` applied to each other value in them."""
+    """Return a copy of nested lists and mappings, with ``change`` applied to the values that are neither."""
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     return [mapped(item, change) for item in value] if isinstance(value, list) else change(value)
@@ -69,7 +69,7 @@ def list_of(value: Any, key: str) -> list[Any]:
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return a value, or with ``key`` the value under it; an empty mapping if this is not a mapping."""
+    """Return ``value``, or with ``key`` the value under it, if that is a mapping, else an empty mapping."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 

@@ -40,7 +40,7 @@ def plain(given: Any, path: Path = ()) -> Any:
         raise _refused(path, METHOD)
     like_a_number = hasattr(given, "__index__") or hasattr(given, "__float__")
     hint = (
-        "; write int(...) or float(...) of it"
+        "; convert it with int(...) or float(...)"
         if like_a_number
         else "; write it as a text, a number or a list"
     )

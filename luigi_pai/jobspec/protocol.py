@@ -1,9 +1,9 @@
 """The v2 job protocol as Python classes, read from and written to YAML.
 
 The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
-"How to use advanced job settings"), and ``validate_protocol`` checks them. A field that is
-``UNSET`` is not written, nor is an empty list or mapping, unless the document that was read had
-it; None is written as ``null``.
+"How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields
+are not written. An empty list or mapping that is a field's default is written only if the document
+that was read had the field. None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Resources(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Completion(Part):
-    """Numbers of ended instances of a role that end the job; -1 and None mean never.
+    """How many failed or succeeded instances of a role end the job; -1 and None mean never.
 
     Args:
         minFailedInstances: failed instances that fail the job; the server's default is 1.
@@ -112,7 +112,7 @@ class Role(Part):
         commands: shell commands, at least one.
         resourcePerInstance: what each instance gets.
         instances: number of instances; always sent, because release 1.8 answers 500 to a role without it.
-        completion: numbers of ended instances that end the job.
+        completion: how many failed or succeeded instances end the job.
         taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
         prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).
         data: name of a prerequisite of type data, for ``<% $data... %>`` in the commands.
@@ -265,7 +265,7 @@ class JobProtocol(Part):
     def filled(
         self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
     ) -> JobProtocol:
-        """Return a copy with parameters and secrets merged into its own.
+        """Return a copy with further parameters and secrets, which replace its own of the same name.
 
         Args:
             parameters: name -> value; values of Luigi parameters are converted to JSON values.
@@ -285,5 +285,5 @@ class JobProtocol(Part):
 
 
 def _as_text(document: Any) -> str:
-    """Return a document as text to compare: True differs from 1, and the order of keys does not count."""
+    """Return a document as text to compare: keys are sorted, and True differs from 1 (not so in Python)."""
     return json.dumps(document, sort_keys=True)

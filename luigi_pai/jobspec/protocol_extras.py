@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOTIFICATION = "jobStatusChangeNotification"
-"""The field of extras that selects the changes of state of which the cluster notifies the user."""
+"""The field of extras that selects the state changes for which the cluster notifies the user."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -23,7 +23,7 @@ class RuntimePlugin(Part):
 
     Args:
         plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
-            ``dind``.
+            also ``dind``.
         parameters: the plugin's parameters.
         taskroles: roles in which the plugin works; all if the list is empty.
         failurePolicy: ``fail`` (the default) or ``ignore``.
@@ -115,7 +115,7 @@ class HivedRole(Part):
         skuType: kind of SKU; any if None.
         skuNum: SKUs of one instance.
         affinityGroupName: roles with the same group name are placed together.
-        pinnedCellId: cell of the cluster's configuration to run in.
+        pinnedCellId: ID of the cell to run in, from the cluster's configuration.
     """
 
     skuType: str | Unset | None = UNSET
@@ -147,7 +147,7 @@ class LocalStorage(Part):
     Args:
         enabled: the folders are mounted only if this is True.
         hostpath: paths on the node, separated by ``:``.
-        mntpath: as many paths in the container, separated by ``:``.
+        mntpath: paths in the container, as many as in ``hostpath``, separated by ``:``.
     """
 
     enabled: bool | Unset = True
@@ -157,7 +157,7 @@ class LocalStorage(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class StatusNotification(Part):
-    """Changes of the job's state that the cluster notifies its user of (1.5 and later)."""
+    """State changes of a job for which the cluster notifies the user (1.5 and later)."""
 
     running: bool | Unset = UNSET
     succeeded: bool | Unset = UNSET
@@ -175,7 +175,7 @@ class Extras(Part):
         storages: storages to mount; an empty list mounts the user's default storages, no list mounts none.
         gangAllocation: whether all instances start together (the default), or each as soon as it can.
         hivedScheduler: request to the HiveD scheduler.
-        jobStatusChangeNotification: changes of state of which the cluster notifies the user.
+        jobStatusChangeNotification: state changes for which the cluster notifies the user.
         tensorBoard: a field of the web portal.
         submitFrom: the program that submitted the job.
         enableLocalStorage: folders of the node to mount (LTP).

@@ -48,11 +48,11 @@ class Prerequisite(Part):
     Args:
         name: unique among the prerequisites of its type.
         type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
-        uri: its address: a text, but for data a list of texts.
+        uri: its address; for ``data``, a list of addresses.
         plugin: the plugin that runs the callbacks: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
         require: names of prerequisites whose callbacks run before this one's.
         failurePolicy: ``fail`` (the default) or ``ignore``.
-        callbacks: commands at the start and after the success of a task (1.6 and later).
+        callbacks: commands that run at the start of a task, or after its success (1.6 and later).
         more: further keys; ``uri`` and ``callbacks`` refer to them by ``<% this.parameters.key %>``.
     """
 

@@ -4,12 +4,12 @@ The messages are the schemas' own descriptions (``schemas/``). The schemas have 
 in addition to those of JSON Schema:
 
 - ``stricter``: a schema that servers do not check; a job that violates it is accepted and fails.
-- ``warning``: the same, but the job runs.
+- ``warning``: the same, but a job that violates it runs.
 - ``since``: the release that added a field; older releases refuse the field. If the server's release
   is not given, a field that LTP added causes a warning that names the LTP release.
 - ``tightened``: a schema that servers check from the release in its ``since`` on.
 - ``near``: servers accept any field here; a field similar to a known one causes a warning, because
-  servers ignore it.
+  servers ignore the misspelt field.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def schema_findings(
 
 
 def cut(text: str) -> str:
-    """Return the beginning of a wrong value, as long as a message shows it."""
+    """Return a wrong value as messages show it: at most 80 characters, with ``...`` if it is longer."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
@@ -93,7 +93,7 @@ def in_one_line(message: str) -> str:
 
 
 def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return the problems in the document's order, each with the line of its field or the field around it.
+    """Return the problems in the document's order, with the line of the field or of the one that contains it.
 
     Duplicates are left out, and so are milder problems of a field that is refused.
     """
@@ -146,14 +146,14 @@ def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
 
 
 def _is_integer(_: Any, value: Any) -> bool:
-    """Return whether Ajv 6, the validator of OpenPAI, takes a value for an integer, as it does infinity."""
+    """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer; it accepts infinity, too."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
     return is_int(value)
 
 
 def _is_integer_to_joi(checker: Any, value: Any) -> bool:
-    """Return whether Joi 13, the validator of v1 servers, takes a value for an integer: up to 2**53 - 1."""
+    """Return whether Joi 13, the v1 servers' validator, accepts a value as an integer: at most 2**53 - 1."""
     return _is_integer(checker, value) and abs(value) <= _LARGEST_EXACT
 
 

@@ -35,11 +35,11 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
 
 
 def submission_text(protocol: JobProtocol) -> str:
-    """Return the YAML that is posted: the user's text, unless it was changed or needs resolving.
+    """Return the YAML to post: the text that was read, or a new one if the job was changed or resolved.
 
     Raises:
-        SpecError: prerequisites require each other in a circle or do not exist; the text is larger than
-            servers accept.
+        SpecError: a required prerequisite is missing, prerequisites require each other in a circle, or the
+            text is larger than servers accept.
     """
     document = protocol.to_dict()
     resolved = resolve(document)

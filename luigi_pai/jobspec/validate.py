@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 _NUMBER_TEXT = re.compile(rf"[{SPACES}]*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[{SPACES}]*")
 _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
-_DEFAULT_MEMORY_MB = 100  # of the server, where a role has no memoryMB
+_DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
 _KILL_ALL = "killAllOnCompletedTaskNumber"
 _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Check a job; return the warnings, with those among ``further``, problems found elsewhere.
+    """Check a job; return the warnings, including those in ``further`` (problems found elsewhere).
 
     Raises:
         SpecError: there are problems other than warnings; the error lists all, those of ``further`` too.
@@ -95,7 +95,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the document with ``"4"`` as 4 where the schema wants an integer: servers accept both."""
+    """Return the document with ``"4"`` as 4 where the schema wants an integer, as servers read it."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -130,7 +130,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
         if isinstance(name, str) and name:
             first, other = seen.setdefault(folded(name), (index, name))
             if first != index:
-                what = "" if other == name else f", {other!r}, to servers that fold names to {folded(name)!r}"
+                what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
                 yield Finding(
                     ("taskRoles", index, "name"),
                     f"{name!r} is the name of taskRoles[{first}] too{what}; servers would drop one of them "

@@ -42,7 +42,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         the warnings.
 
     Raises:
-        SpecError: the job cannot run; the error lists its REFUSED and STRICTER problems, and ``further``'s.
+        SpecError: the job cannot run; the error lists REFUSED and STRICTER problems, also of ``further``.
     """
     document = protocol.to_dict()
     found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())

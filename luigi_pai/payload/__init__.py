@@ -1,1 +1,1 @@
-"""What travels to the container of a PaiPythonTask: its method, and what the method uses."""
+"""The code and values that a PaiPythonTask sends to its container: its method, and what the method uses."""

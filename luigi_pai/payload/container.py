@@ -1,6 +1,6 @@
 """``__main__`` of the payload: runs ``work`` in the container, which has no luigi.
 
-It starts on any Python 3, to report that the image has another minor version than the submitting machine.
+It starts on any Python 3, so that it can report an image with another Python than the submitting machine.
 """
 
 import base64
@@ -29,7 +29,7 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 RESULT = "result: "
 """Prefix of the log line that has the result."""
 
-_LONGEST = 10000  # characters of a result in the log, which is read from its last 16 KB
+_LONGEST = 10000  # characters of a result in the log, of which the last 16 KB are read
 
 
 class Task:
@@ -37,14 +37,14 @@ class Task:
 
     def __getattr__(self, name: str) -> "Any":
         raise AttributeError(
-            "{0}.{1} is not in the container; what work() uses as self.{1} travels".format(
+            "{0}.{1} is not in the container; only attributes work() uses, as self.{1}, are sent".format(
                 type(self).__name__, name
             )
         )
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles the number of a class of the task as the copy of this class in the container."""
+    """Replaces the numbers of the task's classes in a pickle by the container's copies of these classes."""
 
     classes: "list[Any]" = []  # noqa: RUF012  a process has one task
 
@@ -60,7 +60,7 @@ def main(file: str) -> int:
     here = "{}.{}".format(*sys.version_info)
     if here != about["python"]:
         text = (
-            "this image has Python {0}, {1} is of {2}: choose an image with Python {2}, or run Luigi on {0}"
+            "this image has Python {0}, {1} needs {2}: choose an image with Python {2}, or run Luigi on {0}"
         )
         _tell(text.format(here, about["task"], about["python"]))
         return WRONG_PYTHON

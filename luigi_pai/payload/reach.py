@@ -119,15 +119,15 @@ class Reach:
         elif each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in function.__globals__:
             self._add(each.argval, function.__globals__[each.argval], place)
         elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in self.machinery:
-            loaded = last[-1] if isinstance(last, tuple) and last else last  # in 3.13, one may load two names
+            loaded = last[-1] if isinstance(last, tuple) and last else last  # 3.13 can load two at once
             if "." not in function.__qualname__ or [loaded] != [*function.__code__.co_varnames[:1]]:
                 return
             if each.argval in self.settings:
                 self.settings_used.add(each.argval)
             else:
                 self.problems.append(
-                    f"uses self.{each.argval} in {place}, which is of the task here; the container has the "
-                    "parameters, name, pai and your own methods; folders are in self.pai.current()"
+                    f"uses self.{each.argval} in {place}, which only Luigi's process has; the container has "
+                    "the parameters, name, pai and your own methods; folders are in self.pai.current()"
                 )
 
 

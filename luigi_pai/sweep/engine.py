@@ -44,7 +44,7 @@ _GATHERED = 2.0  # seconds to find all points that are claimed for one array
 
 
 class Engine:
-    """Runs the points of a sweep. ``step()`` does the work that is due, and waits 0.05 s at most.
+    """Runs the points of a sweep. ``step()`` does the work that is due; it waits at most 0.5 s for starts.
 
     Up to eight points or packs (see ``Pack``) are started at once, in threads. While HDFS or the server does
     not answer, only one is started at a time, so that an outage is logged once, and starts are retried with
@@ -61,7 +61,7 @@ class Engine:
 
     Attributes:
         stopping: no more jobs are started.
-        book: of the last point that was started; None before the first.
+        book: the book of the last started point's cluster; None before the first start.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Engine:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points have failed than the tolerance will allow."""
+        """Whether more points failed than the tolerance allows, of ``max_points`` while a search proposes."""
         total = self._limits.max_points if self._source.total is None else self._source.total
         return len(self._table.failed) > self._limits.failures(total)
 
@@ -157,7 +157,7 @@ class Engine:
     # starting
 
     def _may_begin(self) -> bool:
-        """Return whether there is a free place, and perhaps a point for it."""
+        """Return whether another job may be started now, and perhaps a point is left for it."""
         at_once = _AT_ONCE if self._is_proven else 1
         busy = self._busy
         if (
@@ -175,7 +175,7 @@ class Engine:
         return sum(bool(start.members) for start in self._workers.starts)
 
     def _due_pack(self) -> Pack | None:
-        """Return a pack to start, or None; one that waits for further points only if none can come now."""
+        """Return a pack to start, or None; an incomplete pack only if no more points can join it now."""
         now = self._clock.monotonic()
         due = next((pack for pack in self._packs if pack.due <= now), None)
         if due is None and not self._busy and (self._source.exhausted or self._source.waits):
@@ -184,7 +184,7 @@ class Engine:
         return due
 
     def _held_for(self) -> float:
-        """Return the seconds for which the server accepts no submission, or is treated as unreachable."""
+        """Return the seconds before the next start: until the limit's window ends, or after an outage."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= self._busy else 0.0
         return max(held, self._paused_until - self._clock.monotonic())
@@ -242,7 +242,7 @@ class Engine:
             start.due = self._clock.monotonic() + future.result()
         except Exception as error:
             self._workers.starts.remove(start)
-            if not members:  # it records ends, and keeps their errors; this error is of the whole sweep
+            if not members:  # steps that record ends keep expected errors; any other error ends the sweep
                 raise
             points = [member.point for member in members]
             if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
@@ -262,12 +262,12 @@ class Engine:
                     self._free(ending.job)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
-        """After a transient error, let points be drawn again later; return False if it is not retried."""
+        """Put points back after a transient error, and pause starts; return False if it is not retried."""
         assert self.book is not None
         is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # else this start began before the last failure
+        if self._is_proven or began >= self._paused_until:  # else an earlier error has paused starts already
             try:
                 self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
             except PaiError:
@@ -371,7 +371,7 @@ class Engine:
     def _record(self) -> None:
         """Record start times and ends of points on HDFS, in one thread.
 
-        Only then are ends written to the journal, because no later run looks up a point with an end there.
+        The journal gets ends only afterwards, because no later run looks up a point whose end is there.
         """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
             self._workers.add(record(self._seen, self._endings, self._recording), [])

@@ -15,7 +15,7 @@ __all__ = ["grid", "sample", "zipped"]
 
 T = TypeVar("T")
 
-_TRIES = 100  # most draws for each point, as draws may repeat
+_TRIES = 100  # most random draws for each point, because draws may repeat
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
@@ -25,10 +25,10 @@ def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
 
     Args:
         task: the class, or any function that returns a task.
-        values: of its parameters: name -> the values to take.
+        values: parameter -> a list of its values.
 
     Raises:
-        TypeError: the values of a name are no list.
+        TypeError: the values of a parameter are no list, or the task does not have it.
     """
     lists = _lists(values, task)
     return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
@@ -41,21 +41,21 @@ def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
 
     Args:
         task: the class, or any function that returns a task.
-        values: of its parameters: name -> the values to take, the same number for each name.
+        values: parameter -> a list of its values; all lists have the same length.
 
     Raises:
-        TypeError: the values of a name are no list.
-        ValueError: the names have different numbers of values.
+        TypeError: the values of a parameter are no list, or the task does not have it.
+        ValueError: the lists have different lengths.
     """
     lists = _lists(values, task)
     if len({len(each) for each in lists.values()}) > 1:
         counts = ", ".join(f"{name} has {len(each)}" for name, each in lists.items())
-        raise ValueError(f"zipped() needs as many values for each name: {counts}")
+        raise ValueError(f"zipped() needs equal numbers of values, but {counts}")
     return [task(**dict(zip(lists, point, strict=True))) for point in zip(*lists.values(), strict=True)]
 
 
 def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> list[T]:
-    """Return tasks of different random combinations of values; the same ones for the same seed.
+    """Return tasks with different random combinations of values; the same seed gives the same tasks.
 
     ``sample(Train, 20, seed=1, rate=lambda random: 10 ** random.uniform(-4, -1), batch=[16, 32])``
     is twenty tasks.
@@ -64,10 +64,10 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
         task: the class, or any function that returns a task.
         n: number of tasks.
         seed: of the random numbers.
-        space: of its parameters: name -> a list to choose from, or a function of a ``random.Random``.
+        space: parameter -> a list to choose from, or a function that takes a ``random.Random``.
 
     Raises:
-        TypeError: what is given for a name is neither a list nor a function.
+        TypeError: a parameter has neither a list nor a function, or the task does not have it.
         ValueError: fewer than ``n`` different combinations were found.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose
@@ -83,7 +83,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
         if repr(point) not in points:
             points[repr(point)] = task(**point)
     if len(points) < n:
-        raise ValueError(f"sample() is to draw {n} points, and found {len(points)} different ones")
+        raise ValueError(f"sample() found only {len(points)} different points of {n}; ask for fewer")
     return list(points.values())
 
 

@@ -1,4 +1,4 @@
-"""SweepJob: a job on the server, and the points of a sweep that it runs. Ending, Ended: their ends."""
+"""SweepJob: a job on the server with its points. Ending: a submission's end. Ended: a point's end."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Point:
 
     Attributes:
         task: the user's task.
-        name: of its task and job.
+        name: the name of its task and job.
         index: its number in the sweep, from 0.
-        record: of the point in the journal.
-        max_attempts: of its task.
-        handled: number of its last failed submission after which it was to be submitted again; 0 for none.
+        record: its state in the journal.
+        max_attempts: the setting of its task.
+        handled: number of the last failed submission that this run has decided to retry; 0 for none.
     """
 
     task: JobTask
@@ -67,9 +67,9 @@ class Ended:
 
     Attributes:
         point: the point.
-        row: of the table; the result is added when the end is recorded.
+        row: its row of the table; the result is added when the end is recorded.
         may_retry: another submission may succeed.
-        number: of the submission; 0 if not known.
+        number: number of its submission; 0 if not known.
         recorded: the end is in the journal.
     """
 
@@ -83,11 +83,11 @@ class Ended:
 class JournalClaims:
     """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. For other points the journal has copies of claims on HDFS, to count attempts.
+    See ``tasks.claims.Claims``. Other points have claims on HDFS; copies here serve to count attempts.
 
     Attributes:
         journal: of the sweep.
-        shares_job: a copy is not written at once, but with those of the other points of the job.
+        shares_job: ``replace`` only queues its copy, which is written with those of the job's other points.
     """
 
     shares_job = False
@@ -131,9 +131,9 @@ class Member:
     Attributes:
         point: the point.
         claims: its claims in the journal, see ``JournalClaims``.
-        run: of its task.
-        number: of its submission.
-        index: its instance in the job; None for a job of its own.
+        run: the ``TaskRun`` of its task.
+        number: number of its submission.
+        index: number of its instance in an array; None for a job of its own.
         looked_up: time of the last lookup in seconds of the monotonic clock.
         started_ms: time of the first lookup that found the job running, in ms since 1970.
     """
@@ -153,7 +153,7 @@ class Member:
 
     @property
     def submission(self) -> str:
-        """The name of its submission as a job of its own."""
+        """The name of its submission (NAME, NAME__attempt2, ...), even if an array runs it."""
         return self.run.book.job_name(self.point.name, self.number)
 
 
@@ -206,10 +206,10 @@ class SweepJob:
             yield member, status if member.index is None else of(member.index)
 
     def endings(self, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
-        """Yield the ends of the points that have ended; if the job has ended, of all its points.
+        """Yield an end for each point that has ended, or for all points if the job has ended.
 
-        ``self.status`` is still the status before the update. ``kept`` points that fail stay until the job
-        ends, so that they share their next job again.
+        ``self.status`` is still the status before the update. If points in ``kept`` have failed, their ends
+        come only when the job ends, so that these points share their next job too.
         """
         before = instance_statuses(self.status)
         self.is_over = update.outcome is not Outcome.CHANGED
@@ -234,9 +234,9 @@ class Ending:
     Attributes:
         job: that ran it.
         member: the point.
-        entry: the submission, as it was known before.
+        entry: the submission, as it was before the update.
         update: its last update.
-        error: why the end is not recorded on HDFS; None if it is recorded, or if HDFS failed for too long.
+        error: the error of ``record()``, which fails the point; None also if HDFS failed (only logged).
     """
 
     job: SweepJob

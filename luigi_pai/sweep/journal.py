@@ -13,11 +13,11 @@
     {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
     {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20}
 
-Events that announce an act are written before it. Each write begins with a line break, so that the unfinished
-line of a killed writer damages no other. Two processes may write at once, on HDFS in files of their own, and
-a write may be repeated: the state of a point depends neither on the order nor on the number of its lines.
-Submissions are compared by their numbers, "again" names the ends that it makes void, and the last run is the
-one with the highest number and token.
+An event that announces an action is written before the action. Each write begins with a line break, so that
+the unfinished line of a killed writer damages no other line. Two processes may write at the same time (on
+HDFS to separate files), and a write may be repeated. So the order and repetition of lines do not change the
+state of a point: submissions are compared by their numbers, "again" names the ends that no longer count, and
+the last run is the one with the highest number and token.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Record:
     """The state of a point in the journal.
 
     Attributes:
-        claim: of its last submission; None before the first.
+        claim: the claim of its last submission; None before the first.
         begun: numbers of its submissions.
-        before: number of the last submission of earlier runs of the sweep.
+        before: number of its last submission when "again" last gave it new attempts; 0 for none.
         last: the fields of the last event "ended"; empty before the first.
         void: ids of ends that no longer count.
         pruned: keep() returned False; its job was stopped, or is being stopped.
@@ -86,13 +86,13 @@ class Record:
 
     @property
     def made(self) -> tuple[int, ...]:
-        """Numbers of the submissions of the current run of the sweep."""
+        """Numbers of its submissions since "again" last gave it new attempts."""
         return tuple(number for number in self.begun if number > self.before)
 
     def is_final(self, number: int, most: int) -> bool:
-        """Return whether a failed submission is the last of the ``most`` allowed in the current run.
+        """Return whether a failed submission is the last of the ``most`` that are allowed.
 
-        It is not, if another process that runs the sweep has begun a later one.
+        It is not the last if another process that runs the sweep has begun a later one.
         """
         return len(self.made) >= most and number >= max(self.made)
 
@@ -110,13 +110,13 @@ class Journal:
         clock: for the times of runs.
 
     Attributes:
-        records: by the names of points.
+        records: name of a point -> its record.
         history: pairs of event ("asked" or "told") and point name, in the order of a search's events.
-        info: the event of the last run; empty before the first.
+        info: the fields of the last event "run"; empty before the first.
         over: the last run has ended, and was not killed.
         complete: the last run has succeeded.
         budget: number of points that the search was to propose in the last run.
-        notes: of a search, in their order, see ``PaiSweep._note``.
+        notes: the notes of a search, oldest first, see ``PaiSweep._note``.
     """
 
     def __init__(self, folder: str, clock: Clock) -> None:
@@ -142,7 +142,7 @@ class Journal:
 
         Raises:
             HdfsError, OSError: the file cannot be read.
-            ValueError: it is no journal.
+            ValueError: the file is no journal.
         """
         with self._writing:
             data = self._files.read()
@@ -219,7 +219,7 @@ class Journal:
 
         Args:
             name: of the point.
-            number: of its submission; 0 for that of its claim, if there is one.
+            number: of its submission; 0 stands for the number of its claim, if it has a claim.
             row: of the point.
             cluster: URL of the rest-server.
         """
@@ -229,7 +229,7 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. After a run that is over, points that have not succeeded get new attempts."""
+        """Begin a run. Unless the last run was killed, failed and stopped points get new attempts."""
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
@@ -347,7 +347,7 @@ class Journal:
         elif kind == "pruned":
             record.pruned = True
         elif kind == "ended" and max(0, record.last.get("number", 0)) <= event["number"]:
-            range(event["number"])  # a whole one
+            range(event["number"])  # raises TypeError if the number is not whole
             record.last = {
                 **{key: event[key] for key in ("number", "cluster", "id")},
                 "row": _valid_row(**event["row"]),

@@ -73,13 +73,13 @@ class HdfsFiles:
     """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
 
     A file has one writer at a time: a process that cannot append to the last file begins the next one.
-    So lines of two processes are not in the order of time.
+    So the lines of two processes are not in chronological order.
     """
 
     def __init__(self, folder: str) -> None:
         self._stem = f"{folder.rstrip('/')}/journal"
         self.path = self._path(1)
-        self._number = 1  # of the file to append to
+        self._number = 1  # number of the file to append to
         self._read: dict[int, int] = {}  # bytes of each file that ``read`` has returned
 
     def read(self) -> bytes:
@@ -99,9 +99,9 @@ class HdfsFiles:
         return b"".join(parts)
 
     def append(self, data: bytes) -> bytes:
-        """Append data; other processes' data is not read.
+        """Append data; return no data of other processes, which only ``read`` returns.
 
-        After an error the data may have been appended, or may still be: appending it again is safe.
+        After an error, the data may have been appended, or may be later; appending it again is safe.
         """
         for _ in range(_MOST_FILES):
             path = self._path(self._number)
@@ -124,7 +124,7 @@ class HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Do nothing, because HDFS has no locks; claims on HDFS are separate files, created once."""
+        """Lock nothing: HDFS has no locks, and a claim there is a file that only one process can create."""
         yield b""
 
     @property

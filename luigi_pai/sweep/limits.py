@@ -1,4 +1,4 @@
-"""SweepLimits: the limits of a sweep on jobs, failures and attempts; the server's limit of submissions."""
+"""SweepLimits: a sweep's limits on jobs, failures and attempts. pace(): the time a server's limit costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # numbers of points in a job that ``pace`` may suggest
-_SOON = 1200.0  # longest time in seconds that the submissions of a suggested number may take
+_SOON = 1200.0  # seconds; with a suggested number, all submissions take at most this long
 
 
 LIMITS: Mapping[str, tuple[int, str]] = {
@@ -37,10 +37,10 @@ class SweepLimits:
     Attributes:
         parallel_jobs: jobs that wait or run at once.
         tolerance: share (below 1) or number of points that may fail.
-        max_attempts: number of submissions of a failing point in one run of the sweep.
+        max_attempts: how many times one run of the sweep submits a failing point.
         points_per_job: number of points that share a job.
         max_points: the largest number of points.
-        resource: the sweep's share of Luigi's resource ``pai``; None if it has none.
+        resource: units of Luigi's resource ``pai`` that the sweep holds, one for each job; None: no limit.
     """
 
     parallel_jobs: int
@@ -65,11 +65,11 @@ class SweepLimits:
 
     @property
     def places(self) -> int:
-        """Number of jobs that may wait or run at once: ``parallel_jobs``, within the resource."""
+        """Number of jobs that may wait or run at once: ``parallel_jobs``, or ``resource`` if that is less."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return the number of submissions of a failing point: the larger limit of sweep and task."""
+        """Return how often a failing point is submitted: the larger ``max_attempts`` of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
@@ -125,7 +125,7 @@ def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
     """Return a text about the time that a server's limit of submissions costs; None if it costs none.
 
     Args:
-        window: of submissions; None if not known.
+        window: the server's limit of submissions; None if not known.
         points: number of points that are not submitted yet.
         points_per_job: number of points that share a job.
     """

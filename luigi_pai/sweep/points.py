@@ -41,7 +41,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LEAVE_OUT = "leave points_per_job out"
 _MOST_LINES = 20  # of an error
-_LIKENESS = 0.85  # of a misspelled setting, see difflib
+_LIKENESS = 0.85  # least similarity of a misspelled setting to a known one, see difflib
 
 
 def checked_points(
@@ -91,7 +91,7 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
 
     Raises:
         SpecError: all problems of the sweep and of its points.
-        ConfigError: points are to share jobs, and have a cluster with the API v1, or several clusters.
+        ConfigError: points are to share jobs, but their cluster has the API v1, or they are on several.
     """
     name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
     try:
@@ -133,7 +133,7 @@ def points_of(sweep: PaiSweep) -> list[Any]:
 
 
 def _most(max_points: object) -> int:
-    """Return the largest number of points; 0 if it is not valid, which is reported elsewhere."""
+    """Return ``max_points``; 0 if it is not valid, which ``SweepLimits.problems`` reports."""
     return max(0, max_points) if isinstance(max_points, int) else 0
 
 
@@ -141,7 +141,7 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     """Yield the tasks that ``points()`` returns.
 
     Raises:
-        TypeError: it returns nothing that can be iterated.
+        TypeError: what it returns cannot be iterated.
     """
     given = points()
     if not isinstance(given, Iterable):
@@ -250,7 +250,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
-    is_moved = file.name == other.name and (file == other or not other.exists())  # or on another machine
+    is_moved = file.name == other.name and (file == other or not other.exists())  # or is on another machine
     if is_known or is_moved or not other.name or not file.name:
         return
     wrong = (
@@ -265,7 +265,7 @@ def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
 
     Args:
         task: the point.
-        known: whether tasks are complete, by their ids; requirements are added.
+        known: id of a task -> whether it is complete; the point's requirements are added.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -287,18 +287,18 @@ def file_of(sweep: PaiSweep) -> str:
 
 
 def check_shared(name: str, points: Sequence[Point]) -> None:
-    """Check that any points of a sweep can be instances of one job; nothing is sent.
+    """Check that the points of a sweep can be instances of the same job; nothing is sent.
 
-    If the first job is a v1 job, warnings are logged about what it loses on a v2 cluster.
+    If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
 
     Raises:
-        SpecError: they cannot; the text has the first point that differs, and its fields.
+        SpecError: they cannot; the text names the first point that differs, and the fields that differ.
         ConfigError: the cluster has the API v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})
     if len(clusters) > 1:
         named = ", ".join(repr(cluster) if cluster else "that of [OpenPai]" for cluster in clusters)
-        raise ConfigError(f"points of one job are on one cluster, not on several: {named}; {_LEAVE_OUT}")
+        raise ConfigError(f"points that share a job need the same cluster, but have {named}; {_LEAVE_OUT}")
     settings = OpenPai.current(points[0].task.cluster)
     if settings.api_version == "v1":
         raise _no_arrays("api_version = v1 is set in luigi.cfg")
@@ -333,6 +333,6 @@ def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
 
 def _no_arrays(why: str) -> ConfigError:
     return ConfigError(
-        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, whose jobs have instances that end "
-        f"by themselves: {why}; {_LEAVE_OUT}"
+        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, where the instances of a job end "
+        f"independently, but {why}; {_LEAVE_OUT}"
     )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # share of the sweep's age that passes between two lines
-_RATE_OF = 100  # number of last ends from which the rate of a sweep is estimated
-_LEAST_ENDS = 5  # number of ends before the end of the sweep is estimated
+_RATE_OF = 100  # the rate of a sweep is estimated from the last 100 points that have ended
+_LEAST_ENDS = 5  # number of points that must have ended before the end of the sweep is estimated
 
 
 class Best:
@@ -32,7 +32,7 @@ class Best:
 
     Attributes:
         sign: 1 for max, -1 for min.
-        column: its name.
+        column: the name of the column.
 
     Raises:
         ValueError: the declaration is another text.
@@ -41,7 +41,7 @@ class Best:
     def __init__(self, declaration: str) -> None:
         words = declaration.split() if isinstance(declaration, str) else []
         if len(words) != 2 or words[0] not in ("max", "min"):  # noqa: PLR2004
-            raise ValueError(f"{declaration!r} is not max or min and a column, such as 'max accuracy'")
+            raise ValueError(f"{declaration!r} is not max COLUMN or min COLUMN, such as 'max accuracy'")
         self.sign = 1 if words[0] == "max" else -1
         self.column = words[1]
         self._value: float | None = None
@@ -53,7 +53,7 @@ class Best:
 
         Args:
             row: column -> value.
-            parameters: the point's.
+            parameters: the point's parameters.
         """
         if row["state"] == "SUCCEEDED":
             self._columns |= {column for column in row if _is_number(row[column])} - {*parameters, *FIXED}
@@ -64,7 +64,7 @@ class Best:
             self._where = ", ".join(f"{name}={value}" for name, value in parameters.items())
 
     def missing(self) -> str:
-        """Return a problem if points have results, and none has the column; else an empty text."""
+        """Return a problem if points have results, but none has the column; otherwise an empty text."""
         if self._value is not None or not self._columns:
             return ""
         return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
@@ -131,7 +131,7 @@ class Progress:
 
         Args:
             total: number of points, if it is known.
-            slowest: seconds that the remaining submissions take at least.
+            slowest: seconds that the remaining submissions take at least, because the server limits them.
         """
         if self.idle() > 0:
             return None
@@ -143,7 +143,7 @@ class Progress:
         return text + self._forecast(left, slowest)
 
     def text(self, total: int | None) -> str:
-        """Return the line without its forecast, also if nothing has changed."""
+        """Return the line without the estimated end, even if nothing has changed."""
         parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
         points = "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"

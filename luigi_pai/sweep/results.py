@@ -48,7 +48,7 @@ _PARTIAL = "partial.json"
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # texts of floats that JSON does not have
 _LARGEST = 500_000_000  # bytes of a table
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Positions before text that a spreadsheet may take for a formula: some locales split cells at ``;``."""
+"""Positions before text that a spreadsheet may take for a formula; in some locales ``;`` begins a cell."""
 
 _FACTS = {
     "sweep": str,
@@ -93,11 +93,11 @@ class Summary:
     """The summary of a sweep.
 
     Attributes:
-        sweep: its name.
-        points: their number.
+        sweep: name of the sweep.
+        points: number of points.
         complete: the sweep has succeeded; the table no longer changes.
         started_ms, updated_ms: start of the sweep and time of this summary, in ms since 1970 UTC.
-        digest: of its points, see ``points_digest``.
+        digest: hash of the points' names, see ``points_digest``.
         counts: state -> number of rows; ``SweepResults.write`` counts them.
     """
 
@@ -177,7 +177,7 @@ class SweepResults(luigi.Target):
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a dict of column -> value for each point.
 
-        It is the complete table, unless a later run of the sweep has begun a new one.
+        The partial table is returned if there is no complete one, or if a later run has begun it.
 
         Raises:
             FileNotFoundError: there is no table.
@@ -262,7 +262,7 @@ class SweepResults(luigi.Target):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table; it may also raise if a part has a wrong type."""
+    """Return whether a JSON document is a table; if a part has the wrong type, an error may be raised."""
     summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
     return (
         all(isinstance(summary[key], kind) for key, kind in _FACTS.items())
@@ -316,7 +316,7 @@ def plain_values(value: Any) -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten values to columns."""
+    """Flatten nested values to a dict of column -> value."""
     return dict(_flat(plain_values(values), ""))
 
 
@@ -336,14 +336,14 @@ def _cell_of(value: Any) -> Any:
 
 
 def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the document, with a line for each row."""
+    """Return the text of ``results.json``, with a line for each row."""
     head = f'"summary": {json.dumps(summary)},\n"columns": {json.dumps(columns)}'
     lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
     return f'{{{head},\n"rows": [\n{lines}\n]}}\n'
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of a table as CSV, in which no spreadsheet finds a formula."""
+    """Return rows of a table as CSV; no spreadsheet takes a cell for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, columns))

@@ -20,12 +20,12 @@ _LINKS = ("http://", "https://")
 def results_page(
     summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return the page: counts, a picture drawn by its script, and the table, which needs no script.
+    """Return the page: counts, a chart drawn by the page's script, and a table that needs no script.
 
     Args:
         summary: the fields of a ``Summary``.
-        columns: of the table, as ``results.json`` has them.
-        rows: of the table; each is a dict of column -> JSON value.
+        columns: the columns of the table, as in ``results.json``.
+        rows: the rows of the table; each is a dict of column -> JSON value.
     """
     shown = _shown(columns, rows)
     style, script = _asset("results.css"), _asset("results.js")
@@ -71,10 +71,10 @@ def results_page(
 
 
 def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the columns in the order of the page: parameters that do not vary are near the end."""
+    """Return the columns of the page in order; parameters with one value for all points are near the end."""
     given = columns[: columns.index("state")]
     same = [column for column in given if len(rows) > 1 and len({str(row[column]) for row in rows}) == 1]
-    left_out = ("page", "error", *same)  # the page is the link of the job
+    left_out = ("page", "error", *same)  # ``_cell`` uses the page as the link of the job
     return [*(column for column in columns if column not in left_out), *same, "error"]
 
 

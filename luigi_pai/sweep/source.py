@@ -43,23 +43,23 @@ _OTHERS = (
 class Source:
     """The points of a sweep for the engine: given ones, or those that the generator of a search proposes.
 
-    A search is asked for a point when a place is free. Its generator yields None to wait for the end of
-    another point. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
+    A search is asked for a point when another job may start. Its generator yields None to wait for the end
+    of another point. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
 
-    Points with submissions are drawn first. After a kill, a search first draws points and calls ``tell`` in
-    the recorded order. A recorded point that is not proposed again is made from its parameters, so that
-    its job is watched, and its row stays in the table.
+    ``draw`` first returns the points that have submissions. After a kill, a search repeats the proposals and
+    ``tell`` calls of the journal in their order. A recorded point that is not proposed again is recreated
+    from its parameters, so that its job is watched, and its row stays in the table.
 
     Args:
         sweep: the sweep.
         points: in their order; empty for a search.
         limits: of the sweep.
-        journal: of the sweep, after reading.
+        journal: the sweep's journal, already read.
         table: of the sweep.
 
     Attributes:
         points: all known points, in their order.
-        error: of the user's code, which ends a search; empty for none.
+        error: the error of the user's code that has ended a search; empty if there is none.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Source:
         self._table = table
         self._by_name: dict[str, Point] = {}
         self._rows: dict[str, Mapping[str, Any]] = {}
-        self._untold: dict[str, list[JobTask]] = {}  # tasks that were yielded, by the names of their points
+        self._untold: dict[str, list[JobTask]] = {}  # point name -> its tasks, to be passed to tell()
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
         self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
@@ -106,21 +106,21 @@ class Source:
         return len(self._again)
 
     def put_back(self, point: Point) -> None:
-        """Draw a point again, after the other known ones."""
+        """Let ``draw`` return a point again, after the other known points."""
         self._again.append(point)
 
     def draw(self) -> Point | Ended | None:
         """Return the next point, or its end if it has ended; None if there is no point now.
 
         Raises:
-            PaiError, OSError: the journal cannot be written, or a server does not answer; the point is kept.
+            PaiError, OSError: the journal cannot be written, or a server does not answer; call again later.
             PaiSweepFailed: another process runs the search.
         """
         point = self._again.popleft() if self._again else self._propose()
         if point is None:
             return None
         try:
-            if self._sweep.is_search and not point.handled:
+            if self._sweep.is_search and not point.handled:  # points of a list were checked before the run
                 return self._checked(point)
             return self._table.known(point) or point
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
@@ -130,9 +130,9 @@ class Source:
             return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
 
     def _checked(self, point: Point) -> Point | Ended:
-        """Record a proposed point, and return it, or its end; points of a list were checked before."""
+        """Record and check a point of a search; return it, or its end if it has ended or cannot run."""
         if point.record.asked is None:
-            task = point.task  # from family and parameters it can be made again
+            task = point.task  # ``_make`` recreates it from its family and parameters
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
             self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
         if (ended := self._table.known(point)) is not None:
@@ -146,8 +146,8 @@ class Source:
         """Call ``tell`` of a search, once for each time that its generator has yielded the point.
 
         Args:
-            point: that has ended.
-            row: of the table: column -> value.
+            point: the point, which has ended.
+            row: its row of the table: column -> value.
         """
         if not self._sweep.is_search:
             return
@@ -184,7 +184,7 @@ class Source:
         return None
 
     def _taken(self, task: Any) -> Point | None:
-        """Return the point of a yielded task; None if its name is known, or if it is no task."""
+        """Return the point of a yielded task; None if it is known already, or if an error ends the search."""
         self._yielded += 1
         if self._yielded > self._limits.max_points:
             self._fail(too_many_points(self._limits.max_points))
@@ -214,7 +214,7 @@ class Source:
     # after a kill
 
     def _replay(self) -> None:
-        """Repeat the draws and ``tell`` calls in the journal."""
+        """Repeat the proposals of points and the ``tell`` calls that the journal has recorded."""
         told, is_same = 0, True
         for event, name in list(self._journal.history):
             if event == "asked":
@@ -236,7 +236,7 @@ class Source:
 
         Args:
             name: of the point.
-            told: number of ``tell`` calls before it; the generator may have waited for each.
+            told: number of ``tell`` calls before it; the generator may have yielded None before each.
         """
         for _ in range(told + 1):
             self._waits = False
@@ -265,7 +265,7 @@ class Source:
 
 
 def _name_of(task: JobTask) -> str:
-    """Return the name of a point; if that raises an error, the text of its task."""
+    """Return the name of a point, or its task as text if ``name`` raises an error."""
     try:
         return task._definition().name  # noqa: SLF001  of this package
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again

@@ -1,11 +1,11 @@
 """Starting of points: looks each up, and submits it if needed, alone or with others in an array.
 
-A point in an array is the same work as alone: it has its own submissions (NAME, NAME__attempt2, ...), its
-own output folder, claims and completion flag; its claim names the array as its job. The array's name is made
-of the names of its intended submissions, so that the server accepts one of two equal packs. Each
-submission is claimed before its array is sent; an array has the points whose claims name it.
+A point in an array has what it has in a job of its own: submissions (NAME, NAME__attempt2, ...), an output
+folder, claims and a completion flag; its claim names the array as its job. The array's name is made from
+the names of the intended submissions, so that the server accepts only one of two arrays with the same ones.
+Each submission is claimed before its array is sent; an array has the points whose claims name it.
 
-All functions are steps (``retries.Steps``), which may run in any thread: they yield the seconds to wait.
+Functions that wait are steps (``retries.Steps``): they yield the seconds to wait, and run in any thread.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Started:
     """The result of starting points; each point is in one of the attributes.
 
     Attributes:
-        jobs: that run points, or have run them.
-        ended: complete points.
+        jobs: the jobs that run points, or have run them.
+        ended: points that were complete or pruned already.
         to_submit: points to submit in an array with others.
         claimed: points that are claimed for an array that the server does not know, by the array's name.
         again: points to look up again after a moment.
@@ -74,8 +74,8 @@ class Pack:
 
     Attributes:
         members: the points.
-        name: of the array to submit: the one that the points are claimed for, or empty for a new one. None if
-            the points are still to be looked up.
+        name: name of the array that the points are claimed for; empty if it is still to be named. None if the
+            points are still to be looked up.
         due: time of the start in seconds of the monotonic clock; infinity if it waits for more points.
     """
 
@@ -85,7 +85,7 @@ class Pack:
 
 
 def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
-    """Look up points, and submit missing ones that share no job with others.
+    """Look up points, and submit those that have no job yet and get one of their own.
 
     Raises:
         ConfigError: the cluster does not support arrays.
@@ -131,7 +131,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
-    elif alone or is_claimed:  # the server accepts its name only once
+    elif alone or is_claimed:  # a claimed job may be sent again: the server accepts its name only once
         started.jobs += yield from _submit_alone(member, started)
     else:
         started.to_submit.append(member)
@@ -139,15 +139,15 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 def _is_new(member: Member, *, alone: bool) -> bool:
     """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
-    is_corrected = alone or member.run.evidence.has_flag  # if wrong, by a 409 or a claim on HDFS
+    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS corrects a wrong answer
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
 
 def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
-    """Return whether a failed submission is superseded, by a later one or by a new run of the sweep.
+    """Return whether a failed submission no longer counts: a later one exists, or a retry or new run is due.
 
-    Another process may run the sweep, too: its events are read before a point is submitted again.
+    Before the point is submitted again, the events of another process that runs the sweep are read.
     """
     number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
@@ -162,7 +162,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 def _may_arrive(member: Member) -> bool:
     """Return whether the array that a point is claimed for may still be on its way to the server.
 
-    Later the array is sent again, with its known points; the server accepts only one of that name.
+    After 10 s it is sent again with the points that claim it; the server accepts its name only once.
     """
     claim = member.run.evidence.last()
     return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY
@@ -268,7 +268,7 @@ def _claim(
     """Claim points, add the claimed ones to ``claimed``, and return their jobs."""
     jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
-        yield 0.0  # another thread may go on
+        yield 0.0  # ends a step; any thread may take the next one
         member.claims.shares_job = True
         job = as_protocol(member.run.prepare(member.number), settings).protocol
         if member.run.evidence.claim(member.number, name) == name:

@@ -1,4 +1,4 @@
-"""Stopping of jobs: of points for which ``keep()`` returns False, or of all points."""
+"""Stops jobs: the job of a point for which ``keep()`` returns False, or all jobs of a sweep."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _THREADS = 16  # for requests to stop jobs
 
 
 class Pruning:
-    """Calls ``keep`` with the reports of running jobs except arrays, and stops a job if it returns False.
+    """Calls ``keep`` with the reports of each running job, except arrays; False stops the job.
 
     Args:
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
             are read.
         journal: records pruned points before their jobs are stopped.
         clock: for the times of the next reports.
-        failed_code: called with an error of ``keep`` and the point.
+        failed_code: called with the text of an error that ``keep`` has raised, and with the point.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Pruning:
         self._due: dict[SweepJob, float] = {}
 
     def watch(self, job: SweepJob, status: JobStatus) -> None:
-        """Watch a job; if its point was pruned before a kill of the sweep, the job is stopped."""
+        """Watch a job; stop it if a run of the sweep that was killed had already pruned its point."""
         now = self._clock.monotonic()
         if not job.shared and job.members[0].point.record.pruned:
             self._due.setdefault(job, now)

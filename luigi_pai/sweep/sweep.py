@@ -50,23 +50,23 @@ class PaiSweep(Task):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
     A point is the same task as outside a sweep: it has its own job, submissions, completion flag, output and
-    ``complete()``. Finished points are not run again and running ones are taken over, by the next run of the
-    sweep and by another sweep with the same point. ``output()`` is the table; the sweep is complete if the
-    table has all current points.
+    ``complete()``. The next run of the sweep, or another sweep with the same point, does not run a finished
+    point again, and takes over a running one. ``output()`` is the table; the sweep is complete if the table
+    has all current points.
 
     A sweep that defines ``tell`` is a search: its ``points()`` is a generator, which is asked for a point
-    whenever a place for a job is free.
+    whenever another job may start.
     """
 
     @abc.abstractmethod
     def points(self) -> Iterable[JobTask | None]:
         """Return the points: PaiTasks and PaiProtocolTasks with different names. Required.
 
-        In a search, a generator; it yields None to wait for the end of another point.
+        In a search, this is a generator, which yields None to wait for the end of another point.
         """
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
-        """Take the result of a point; define it to make the sweep a search.
+        """Receive the result of a point; a sweep that defines this method is a search.
 
         Args:
             point: the task.
@@ -74,14 +74,14 @@ class PaiSweep(Task):
         """
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
-        """Return whether a point continues; define it to stop poor points early.
+        """Return whether a point continues; define this method to stop poor points early.
 
-        It is called every 10 s or more while the job of a point runs and its containers have reported. If it
-        returns False, the job is stopped; the state of the row is PRUNED, which is no failure.
+        It is called at most every 10 s while a point runs in a job of its own and its containers report. If
+        it returns False, the job is stopped; the state of the row is PRUNED, which is no failure.
 
         Args:
             point: the task.
-            reports: of its containers, by ``luigi_pai.runtime.report``, oldest first.
+            reports: what its containers sent with ``luigi_pai.runtime.report``, oldest first.
         """
         del point, reports
         return True
@@ -109,7 +109,7 @@ class PaiSweep(Task):
     def results_dir(self) -> str | None:
         """Folder of the table, on HDFS or local.
 
-        None: ``sweeps/NAME`` in the user's home folder on HDFS if one is configured, else in the current
+        None: ``sweeps/NAME`` in the user's home folder on HDFS if HDFS is configured, else in the current
         folder.
         """
         return None
@@ -171,7 +171,7 @@ class PaiSweep(Task):
     def complete(self) -> bool:
         """Return whether all points have ended, with no more failures than allowed, and are in the table.
 
-        A search is complete when its ``points()`` has ended.
+        For a search, its ``points()`` must have ended, too.
 
         Raises:
             HdfsError: HDFS failed.
@@ -216,7 +216,7 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """Number of points that a search proposes, 0 if not known. If it grows, the search continues."""
+        """Number of points that a search is to propose; 0 if not known. It may grow: the search continues."""
         return 0
 
     def _note(self) -> Any:

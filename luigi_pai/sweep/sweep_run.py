@@ -33,8 +33,8 @@ logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
-_LEAST_PAUSE = 0.001  # seconds to read a message while there is always more to submit
-_RESOURCE = "pai"  # Luigi's resource of which each job takes one
+_LEAST_PAUSE = 0.001  # seconds; messages are read even while the engine always has work to do
+_RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
 class SweepRun:
@@ -46,7 +46,7 @@ class SweepRun:
     Raises:
         SpecError: the sweep or some of its points are not valid; names all problems.
         ConfigError: a setting is wrong.
-        HdfsError, OSError, ValueError: its journal cannot be read.
+        HdfsError, OSError, ValueError: the sweep's journal cannot be read.
     """
 
     def __init__(self, sweep: PaiSweep) -> None:
@@ -104,7 +104,7 @@ class SweepRun:
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
-        except (KeyboardInterrupt, PaiSweepFailed):  # logged before, or another process goes on
+        except (KeyboardInterrupt, PaiSweepFailed):  # already logged, or another process runs the sweep
             raise
         except BaseException:
             self._save()
@@ -156,7 +156,7 @@ class SweepRun:
             self._show_reason()
 
     def _draw(self) -> None:
-        """Draw the progress in a notebook, in place of lines of the log."""
+        """Draw the progress in a notebook; the log then has no progress lines."""
         if self._drawing is not None:
             total = self._source.total
             part = (self._progress.percentage(total) or 0) / 100
@@ -195,7 +195,7 @@ class SweepRun:
 
         Raises:
             ValueError: the message is not valid, or the points cannot share jobs; nothing is changed.
-            PaiApiError: the cluster does not answer whether they can.
+            PaiApiError: the cluster does not answer, so it is not known whether they can share jobs.
         """
         before, points, book = self._limits.points_per_job, self._source.points, self._engine.book
         text = self._limits.change(message)
@@ -212,7 +212,7 @@ class SweepRun:
     # signals
 
     def _killed(self) -> None:
-        """Stop the jobs with ``on_kill = stop``, as many as the time allows, and log which jobs continue."""
+        """Stop the jobs with ``on_kill = stop``, as many as the time allows; log how many jobs continue."""
         watched = self._engine.watched()
         to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
         self._journal.again([member.point.name for job in to_stop for member in job.members])
@@ -221,10 +221,10 @@ class SweepRun:
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
-            self._table.write(complete=False)  # not _finish(): the next run gives points no new attempts
+            self._table.write(complete=False)  # after _finish(), the next run would retry all failed points
 
     def _continuing(self, jobs: int | None = None) -> str:
-        """Return a text about the jobs that wait or run, and the next run of the sweep."""
+        """Return a text: how many jobs continue, and that the next run of the sweep takes them over."""
         count = len(self._engine.watched()) if jobs is None else jobs
         if not count:
             return "to go on, run the sweep again"

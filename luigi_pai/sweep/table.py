@@ -35,7 +35,7 @@ logger = logging.getLogger("luigi-interface")
 _EVERY = 5.0  # seconds between two writings, at least
 _SHARE = 0.05  # largest share of the time that is spent on writing
 _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
-_MOST_VALUES = 100  # of a result
+_MOST_VALUES = 100  # values in the result of a point
 _LONGEST_VALUE = 1000  # characters of JSON
 SHOWN_FAILURES = 10
 """Number of failed points in the log and in an error."""
@@ -56,7 +56,7 @@ class Table:
         progress: of the sweep.
         points: all known points; the list may grow.
         failed: the points that have failed, with their reasons, in the order of their ends.
-        without_metrics: number of points without ``metrics.json``, whose rows have the last reports.
+        without_metrics: number of points without ``metrics.json``; their rows have the last reported values.
         without_result: number of points that have succeeded without a result.
         result_error: the last error of the user's ``result()``.
     """
@@ -138,7 +138,7 @@ class Table:
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Collect the results again that could not be read because HDFS did not answer."""
+        """Try again to read the results that could not be read because HDFS did not answer."""
         unread, self._unread = self._unread, []
         for ended in unread:
             self._record(ended)
@@ -148,7 +148,7 @@ class Table:
         return max(0.0, self._next - self._clock.monotonic()) if self._changed else math.inf
 
     def write_if_due(self) -> None:
-        """Write the journal and changed rows, at most every 5 s; errors are logged."""
+        """Write the journal and all rows if a row has changed, at most every 5 s; errors are logged."""
         if self.idle() > 0:
             return
         began = self._clock.monotonic()

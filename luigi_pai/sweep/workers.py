@@ -29,8 +29,8 @@ class Start:
         members: the points to start; empty if ends are recorded.
         began: time of the start, in seconds of the monotonic clock.
         due: time of the next step.
-        future: of the step that runs; None between two steps.
-        result: of the steps; None before their end.
+        future: gets the result of the step that runs; None between two steps.
+        result: what the steps have returned; None before their end.
     """
 
     steps: Steps[Started]
@@ -52,9 +52,9 @@ class Start:
 
 
 class Workers:
-    """Runs steps in threads: as many as there are steps that run at the same time.
+    """Runs steps in threads, one thread for each step that runs at the same time.
 
-    The threads end with ``close()`` or with the process; neither waits for a request.
+    The threads end after ``close()``, or with the process; neither waits for requests in progress.
 
     Args:
         clock: for the times of steps.
@@ -94,7 +94,7 @@ class Workers:
         return bool(pending)
 
     def idle(self) -> float:
-        """Return the seconds until a step is due, 0 while one runs; infinity if there are none."""
+        """Return the seconds until a step is due; 0 while a step runs, infinity if there are no steps."""
         now = self._clock.monotonic()
         waits = [0.0 if start.future is not None else start.due - now for start in self.starts]
         return max(0.0, min(waits, default=math.inf))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         def __get__(self, instance: Any, owner: Any, /) -> T_co: ...
 
     def attribute(getter: Callable[[Any], T], /) -> T | Computed[T]:
-        """Declare an attribute defined by a subclass as value or descriptor; reading it gives a value."""
+        """Declare an attribute that a subclass may define as value or descriptor; reading gives a value."""
         ...
 
     class TakesAnyArguments(Register):

@@ -42,8 +42,8 @@ class Claim:
         claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
         digest: of the job, see ``jobspec.comparison.job_digest``.
         token: distinguishes claims that are otherwise equal.
-        runs_since: number of retries by the cluster before the submission was first seen running, and when
-            that was, in milliseconds since 1970 UTC; None if it was not, or if the server sends the time.
+        runs_since: the number of retries by the cluster, and the time when the submission was first seen
+            running after them, in ms since 1970 UTC; None before, or if the server sends the start time.
         state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
     """
 
@@ -83,8 +83,8 @@ class Claims:
     """The claims of one task's job, in ``OUTPUT_DIR/_luigi_pai``.
 
     ``NAME.N.json`` claims submission N. The file appears whole and is created once: of two processes, one
-    creates it, and the other reads it. Empty files record its events: ``NAME.N.RUNNING-RETRIES-TIME`` when
-    it is first seen running, if its server does not send the time; ``NAME.N.STATE`` when it has ended.
+    creates it, and the other reads it. Empty files record events: ``NAME.N.RUNNING-RETRIES-TIME`` when the
+    job is first seen running, if its server does not send the time; ``NAME.N.STATE`` when it has ended.
 
     Args:
         fs: the file system.
@@ -140,7 +140,7 @@ class Claims:
         return claim
 
     def end(self, claim: Claim, state: str) -> Claim:
-        """Record the final state of a submission, if nobody has, and return the claim with it."""
+        """Record the final state of a submission, if it is not recorded; return the claim with this state."""
         self._add(claim, state)
         return replace(claim, state=state)
 
@@ -189,8 +189,8 @@ class Claims:
             return claim_of(json.loads(data), number)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise HdfsError(
-                f"{path} is not the record of a submission; remove the file if that job does not run: the "
-                "record would show whether it was submitted before",
+                f"{path} is not the record of a submission; remove the file if its job does not run (without "
+                "a record, it is not known whether the job was submitted)",
                 operation="read",
                 path=path,
             ) from None

@@ -28,11 +28,11 @@ _NOTIFIED_SINCE = (1, 5)
 
 
 class _NoJobError(SpecError, TypeError):
-    """The definition of a task makes no job. It is a TypeError too, as luigi.contrib.pai raised one."""
+    """The definition of a task makes no job. Also a TypeError, because luigi.contrib.pai raised one."""
 
 
 def not_returned(name: str, job: object, wanted: str) -> SpecError:
-    """Return the error of a task whose ``job()`` has returned nothing, or no job of the wanted class."""
+    """Return the error of a task whose ``job()`` has returned None, or an object that is not ``wanted``."""
     what = "nothing: end it with return" if job is None else f"{type(job).__name__}, not {wanted}"
     return _NoJobError(name, [Problem("job()", f"returned {what}")])
 
@@ -60,12 +60,12 @@ class Definition:
         folder: the job's output folder; None if it has none, or if the folder is not known here.
         folder_is_set: the folder is not the default.
         check: validates a job, and returns warnings; raises SpecError.
-        targets: returns the targets of the task's own ``output()``, flat; an empty list without one.
+        targets: returns the targets of the task's own ``output()`` as a flat list, empty if it has none.
         secrets: returns the texts to redact in the job's logs and errors.
         prepare: sends the uploads of a v1 job to HDFS, and returns the job as it is posted; called with the
             job, the cluster's API version and its HDFS.
         api_version: ``v1`` or ``v2`` if the job runs on such clusters only.
-        compares_stored_job: if there is no claim, compare the task's job with the one stored on the server.
+        compares_stored_job: without a claim, the task's job is compared with the job stored on the server.
     """
 
     task: JobTask
@@ -129,7 +129,7 @@ class TaskJob:
             return True
 
     def check_owner(self) -> None:
-        """Check that no other task of this process uses the name for a different job that has not failed.
+        """Check that no other task of this process has this name and a different job, unless that job failed.
 
         Raises:
             SpecError: another task does.

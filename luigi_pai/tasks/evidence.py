@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-_MOST_COMPARED = 10  # stored jobs that a process and its forks request only to compare them
+_MOST_COMPARED = 10  # most stored jobs that a process and its forks request for comparisons
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
@@ -41,15 +41,15 @@ class _Known:
 class Evidence:
     """Information about a task's job that its server does not have; passed to the book.
 
-    If the output folder is not on HDFS, there is no flag, and only ``claims`` has claims. If it is, one job
-    takes 14 requests to HDFS: 4 of complete(), 2 of run() before its submission, 3 to claim it, 5 at its end.
+    If the output folder is not on HDFS, there is no completion flag, and all claims are in ``claims``. If it
+    is, a job takes 14 HDFS requests: 4 of complete(), 2 of run() before the claim, 3 to claim, 5 at the end.
 
     Args:
         definition: of the job.
         outputs: of the task.
         book: of the cluster.
         jobs: the task's job.
-        claims: the store of claims if the output folder is not on HDFS; else it gets copies of them.
+        claims: the store of claims if the output folder is not on HDFS; else it gets copies of those on HDFS.
     """
 
     def __init__(
@@ -131,10 +131,10 @@ class Evidence:
     # before and after a submission
 
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
-        """Return the number of the next submission: 1, or the one after a submission that did not succeed.
+        """Return the number of the next submission: 1, or one more than the last if that did not succeed.
 
-        A claim whose job the server does not know is reused within the server's retention, because the
-        submission did not reach the server; if it still arrives, the server accepts the name only once.
+        The number of a recent claim is used again if the server does not know its job, because it would know
+        every submission that has reached it. If one still arrives, the server accepts the name only once.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -197,7 +197,7 @@ class Evidence:
         return held.job
 
     def posted(self) -> None:
-        """Replace an earlier claim of the submission if another job was posted than the claim records."""
+        """Replace an earlier claim of the submission if the posted job differs from the one it records."""
         held, mine = self._known.claim, self._mine
         if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
             try:
@@ -217,7 +217,7 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check the output folder of an existing job without a claim; with one, warn if its digest differs.
+        """Check the output folder of a job that has no claim; if it has one, warn if the task's job differs.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.
@@ -239,7 +239,7 @@ class Evidence:
         """Return the status of a running job, with a start time if its server sends none.
 
         The start time is that of the first lookup that found the job running after its last retry by the
-        cluster. It is stored with the claim, so that a process that takes the job over knows it.
+        cluster. The claim records this time for a later process that takes the job over.
         """
         claim, claims = self._known.claim, self._hdfs_claims
         if status.state is not JobState.RUNNING or status.launched_ms is not None:
@@ -276,7 +276,7 @@ class Evidence:
 
         Args:
             entry: the submission.
-            retry: of transient errors; None: they are not retried.
+            retry: for transient errors; None: they are not retried.
 
         Raises:
             PaiOutputElsewhere: the job wrote to another output folder.
@@ -334,7 +334,7 @@ class Evidence:
                 self._end(claim, status)
 
     def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
-        """Return the last claim if it is of this submission, else None; raise if its recorded end differs."""
+        """Return the last claim if it is of this submission, else None; raise PaiError if its end differs."""
         claim = self.last()
         if claim is None or claim.number != entry.number:
             return None
@@ -371,7 +371,7 @@ class Evidence:
         )
 
     def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
-        """Return the fields that have changed since the job ran: [] if not known which; None if none."""
+        """Return the fields that changed since the job ran; [] if it is not known which, None if none did."""
         claim, api = self._known.claim, self._book.api
         if claim is not None:
             if claim.number != entry.number or claim.digest == self._digest():

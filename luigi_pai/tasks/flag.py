@@ -46,14 +46,14 @@ class CompletionFlag:
         return self._fs.exists(self._path_of(job))
 
     def add(self, job: str, *, submitted_here: bool) -> None:
-        """Add a job, see ``holds``; missing folders are created, the flags of other jobs are kept."""
+        """Add a job (arguments: see ``holds``); missing folders are created, flags of other jobs are kept."""
         if create_once(self._fs, self.path, f"{job}\n".encode()):
             return
         if not self.holds(job, submitted_here=submitted_here):
             create_once(self._fs, self._path_of(job), b"")
 
     def discard(self, job: str) -> None:
-        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, also if it is empty."""
+        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, so also if it is empty."""
         own = self._path_of(job)
         if self._fs.exists(own):
             self._fs.remove(own, recursive=False)

@@ -99,14 +99,14 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def max_attempts(self) -> int | None:
         """How often one run submits a job that fails, the first time included.
 
-        A job that was stopped, or has missed a deadline, is not submitted again. None: the setting of the
+        A job that was stopped, by a user or at a timeout, is not submitted again. None: the setting of the
         same name.
         """
         return None
 
     @attribute
     def retry_exit_codes(self) -> Sequence[int | range | str] | str | None:
-        """Exit codes, of the job or its command, after which the same run submits it again.
+        """Exit codes, of the job or its command, after which the same run submits the job again.
 
         A list of codes, ranges and texts such as ``"134-139"``. None: the setting of the same name; if that
         is not set, all codes.
@@ -154,7 +154,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return list(known[1])
 
     def _with_hash(self, name: str) -> str:
-        """Return a name; with a hash of the class and its parameters if some of these are significant."""
+        """Return a name, with a hash of class and parameters added if the task has significant parameters."""
         if not any(parameter.significant for _, parameter in self.get_params()):
             return name
         return f"{name}_{hashlib.sha256(self.task_id.encode()).hexdigest()[:_HASH]}"
@@ -220,11 +220,11 @@ class JobTask(MixinNaiveBulkComplete, Task):
             return False
 
     def result(self) -> Mapping[str, Any]:
-        """Return the values that a sweep's table shows of this task, once its job has ended.
+        """Return the values that a sweep's table shows for this task, once its job has ended.
 
-        The default reads ``metrics.json``, a JSON object of at most 1 MB, among the targets of ``output()``
-        or in a folder among them. Without such a file, or if ``runtime`` is set, missing values are the last
-        ones that the containers reported (``luigi_pai.runtime.report``). Override it to read results from
+        The default reads ``metrics.json`` (a JSON object of at most 1 MB), which is a target of ``output()``
+        or in a folder that is one. Without such a file, or if ``runtime`` is set, it adds the values that
+        only the containers reported (``luigi_pai.runtime.report``). Override it to read results from
         elsewhere; an error that it raises is shown in the table, and the sweep continues.
 
         Raises:
@@ -242,7 +242,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return self._task_run().forecast()
 
     def _task_run(self) -> TaskRun:
-        """Return a run, or a lookup, of the task's job."""
+        """Return the ``TaskRun`` with which the task's job is run or looked up."""
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
 
         return TaskRun(self._definition())

@@ -34,8 +34,8 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 class KeptLogs:
     """Writes the logs of an ended job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
 
-    Each file is replaced whole when its log was read to the end. A task with a log that cannot be read
-    gets a file ``ROLE-INDEX.unreadable.txt`` with the reason instead.
+    Each file is replaced whole when its log was read to the end. If a log of a task cannot be read, a file
+    ``ROLE-INDEX.unreadable.txt`` has the reason.
 
     Args:
         book: of the cluster.
@@ -112,7 +112,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        After a request that gets no reply, or that the server does not know, all further ones fail at once.
+        After a request that gets no reply, or whose route the server does not have, all others fail at once.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -34,7 +34,7 @@ _QUIET = 600.0  # seconds without reports after an error of the scheduler
 class LuigiPage:
     """The web page of a running task. If Luigi's scheduler does not answer, the task continues without it.
 
-    Luigi then repeats a request for a minute before it raises, so nothing is reported for ten minutes after.
+    Luigi repeats a failing request for a minute, so after an error nothing is reported for ten minutes.
 
     Args:
         task: the task.

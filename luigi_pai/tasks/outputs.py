@@ -27,7 +27,7 @@ _LARGEST_METRICS = 1_000_000  # bytes
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
-    """Return the targets of a task's ``output()``, flat; an empty list if that is ``default``'s."""
+    """Return the targets of a task's ``output()`` as a flat list; empty if ``default`` defines the method."""
     if type(task).output is default.output:
         return []
     targets: list[luigi.Target] = luigi.task.flatten(task.output())
@@ -58,10 +58,10 @@ class Outputs:
 
     @functools.cached_property
     def hdfs(self) -> WebHdfs | None:
-        """The HDFS of the output folder; None if there is none, or no HDFS is configured.
+        """The HDFS of the output folder; None if there is no folder on HDFS, or no HDFS is configured.
 
         A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below it: it is then a mount with the same path in containers.
+        ``output()`` has a LocalTarget at or below it: it is then a mount that has this path in containers.
 
         Raises:
             HdfsError: the output folder is not a path on this HDFS.
@@ -130,7 +130,7 @@ class Outputs:
         return read_reports(self.hdfs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the task's ``result()``: values of ``metrics.json``, and of reports those that it lacks."""
+        """Return the task's ``result()``: the values of ``metrics.json``, and further ones of its reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
         except NotImplementedError:  # the output folder is not on HDFS
@@ -161,10 +161,10 @@ class Outputs:
 
 
 def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
-    """Return the object in the first ``metrics.json`` among targets and in folders among them.
+    """Read the first ``metrics.json`` that is one of the targets, or is in a folder that is a target.
 
     Returns:
-        the object; None where there is no such file.
+        the object in the file; None if there is no such file.
 
     Raises:
         ValueError: the file is larger than 1 MB, or not a JSON object.

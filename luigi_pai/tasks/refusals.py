@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.tasks.claims import Claim
 
-_DAYS_FROM = 72  # hours
+_DAYS_FROM = 72  # hours; longer times are given in days
 
 
 class RunsInArrayError(PaiJobError):

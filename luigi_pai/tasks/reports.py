@@ -24,7 +24,7 @@ INTERVAL = 10.0
 
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
-_FILES = 8  # number of files, those changed last, in which the newest report is searched
+_FILES = 8  # the newest report is searched in this many files, those changed last
 _OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # fields of a report
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
@@ -52,7 +52,7 @@ class Reports:
         hdfs: where that folder is; None if there is no HDFS.
         folder: the output folder.
         clock: says when to read again.
-        callback: calls a callback of Luigi's worker; gets its name and its argument.
+        callback: called with the name of a callback of Luigi's worker, and the argument for it.
     """
 
     def __init__(

@@ -50,8 +50,8 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
     Handlers are set in the main thread only, and restored. A signal that is ignored stays ignored.
 
     Yields:
-        a function to call after code that may catch every exception, also that of a signal: it raises that
-        exception again.
+        a function that raises the exception of a signal again, to call after code that may have caught the
+        exception.
     """
     came: list[int] = []
 

@@ -53,7 +53,7 @@ class TaskRun:
 
     Args:
         definition: of the task.
-        single: the task is not one of many: its submission is logged (INFO), and looked up afterwards.
+        single: the task is no point of a sweep: its submission is logged (INFO), and looked up afterwards.
         claims: the store of its claims if its output folder is not on HDFS.
 
     Attributes:
@@ -139,7 +139,7 @@ class TaskRun:
         self._watch.pause(seconds)
 
     def steps(self) -> Steps[None]:
-        """Find or submit the job, and wait for its end; make up to ``max_attempts`` attempts while it fails.
+        """Find or submit the job, and wait for its end; if it fails, make up to ``max_attempts`` attempts.
 
         Raises:
             SpecError: the job is not valid; nothing was sent.
@@ -233,7 +233,7 @@ class TaskRun:
                 raise error.extended(submission_unknown(name)) from None
             self.evidence.release()
             if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
-                return (yield from self.book.latest(self._name, self.evidence))  # in the other dialect
+                return (yield from self.book.latest(self._name, self.evidence))  # with the other API version
             raise error.reworded(f"job {name!r} was not submitted: {error}") from None
         except PaiError:
             self.evidence.release()
@@ -258,7 +258,7 @@ class TaskRun:
         return entry
 
     def prepare(self, number: int) -> PaiJob | JobProtocol:
-        """Send the job's uploads, and return the job under a submission's name."""
+        """Send the job's uploads, and return the job with the name of the submission."""
         api, definition = self.book.api, self._definition
         name = self.book.job_name(self._name, number)
         if not name.startswith(self._name):
@@ -307,7 +307,7 @@ class TaskRun:
         yield from self._record(ended, watched=is_news, retry=retry)
 
     def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> Steps[None]:
-        """Record an end; before, keep its logs if this process ``watched`` it or it is not recorded yet."""
+        """Keep the logs if this process ``watched`` the job or no end is recorded; then record the end."""
         if entry.status is not None and self.options["keep_logs"]:
             from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 

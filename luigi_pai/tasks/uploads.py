@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
 
-_SHOWN = 3  # largest files in an error
+_SHOWN = 3  # number of files that an error names, the largest first
 
 
 def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:

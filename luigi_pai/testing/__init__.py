@@ -49,7 +49,7 @@ def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI, for programs in other languages; the fixture ``pai`` empties it."""
+    """The URL of the session's OpenPAI, for programs in other languages; ``pai`` empties that server."""
     return _pai_servers.url
 
 
@@ -76,7 +76,7 @@ def _api_of(test: pytest.Item) -> str | None:
 def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
     if request.node.stash.setdefault(_FIXTURE, fixture) != fixture:
         raise pytest.UsageError(
-            f"{request.node.nodeid}: uses pai and pai_mock; [OpenPai] can lead to one of them only"
+            f"{request.node.nodeid}: uses pai and pai_mock; use only one, because both replace [OpenPai]"
         )
 
 

@@ -26,11 +26,11 @@ Sections = dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Have tasks read these settings, raw values, in this process and in the Luigi processes that it starts.
+    """Make tasks in this process and in Luigi processes started by it read these settings (raw values).
 
-    Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change them. Each
-    [OpenPai:NAME] gets these settings too, so that no test submits to a real cluster by mistake. Started
-    processes read a file in the folder, which has the password and is deleted afterwards.
+    Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change the settings.
+    Each [OpenPai:NAME] gets them too, so that no test submits to a real cluster by mistake. Started processes
+    read them from a file in ``folder``, which contains the password and is deleted afterwards.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.

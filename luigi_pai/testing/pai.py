@@ -159,7 +159,7 @@ class When:
         """Let every task end with an exit code.
 
         Args:
-            code: the exit code of the command, 0 to 255; OpenPAI v2 reports most as 255.
+            code: the exit code of the command, 0 to 255; OpenPAI v2 reports most of these as 255.
             stderr: text of its standard error.
             stdout: text of its standard output.
             after: run time in seconds.
@@ -184,7 +184,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return a fault rule as it can be set again: its ``count`` less the requests that have failed."""
+    """Return a fault rule to set again, with its ``count`` reduced by the requests that have failed."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

@@ -160,9 +160,7 @@ def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
 def test_a_tab_that_indents_is_refused_even_leniently(run, tmp_path):
     """It ends the reading, so the file is never called valid."""
     (tmp_path / "tab.yaml").write_text(PROTOCOL.replace("name: train\n", "name: train\n\tversion: 1\n"))
-    line = (
-        "column 1: a tab indents this, and servers differ in what belongs to what then; use blanks (line 3)\n"
-    )
+    line = "column 1: a tab indents this, and servers differ in how they nest it; use blanks (line 3)\n"
     for option in ([], ["--lenient"], ["--release", "1.8.0"]):
         assert run("validate", *option, "tab.yaml", expect=1).stdout == f"tab.yaml: {line}"
     done = run("render", "tab.yaml", expect=1)

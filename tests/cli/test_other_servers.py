@@ -131,7 +131,7 @@ def test_doctor_tells_ltp_from_openpai(local_pai_ltp, local_pai_v2, as_settings,
     assert "server: OpenPAI 1.8" in pai_command("doctor").stdout
     as_settings(local_pai_ltp)
     text = pai_command("doctor").stdout
-    assert "server: LTP, which goes on from OpenPAI 1.8" in text
+    assert "server: LTP, based on OpenPAI 1.8" in text
     assert "make an application token" in text
     login = {"username": local_pai_ltp.username, "password": local_pai_ltp.password}
     token = requests.post(f"{local_pai_ltp.url}/api/v1/token", json=login, timeout=20).json()["token"]

@@ -230,8 +230,8 @@ def test_a_job_without_ssh(command, rest, ssh, pai_command):
     answer = {"code": "NoJobSshInfoError", "message": "SSH info of job train is not found."}
     rest.replace("GET", f"{URL}/api/v1/jobs/train/ssh", status=404, json=answer)
     assert pai_command(command, "train", expect=1).stderr == (
-        f"luigi-pai {command}: job train has no ssh: its containers have started no ssh server, or none has "
-        "started yet; it takes openssh-server and curl in the image\n"
+        f"luigi-pai {command}: job train has no ssh: none of its containers runs an ssh server (yet); the "
+        "image must have openssh-server and curl\n"
     )
     assert ssh.was_called is None
 
@@ -431,9 +431,9 @@ def test_the_configuration_by_the_plugin(run, local_pai_v2, tmp_path, pai_comman
 @pytest.mark.parametrize(
     ("plugins", "text"),
     [
-        (None, "it has no ssh plugin; give the plugin userssh with your public key"),
+        (None, "it has no ssh plugin; submit it with an ssh plugin that has your public key"),
         ([CMD], "it has no ssh plugin"),
-        ([{"plugin": "ssh", "parameters": {"jobssh": True}}], "its ssh plugin connects its containers only"),
+        ([{"plugin": "ssh", "parameters": {"jobssh": True}}], "its ssh plugin is for its containers only"),
     ],
 )
 def test_a_job_whose_ssh_lets_no_user_in(plugins, text, run, ssh, pai_command):

@@ -122,7 +122,7 @@ def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     pai.fail("GET", "/jobs/two$", 403, body={"code": "ForbiddenUserError", "message": "no"})
     result = pai_command("stop", "one", "two", expect=1)
     assert result.stdout == "one: STOPPED\n"
-    assert "two was asked to stop; what became of it: " in result.stderr
+    assert "two was asked to stop; whether it has ended is unknown: " in result.stderr
 
 
 @pytest.mark.slow

@@ -314,7 +314,7 @@ def test_this_is_known_in_the_uri_too():
         ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
         ("<% this.parameters.list[2] %>", "the prerequisite has no 'list[2]'"),
         ("<% this.url %>", "write <% this.parameters.url %>"),
-        ("<% this.parameters.again %>", "this key refers to another one itself; write it out"),
+        ("<% this.parameters.again %>", "the value of this key contains a reference; write the value out"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_refused(command, message):

@@ -316,9 +316,9 @@ def test_luigis_parameters_become_plain_values():
     [
         (
             Int64(),
-            r"parameters.x: is of type Int64, which JSON does not have; write int\(...\) or float",
+            r"parameters.x: is of type Int64, which JSON does not have; convert it with int\(...\) or float",
         ),
-        (Decimal("1.5"), "parameters.x: is of type Decimal, which JSON does not have; write int"),
+        (Decimal("1.5"), "parameters.x: is of type Decimal, which JSON does not have; convert it with int"),
         ({1, 2}, "parameters.x: is of type set, which JSON does not have; write it as a text"),
         ("".upper, "parameters.x: is a method; put @property above it"),
         ([b"a"], r"parameters.x\[0\]: is of type bytes, which JSON does not have; decode it"),

@@ -66,8 +66,8 @@ SHM = "an integer of at least 0 (MB), at most memoryMB"
 ENV_NAME = "the name of an environment variable: letters, digits and '_', no digit first"
 ENV_VALUE = "a string, a number or a truth value"
 SAME_FOLDED = (
-    "'Worker1' is the name of taskRoles[0] too, 'worker_1', to servers that fold names to 'worker1'; servers "
-    "would drop one of them silently"
+    "'Worker1' is the name of taskRoles[0] too ('worker_1': some servers read both as 'worker1'); "
+    "servers would drop one of them silently"
 )
 NO_EFFECT = "has no effect: 0.7 refuses it, and later releases ignore it, so all tasks run on; "
 JOB_FIELDS = (

@@ -406,10 +406,7 @@ RULES: list[tuple[tuple[str | int, ...], object, Level, str]] = [
         ("extras", "hivedScheduler", "taskRoles", "w"),
         {},
         STRICTER,
-        (
-            "there is no task role 'w' (known: 'worker', 'ps'); servers accept it, and those with HiveD "
-            "refuse it"
-        ),
+        "there is no task role 'w' (known: 'worker', 'ps'); servers accept it, except those with HiveD",
     ),
     (
         ("extras", "jobStatusChangeNotification", "running"),

@@ -61,7 +61,7 @@ def test_the_variable_chooses_one_for_what_names_none(settings, further, monkeyp
 def test_a_name_without_a_section(settings, further, monkeypatch):
     """The error has the sections that there are, and says where the name comes from."""
     assert refused() == (
-        "cluster 'eu' is not in luigi.cfg: there is no section [OpenPai:eu]; it has none of the kind"
+        "cluster 'eu' is not in luigi.cfg: there is no section [OpenPai:eu]; it has no clusters"
     )
     settings(username="anna")
     further("us", **EU)

@@ -250,6 +250,6 @@ def test_too_many_open_files_are_named():
     (code, _, error), _ = results([first, start(v1(job, "worker", 1), timeout=6)])
     assert code == 1
     assert error == (
-        "the barrier cannot take a connection of each task: Too many open files; raise their number "
-        "(ulimit -n)"
+        "the barrier cannot accept a connection from each task: Too many open files; raise the limit of "
+        "open files (ulimit -n)"
     )

@@ -98,7 +98,7 @@ def test_v1_knows_the_http_port_of_other_tasks_alone():
     with pytest.raises(
         ContainerError,
         match=r"^port 'tf' of worker\[1\] is not known here, only: http; reserve it in the job. "
-        r"On OpenPAI 0.7 to 0.14 \(v1\) a task sees no port of others but 'http'$",
+        r"On OpenPAI 0.7 to 0.14 \(v1\) a task sees only 'http' ports of others$",
     ):
         task.roles["worker"][1].port("tf")
     assert [peer.gpus for peer in task.peers] == [2, 2, None]
@@ -169,7 +169,7 @@ def test_variables_that_contradict_each_other():
     """As where a job's own commands set them."""
     environ = v1(ALONE, "main", 0) | {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "3"}
     with pytest.raises(
-        ContainerError, match=r"this is main\[3\], and the role has 1 tasks by PAI_TASK_ROLE_main_"
+        ContainerError, match=r"this is main\[3\], but the role has 1 tasks by PAI_TASK_ROLE_main_"
     ):
         Task(environ)
 

@@ -237,7 +237,7 @@ def test_more_trials_than_before(pai):
 
 def test_a_direction_is_needed(pai):
     """The error says how to write it; nothing is sent."""
-    with pytest.raises(SpecError, match=r"direction.* is not max or min and a column, such as"):
+    with pytest.raises(SpecError, match=r"direction.* is not max COLUMN or min COLUMN, such as"):
         type("Odd", (Search,), {"direction": "accuracy"})().run()
     assert pai.submissions == 0
 

@@ -618,7 +618,7 @@ def test_points_of_a_job_are_on_one_cluster(v2):
     luigi.configuration.get_config().set("OpenPai:gpu2", "pai_url", v2.url)
     luigi.configuration.get_config().set("OpenPai:gpu2", "username", "anna")
     try:
-        with pytest.raises(ConfigError, match=r"on one cluster, not on several: that of \[OpenPai\], 'gpu2'"):
+        with pytest.raises(ConfigError, match=r"need the same cluster, but have that of \[OpenPai\], 'gpu2'"):
             Elsewhere().run()
     finally:
         luigi.configuration.get_config().remove_section("OpenPai:gpu2")

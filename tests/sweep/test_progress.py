@@ -110,7 +110,7 @@ def test_the_best_is_of_what_succeeded_and_has_a_number():
 
 @pytest.mark.parametrize("declaration", ["accuracy", "most accuracy", "max the accuracy", "", 7])
 def test_another_declaration_of_the_best_is_an_error(declaration):
-    with pytest.raises(ValueError, match="is not max or min and a column, such as 'max accuracy'"):
+    with pytest.raises(ValueError, match="is not max COLUMN or min COLUMN, such as 'max accuracy'"):
         Best(declaration)
 
 

@@ -477,7 +477,7 @@ def test_all_problems_are_said_before_anything_is_sent(pai, case):
         "tolerance: 1.5 is not a share below 1, such as 0.05, or a whole number of points",
         "parallel_jobs: -1 is not a whole number, 0 to submit nothing more",
         "max_attempts: 0 is not a whole number from 1 on",
-        "best: 'accuracy' is not max or min and a column, such as 'max accuracy'",
+        "best: 'accuracy' is not max COLUMN or min COLUMN, such as 'max accuracy'",
         *expected,
     ):
         assert part in text

@@ -208,10 +208,10 @@ def test_what_a_task_goes_by_is_not_set_in_job(pai):
     with pytest.raises(SpecError) as caught:
         Other().run()
     assert [str(problem) for problem in caught.value.problems] == [
-        "jobName: job() has 'other', name of the task is 'train'; set name only",
+        "jobName: job() has 'other', but name of the task is 'train'; set only name",
         (
-            "outputDir: job() has '/elsewhere', output_dir of the task is "
-            "'$PAI_DEFAULT_FS_URI/train/output'; set output_dir only"
+            "outputDir: job() has '/elsewhere', but output_dir of the task is "
+            "'$PAI_DEFAULT_FS_URI/train/output'; set only output_dir"
         ),
     ]
     assert pai.calls == []

@@ -48,7 +48,7 @@ class TestOwn:
 """)
     assert code == 1
     for test in ("test_a", "test_b"):
-        assert f"{test}: uses pai and pai_mock; [OpenPai] can lead to one of them only" in out
+        assert f"{test}: uses pai and pai_mock; use only one, because both replace [OpenPai]" in out
     assert "1 passed" in out
 
 

@@ -1,1 +1,1 @@
-"""The book: what is known of pieces of work and their jobs. The only place that looks up and remembers."""
+"""The book: known submissions and statuses of jobs. All lookups go through it, and it alone caches them."""

@@ -30,8 +30,8 @@ class Book(Jobs):
     """The known state of a user's jobs on a cluster. All lookups go through it, and it alone caches them.
 
     The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
-    last one: a failed submission counts as the newest only if a lookup or a new list shows none after it, and
-    an older list never replaces a newer lookup.
+    last one, so an older list never replaces a newer lookup. A failed submission counts as the newest only if
+    a lookup or a list of the last 2 s shows no later submission.
 
     A job is looked up by its name. For a third job within half a minute, one list of jobs is requested; a job
     that the list lacks is looked up alone. If the newest submission of a piece of work is unknown or has
@@ -104,7 +104,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Look up a submission by its own name and return it; if it has failed, a later one, if any."""
+        """Look up and return a submission by its own name or, if it has failed, the newest later one."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:

@@ -59,8 +59,8 @@ class Explanations:
         Args:
             what: the demand, as a key.
             max_age: seconds for which a reply may be reused.
-            may_ask: whether a request may be made; if not, an older reply is returned.
-            ask: makes the request. If a server (before 1.3) replies that it lacks the API, no more are made.
+            may_ask: returns whether a request may be made; if not, an older reply is returned.
+            ask: makes the request; no further one is made if the server (before 1.3) replies NoApiError.
         """
         known, now = self._shared.read(), self._clock.monotonic()
         at, text = known.get(_KEY, {}).get(what, (-max_age, None))

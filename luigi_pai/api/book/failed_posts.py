@@ -53,7 +53,7 @@ class FailedPosts:
             return is_servers
 
     def wait(self) -> float:
-        """Return the seconds until a post may be tried; 0.0 if the caller may try now, before all others."""
+        """Return the seconds until a post may be tried; during an outage, 0.0 for one caller at a time."""
         if not self._shared.read().get(_KEY, {}).get("is_servers"):
             return 0.0
         with self._shared.update() as state:

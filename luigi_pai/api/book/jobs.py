@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 UNREACHABLE = "unreachable"
-"""The key, in the document that forks share, of the last error of a lookup without a reply."""
+"""A key of the document that forks share: the error of the last lookup that got no reply."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-_NEWEST_FOR = 2.0  # seconds; too short for another machine to submit a job that also runs and ends
+_NEWEST_FOR = 2.0  # seconds in which no other machine can submit a job that also runs and ends
 
 
 class Jobs:
@@ -46,7 +46,7 @@ class Jobs:
         self.api = api
         self.failed_posts = FailedPosts(shared, api.clock)
         self._shared, self._shared_lists = shared, shared_lists
-        self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # of lookups
+        self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # see _end_of
         self._lists = Lists(shared_lists)
         self.explanations = Explanations(shared, api.clock)
         self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # time of the last answer
@@ -119,7 +119,7 @@ class Jobs:
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Return the statuses of jobs from a new list, by their names as given. See ``list_wait``.
+        """Return the statuses of jobs from a new list, by the given names, without jobs that the list lacks.
 
         Raises:
             PaiApiError: the list failed.
@@ -136,7 +136,7 @@ class Jobs:
         self._lists.space(self.api, waits)
 
     def members(self, array: str) -> list[str]:
-        """Return the submissions in an array, by index; an empty list if the job is not an array.
+        """Return the names of the submissions in an array, by index; empty if the job is not an array.
 
         Raises:
             JobNotFound: the server has no such job.
@@ -154,7 +154,7 @@ class Jobs:
         self._members.put(array, members)
 
     def arrays(self) -> list[str]:
-        """Return the names of the user's arrays, newest first: those of the last list or of this process.
+        """Return the names of the user's arrays, newest first: this process's, then others in the last list.
 
         Raises:
             PaiApiError: there was no current list, and the request for a new one failed.
@@ -162,7 +162,7 @@ class Jobs:
         return self._lists.arrays(self._newest_list())
 
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
-        """Return whether the last list has no submission of a piece of work, and no array that may have one.
+        """Return whether a current list has no submission of a piece of work, nor an array that may have one.
 
         Args:
             name: of the work.
@@ -196,11 +196,11 @@ class Jobs:
         return self._held[1:]
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the number (2 or more) of the newest submission in the list; 0 if it lists no second one.
+        """Return the number of the newest submission in the list; 0 if it has only the first, or none.
 
         Args:
             name: of the work.
-            is_needed: whether to request a list if none is current; PaiApiError if the request fails.
+            is_needed: whether to request a list if none is current, which may raise PaiApiError.
         """
         listing = self._newest_list() if is_needed else self._lists.current(self.api)
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
@@ -224,7 +224,7 @@ class Jobs:
 
         Args:
             max_age: seconds for which a reply may be reused.
-            may_ask: whether a request may be made; if not, the result may be None.
+            may_ask: returns whether a request may be made; if not, the result may be None.
         """
         key, clock = "virtual clusters", self.api.clock
 
@@ -272,7 +272,7 @@ class Jobs:
             listed = None if listing is None else listing.jobs.get(key[1])
             if listed is not None and not listed.finished:
                 with self._shared.update() as state:
-                    state["ended"] = now  # other processes use that list, too
+                    state["ended"] = now  # this list is now outdated for all processes
         if status is not None and key[0] == "v1":
             self._lists.note_v1(key[1])
         if UNREACHABLE in self._shared.read():
@@ -280,7 +280,7 @@ class Jobs:
                 state.pop(UNREACHABLE, None)
 
     def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
-        """Return the status of a job whose end a lookup showed in the last 10 s; else None."""
+        """Return a job's status if a lookup in the last 10 s showed that the job has ended; else None."""
         at, status = self._ends.get(key, (-math.inf, None))
         return status if self.api.clock.monotonic() - at < _END_KEPT else None
 
@@ -288,7 +288,7 @@ class Jobs:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _listed(self, name: str) -> JobStatus | None:
-        """Return a job's status without a request; None if no known status is newer than its last lookup."""
+        """Return a cached end, or a listed status that is final or newer than the last lookup; else None."""
         key, listing = self._key(name), self._lists.current(self.api)
         known = self._end_of(key)
         job = self._lists.rows(listing).get(key[1]) if listing is not None and known is None else None

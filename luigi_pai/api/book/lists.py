@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _KEPT = 10.0  # seconds
 _SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
-_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # seconds at most, as a suspended process makes a list seem slow
+_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # ratio; seconds, as a suspended process makes a list seem slow
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
@@ -162,7 +162,7 @@ class Lists:
         From 0.8 to 0.14 a v1 list also has jobs whose lookup needs the user; all other jobs are marked
         ``legacy``. 0.7 marks no job: its list is used once a lookup by name has found a job of the list.
         """
-        marked = next((job.legacy for job in listing.jobs.values()), False)  # all are marked, or none
+        marked = next((job.legacy for job in listing.jobs.values()), False)  # _store keeps all or none marked
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}
 
     def made_at(self, api: RestApi) -> float:
@@ -171,7 +171,7 @@ class Lists:
         return api.clock.monotonic() - _KEPT if last is None else last.at
 
     def arrays(self, listing: Listing) -> list[str]:
-        """Return the names of arrays, newest first: those of a list, and those of ``note_array``."""
+        """Return the names of arrays, newest first: those of ``note_array``, then the others in a list."""
         return list(dict.fromkeys([*self._own_arrays, *filter(is_array_name, listing.jobs)]))
 
     def note_array(self, name: str) -> None:

@@ -28,7 +28,7 @@ _MOST_ARRAYS = 200  # searched for one piece of work
 class Search:
     """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work.
 
-    Its methods are steps (``retries.Steps``): they retry transient errors, and yield waits, never sleep.
+    Its methods are steps (``retries.Steps``): they retry transient errors, and yield the waits, never sleep.
 
     Args:
         jobs: looks up single jobs.
@@ -45,9 +45,9 @@ class Search:
     def newest(self, first: int, evidence: Evidence | None) -> Steps[Entry | None]:
         """Find the newest submission.
 
-        The submission ``first`` is looked up; if the server does not know it, NAME. After a failed one, the
-        next ones are looked up until a name is unknown, unless a list of the last 2 s shows that there are
-        none. If no submission is found, or the last one has failed, the evidence or the list is used. A reply
+        Look up the submission ``first`` or, if the server does not know it, NAME. If that one has failed,
+        look up the next numbers until a name is unknown, unless a list of the last 2 s shows that there are
+        none. If no submission is found or the last one has failed, use the evidence or the list. A reply
         without owner and submission time, as mocked tests send, is returned as it is.
         """
         entry = yield from self.at(first)
@@ -85,7 +85,7 @@ class Search:
         return Entry(number, name, status)
 
     def later_than(self, entry: Entry) -> Steps[Entry]:
-        """Return the newest submission after a failed one; the failed one itself if there is none."""
+        """Return the newest submission after a failed one; the failed one itself if there is no later one."""
         while entry.failed:
             later = yield from self.at(entry.number + 1, single=True)
             if later is None:
@@ -99,7 +99,7 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # looked up once: the array may appear at any time
+            members = yield from self._members(record.job)  # once: a second lookup might find a new array
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))
@@ -119,7 +119,7 @@ class Search:
     def _from_record(self, entry: Entry | None, record: Recorded) -> Steps[Entry]:
         next_number = 1 if entry is None else entry.number + 1
         if record.number == next_number and record.job == self._own_name(next_number):
-            return Entry(record.number, record.job, None)  # its name was just looked up: unknown
+            return Entry(record.number, record.job, None)  # its name was just looked up and is unknown
         found = yield from self.recorded(record)
         return (yield from self.later_than(found)) if found.failed and found.index is None else found
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Dialect: TypeAlias = V1Dialect | V2Dialect
 """Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # replies to a v1 job: of 1.1 and later; of 0.15 to 1.0
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # errors for a v1 job: of 1.1 and later; of 0.15 to 1.0
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
     "luigi.cfg"
@@ -35,7 +35,7 @@ class DialectDetector:
 
     Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. A server
     of 0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so after that reply the server's version
-    is requested, once. A 404 without an error code decides nothing.
+    is requested, once. After a 404 without an error code, the dialect is still unknown.
 
     Args:
         session: the connection to the rest-server.

@@ -29,7 +29,7 @@ class LogFile:
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: its URL, relative to the web portal. It may contain a token and is never shown.
-        paged: whether it is a page of a YARN node (0.x), which shows the bytes from ``start`` to ``end``.
+        paged: whether it is a page of a YARN node (0.x), whose URL takes ``start`` and ``end`` in bytes.
     """
 
     name: str
@@ -68,7 +68,7 @@ class LogFiles:
         return content.decode("utf-8", "replace")
 
     def part(self, file: LogFile, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a log, and the current length of the log (of a page, as far as it was read).
+        """Return a part of a log, and the current length of the log (for a page, the end of the part).
 
         Args:
             file: the log.
@@ -88,7 +88,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log is on a node that gets no requests at present, after one without a reply."""
+        """Return whether a log's node gets no requests now, because it did not reply to the last one."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 

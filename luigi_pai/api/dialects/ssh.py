@@ -73,8 +73,8 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     plugins = [each for each in objects_of(protocol.get("extras"), _PLUGINS) if each.get("plugin") == "ssh"]
     open_to_users = [plugin for plugin in plugins if item_of(plugin.get("parameters"), "userssh")]
     if not open_to_users:
-        inside = "its ssh plugin connects its containers only" if plugins else "it has no ssh plugin"
-        how = "give the plugin userssh with your public key, as RuntimePlugin.ssh(userssh=...) does"
+        inside = "its ssh plugin is for its containers only" if plugins else "it has no ssh plugin"
+        how = "submit it with an ssh plugin that has your public key: RuntimePlugin.ssh(userssh=...)"
         return SshAccess({}, missing=f"{inside}; {how}")
     named = [plugin.get("taskroles") for plugin in open_to_users]
     roles = frozenset(role for some in named for role in some or ()) if all(named) else None

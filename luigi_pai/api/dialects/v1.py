@@ -28,10 +28,7 @@ _LAUNCHER_HINT = (
     "the launcher of the cluster refused the job; the server does not pass on the reason. Launchers refuse "
     "memoryMB or cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
 )
-_NO_SSH = (
-    "its containers have started no ssh server, or none has started yet; it takes openssh-server and curl in "
-    "the image"
-)
+_NO_SSH = "none of its containers runs an ssh server (yet); the image must have openssh-server and curl"
 _TILDE_HINT = "OpenPAI 0.8 to 0.14 do not allow '~' in a name; choose another name for the task"
 
 
@@ -43,9 +40,9 @@ class V1Dialect:
 
     Attributes:
         version: as in ``api_version``.
-        gives_logs: whether servers give out the logs of tasks (1.4 and later).
+        gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use; of its releases, 1.5 is recognised, by its replies.
+            may no longer use; only LTP 1.5 is recognised, by its reply for a job that does not exist.
         retention: seconds for which servers keep an ended job, by default.
     """
 
@@ -89,13 +86,13 @@ class V1Dialect:
         """Return a job's status if ``number`` is its last start: these servers show no other start."""
         status = self.status(name)
         if status.retries != number:
-            raise JobNotFound(f"this OpenPAI shows the last start of job {name!r} only, {status.retries}")
+            raise JobNotFound(f"this OpenPAI shows only start {status.retries} of job {name!r}, its last one")
         return status
 
     def list(
         self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
     ) -> list[JobStatus]:
-        """Return the jobs of a user, or of all users, that the server still knows, in its order."""
+        """Return the jobs of a user, or of all users, that the server still knows, in the server's order."""
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
         reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False)
@@ -149,7 +146,7 @@ class V1Dialect:
         """Send nothing: these servers have no tags."""
 
     def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
-        """Return the pages of a task's logs on its YARN node, which a worker may or may not reach."""
+        """Return the pages of a task's logs on its YARN node, which this machine may be unable to reach."""
         pages = [task.log_url for task in status.tasks if (task.role, task.index) == (role, index)]
         page = next(iter(pages), None)
         if page is None:
@@ -195,7 +192,7 @@ class V1Dialect:
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` up to 0.10, ``job-detail.html`` from 0.11 on.
 
-        Replies of 0.10 and 0.11 do not differ, so the path is wrong on 0.11.
+        Replies of 0.10 and 0.11 do not differ, so on 0.11 the path is ``view.html``, too, which is wrong.
         """
         del username  # given a user, the page looks for another kind of job and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"

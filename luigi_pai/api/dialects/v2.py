@@ -108,7 +108,7 @@ class V2Dialect:
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
-                kind = re.sub(name, "", str(loss))  # folders contain the job's name
+                kind = re.sub(name, "", str(loss))  # without the name, to log it once for similar jobs
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         check_protocol(conversion.protocol)
@@ -131,8 +131,8 @@ class V2Dialect:
     ) -> list[JobStatus]:
         """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
 
-        0.15 has no filters, 0.16 to 1.1 filter by ``username`` only, 1.2 by all but ``tags``. If LTP refuses
-        to list the jobs of all users, the jobs in the user's virtual clusters are returned.
+        0.15 has no filters, 0.16 to 1.1 filter by ``username`` only, 1.2 by all except ``tags``. If LTP
+        refuses to list the jobs of all users, the jobs in the user's virtual clusters are returned.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
@@ -217,7 +217,7 @@ class V2Dialect:
         return self._object(f"{_API}/info")
 
     def ssh(self, name: str) -> SshAccess:
-        """Return the access to the containers whose ssh plugin has a public key of users."""
+        """Return how to reach a job's containers by ssh; it needs the ssh plugin with a user's public key."""
         return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class V2Dialect:
         """Return the error for a job that does not exist; None if it exists.
 
         LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
-        of its database. A request for a task that no job has tells the two apart.
+        of its database. A second request, for a task that no job has, tells the two cases apart.
 
         Args:
             name: of the job.

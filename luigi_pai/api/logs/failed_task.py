@@ -23,7 +23,8 @@ _SHORT = 5.0  # timeout in seconds of a request for the log of a failed job
 def deciding_task(status: JobStatus) -> TaskStatus | None:
     """Return the task that caused the end of a job; None if it is not known.
 
-    It is the task the server names, else one with the job's exit code, the first failed, or the only task.
+    It is the task that the server names, else a failed task (with the job's exit code, if any has it), else
+    the job's only task.
     """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     failed = status.failed_tasks()
@@ -33,10 +34,9 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
 
 
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
-    """Return the task that caused the end of a job, and the last lines of its log.
+    """Return the task that caused the end of a job, and the last lines of its log; None if there are none.
 
-    Return None if the log cannot be read at once (0.15 to 1.3 serve no logs, nodes of 0.x may be out of
-    reach), because an error of the log must not replace the error of the job.
+    An unreadable log (0.15 to 1.3 serve none, 0.x nodes may be out of reach) must not hide the job's error.
     """
     task = deciding_task(status)
     if task is None:

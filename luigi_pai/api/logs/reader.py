@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 STREAMS = ("stdout", "stderr")
 
 _PART = 2 * 1024 * 1024  # bytes of one request
-_TAIL = 64 * 1024  # bytes at the end in which the last lines are searched before the whole log
+_TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
 _LONGEST_LINE = 1024 * 1024
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
@@ -86,7 +86,7 @@ class _Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start: task, attempt of job and task; on 0.x, without attempts, the log's URL."""
+        """A key of this start: the task, its attempt and the job's; on 0.x the log's URL for attempts."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -228,7 +228,7 @@ class LogReader:
             self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
-        """Return the streams to read now: of each task's current start, and of the start just replaced."""
+        """Return the streams to read: of each task's last start, and once more of a start just replaced."""
         found: list[_Stream] = []
         if self.status is None:
             return found
@@ -306,7 +306,7 @@ class LogReader:
     def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read."""
         if self.gave_up:
-            stream.reason = stream.reason or "the logs of other tasks were waited for in vain"
+            stream.reason = stream.reason or "not read, because other logs could not be read for 10 s"
             stream.cut_short = True
             return b"", stream.offset
         stream.cut_short = False
@@ -332,7 +332,7 @@ class LogReader:
         return b"", stream.offset
 
     def _file_of(self, stream: _Stream) -> LogFile | None:
-        """Return the file of a stream; None if there is none, with ``stream.reason`` set if known."""
+        """Return the file of a stream; None if there is none, after storing a known reason in the stream."""
         task = stream.task
         if self._no_logs is not None:
             stream.reason = self._no_logs
@@ -358,7 +358,7 @@ class LogReader:
 
     @contextlib.contextmanager
     def _request(self) -> Iterator[None]:
-        """Limit the time of requests for logs, which must not delay the watching of the job or its end."""
+        """Limit the time of requests for logs of a watched job, so that they do not delay its result."""
         clock = self._api.clock
         began = clock.monotonic()
         with at_most(_SHORT) if self._is_watched else contextlib.nullcontext():

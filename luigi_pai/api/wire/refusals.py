@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiHttpError
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
-_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # a virtual cluster (OpenPAI 1.x)
+_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # in a virtual cluster (OpenPAI 1.x)
 _INFERENCE = "add it to parameters, or change jobType"
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
 
@@ -28,7 +28,7 @@ _OLD_V2 = (
 )
 
 HINTS: Mapping[str, str] = {
-    "InvalidParametersError": _OLD_V2,  # from 0.15 on it is InvalidProtocolError
+    "InvalidParametersError": _OLD_V2,  # 0.15 and later send InvalidProtocolError instead
     # LTP 1.x, models/v2/job and middlewares/v2 of its rest-server
     "NoEnoughQuotaError": f"lower {_FEWER_GPUS}",
     "NoJobPriorityError": f"set {_PRIORITY} to default or oppo, or ask an administrator for prod",
@@ -80,7 +80,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return the error of a refused job, with all virtual clusters if that of the job is the reason.
+    """Return the error of a refused job; add the names of all virtual clusters if the job's is the reason.
 
     Args:
         error: the reply to the submission.

@@ -48,7 +48,7 @@ def parsed(response: requests.Response) -> Any:
     """
     try:
         return response.json(parse_int=_whole_number)
-    except (ValueError, RecursionError):  # not raised: it has the text, which may have a token
+    except (ValueError, RecursionError):  # not raised, because its text has the reply, maybe with a token
         return NOT_JSON
 
 
@@ -79,7 +79,7 @@ def object_of(reply: Any, path: str) -> dict[str, Any]:
     """Return a reply, checked to be a JSON object.
 
     Raises:
-        InvalidReply: it is not.
+        InvalidReply: the reply is not an object.
     """
     if not isinstance(reply, dict):
         raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
@@ -87,7 +87,7 @@ def object_of(reply: Any, path: str) -> dict[str, Any]:
 
 
 def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
-    """Return the objects in the list under a key of a reply; none if there is no such list."""
+    """Return the objects in the list under a key of a reply; an empty list if there is no such list."""
     return [each for each in list_of(reply, key) if isinstance(each, dict)]
 
 
@@ -95,7 +95,7 @@ def stop_accepted(reply: Any, name: str) -> None:
     """Check the reply to a stop: every release sends an object with a message.
 
     Raises:
-        InvalidReply: it is something else, so the job may not have been stopped.
+        InvalidReply: the reply is something else, so the job may not have been stopped.
     """
     if not isinstance(item_of(reply, "message"), str):
         raise InvalidReply(
@@ -123,7 +123,7 @@ def raise_error(
         account: of the request.
         redact: redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: whether it is a test's reply: then any 404 to a GET, except ``NoApiError``, is a missing job.
+        mocked: whether a test mocks the reply; any 404 to a GET is then a missing job, except ``NoApiError``.
 
     Raises:
         InvalidReply: the reply is not from an OpenPAI.
@@ -147,7 +147,7 @@ def raise_error(
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
     is_mocked_job = mocked and method == "GET" and code != "NoApiError"
-    is_bare = response.content.strip() in (b"", b"{}")  # other texts come from gateways
+    is_bare = response.content.strip() in (b"", b"{}")  # a 404 with another text is from a gateway
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):

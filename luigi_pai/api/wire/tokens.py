@@ -10,7 +10,7 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a token is valid in a header; checked first, as ``requests`` shows it in its error."""
+    """Return whether a token is valid in a header; if not, ``requests`` would show it in an error."""
     return token.isascii() and token.isprintable() and " " not in token
 
 

@@ -49,7 +49,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request without a reply; texts of libraries would name pools, not servers.
+    """Return the error for a request without a reply; it names the server, texts of libraries a pool.
 
     Args:
         failed: the request.
@@ -171,7 +171,7 @@ def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> 
     """Return the system's text for a failure, else the library's; for an invalid URL, a fixed text.
 
     Args:
-        error: as raised; that of an invalid URL may show a password.
+        error: as raised; the text of an error for an invalid URL may show a password.
         causes: the error and its causes.
         timeout: the text to return for a timeout.
     """

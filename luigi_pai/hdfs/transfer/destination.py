@@ -88,7 +88,7 @@ class Destination:
 
 
 def file_destination(server: Connection, path: str) -> Destination:
-    """Return the folder of a file; of its entries, only the file is looked up."""
+    """Return the destination folder of a file; in the folder, only the file itself is looked up."""
     folder, name = posixpath.split(path)
     status = server.status(path)
     statuses = {} if status is None else {name: status}
@@ -98,12 +98,12 @@ def file_destination(server: Connection, path: str) -> Destination:
 def folder_destination(
     server: Connection, path: str, folders: Iterable[str], pool: WorkerPool
 ) -> Destination:
-    """Return a folder with its entries and those of ``folders`` in it; NotADirectory if it is a file.
+    """Return a folder with its entries and those of some subfolders; NotADirectory if it is a file.
 
     Args:
         server: the HDFS.
         path: of the folder.
-        folders: names of the folders that are listed if they exist, at any depth.
+        folders: names of the subfolders, at any depth, that are listed if they exist.
         pool: the threads for the listings.
     """
     try:
@@ -119,7 +119,7 @@ def folder_destination(
 def list_tree(
     server: Connection, path: str, pool: WorkerPool, descend: Callable[[str], bool]
 ) -> dict[str, dict[str, Any]]:
-    """Return the FileStatus by name of each entry of a folder, and of its subfolders that ``descend`` takes.
+    """Return, by name, the FileStatus of each entry of a folder and of subfolders that ``descend`` accepts.
 
     Names in subfolders are paths with ``/``; a subfolder comes before its entries.
     """
@@ -150,7 +150,7 @@ def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
     """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
 
     Raises:
-        HdfsUnreachable: no name node answers.
+        HdfsUnreachable: HDFS does not answer.
     """
     try:
         with HdfsReader(server, posixpath.join(folder, MANIFEST)) as file:

@@ -36,8 +36,8 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
     Args:
         fs: the file system.
         path: in any form that ``hdfs_path`` accepts.
-        local: for a folder, the folder that gets its content; for a file, its path, or the folder for it (an
-            existing one, or one that ends with ``/``).
+        local: if ``path`` is a folder: the folder that gets its content; if a file: the new file's path, or a
+            folder (existing, or written with a final ``/``).
         jobs: files fetched at once.
 
     Raises:
@@ -54,7 +54,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
     wrong = [
         Problem(str(place), "is not a file here")
         for place in places.values()
-        if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  which never raise
+        if os.path.exists(place) and not os.path.isfile(place)  # noqa: PTH110, PTH113  they never raise
     ]
     if wrong:
         raise TransferError(f"nothing of {path} was fetched", wrong)

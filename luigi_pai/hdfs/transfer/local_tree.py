@@ -113,7 +113,7 @@ def _walk(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield name and entry of everything below the last folder of ``way``; add errors to ``problems``.
 
-    ``way`` has the resolved folders from the root to that one; ``above`` is its name with ``/`` at the end.
+    ``above`` is that folder's name with a final ``/``; ``way`` has all resolved folders from the root to it.
     """
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -122,7 +122,7 @@ def _walk(
         return
     for entry in entries:
         name = f"{above}{entry.name}"
-        is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False where a link leads nowhere
+        is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False for a broken link
         if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == _IGNORE_FILE:
             continue
         if _is_ignored(ignored, f"{name}/" if is_folder else name):
@@ -178,11 +178,11 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether the last rule that matches a file, or a folder (``/`` at its end), ignores it.
+    """Return whether the last rule that matches a file, or a folder (its name ends with ``/``), ignores it.
 
-    pathspec's rules also match everything below a folder. But in git a rule for a folder does not apply to
-    its entries, and here the folder was checked before. So the rules ``*``, ``!*/``, ``!*.py`` send
-    ``a/b.py`` and not ``a/c``. (GitIgnoreSpec itself ignores ``a/``, since 1.0.)
+    pathspec also matches a folder's rule with every entry below the folder. As in git, such a match does not
+    count here; `_walk` has checked the folder before. So the rules ``*``, ``!*/``, ``!*.py`` send ``a/b.py``
+    but not ``a/c``. (GitIgnoreSpec's own matching, since 1.0, would ignore ``a/``.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

@@ -54,7 +54,7 @@ class WorkerPool:
         """Return the results of the work, in the order of the things.
 
         Raises:
-            Exception: the first that the work raised; all threads have ended.
+            Exception: the first exception of the work, raised after all threads have ended.
         """
         self._cancelled.clear()
         with ThreadPoolExecutor(self._number) as pool:

@@ -60,7 +60,7 @@ class Stage:
         """Send a file, without publishing it.
 
         Raises:
-            TransferError: the file cannot be read, or changes.
+            TransferError: the file cannot be read, or changed meanwhile.
             HdfsError: HDFS refused the file or did not answer.
             CancelledError: other work has failed.
         """
@@ -133,7 +133,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make the missing folders that will be empty; the others are made with what is in them."""
+        """Make the missing folders, except those that HDFS makes with a file or folder in them."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}

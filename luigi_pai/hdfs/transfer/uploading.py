@@ -50,8 +50,8 @@ class Upload:
     Args:
         fs: the file system.
         local: the file or folder.
-        destination: in any form that ``hdfs_path`` accepts. For a folder, the folder that gets its content;
-            for a file, its path, or the folder for it (an existing one, or one that ends with ``/``).
+        destination: in any form that ``hdfs_path`` accepts. If ``local`` is a folder: the folder that gets
+            its content; if a file: the new file's path, or a folder (existing, or ending with ``/``).
         jobs: files sent at once.
 
     Raises:
@@ -70,12 +70,12 @@ class Upload:
         self._destination = destination
         self._pool = WorkerPool(jobs)
         self._server, self._path = fs.at(destination)
-        if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  which raises nothing
+        if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  it never raises
             self._path = posixpath.join(self._path, self._local.name)
         self._tree = self._read_tree()
 
     def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the sizes in bytes, by name, of the files to send to an absolute path on HDFS or below."""
+        """Return the sizes in bytes, by name, of the files to send to ``path`` (absolute) or below it."""
         found = {}
         for name, file in self._tree.files.items():
             goal = self._path if self._tree.is_file else posixpath.join(self._path, name)
@@ -154,7 +154,7 @@ def one_at_a_time(place: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when its process ends, however it ends
-            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process has the file open, too
+            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process may keep the file open
         yield
 
 

@@ -1,6 +1,6 @@
-"""Arrays: one job whose instances do the work of several jobs of one container each.
+"""Arrays: one job whose instances do the work of several jobs that have one container each.
 
-The command of an array contains the commands of its jobs as a compressed table with a line for each. An
+The command of an array contains the commands of its jobs as a compressed table with a line per job. An
 instance selects its line by its index, and sets the variables that its job would have if it ran by itself:
 the job's name, index 0 of one instance, the instance's ports. The longest command line that all jobs share,
 such as the one with the file of a PaiPythonTask, is stored once.
@@ -30,9 +30,9 @@ from luigi_pai.runtime import VARIABLES, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_FILLED_IN = ("script", "output", "data")  # types of prerequisites in commands, and fields of a role
+_FILLED_IN = ("script", "output", "data")  # prerequisite types in references, and fields of a role
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
-_SHOWN = 5  # fields that differ
+_SHOWN = 5  # of the fields that differ, in an error
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
 _LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
 _MARK = "@luigi_pai@"  # stands for the shared line in the table
@@ -46,12 +46,12 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     """Return one job whose instances do the work of several jobs.
 
     A failed instance does not end the array, and each instance starts as soon as it fits the cluster. The
-    cluster starts a failed instance again as often as it would the instance's job.
+    cluster restarts a failed instance as often as it would restart the instance's job if that ran by itself.
 
     Args:
         name: name of the array.
-        jobs: jobs of one task role with one instance each, which differ in their names, commands, parameters,
-            and the URIs of scripts, data and outputs only.
+        jobs: each has one task role with one instance. They may differ only in name, description,
+            version, contributor, commands, parameters, and the URIs of scripts, data and outputs.
 
     Raises:
         SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
@@ -93,11 +93,11 @@ def check_alike(jobs: Iterable[JobProtocol]) -> None:
 
 
 def _shared(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a job without the fields in which an array's jobs may differ: name, commands, references."""
+    """Return a job without the fields in which the jobs of an array may differ (see ``array_of``)."""
     name = str(document["name"])
     roles = document.get("taskRoles") or {}
     if len(roles) != 1 or next(iter(roles.values())).get("instances", 1) != 1:
-        wrong = "must be one role with one instance for points_per_job; leave points_per_job out, or 1"
+        wrong = "must be one role with one instance if points share a job; leave points_per_job out"
         raise SpecError(name, [Problem("taskRoles", wrong)])
     kept = copy.deepcopy(document)
     for key in ("name", "parameters", "deployments", "description", "contributor", "version"):
@@ -118,15 +118,13 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Check that jobs are alike, also in secrets, which no error shows; return the fields that they share."""
+    """Check that jobs are alike, secrets (never shown) included; return the fields that they share."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
         name, own = str(document["name"]), _shared(document)
         if any(_SECRET.search(text) for texts in role_commands(document).values() for _, text in texts):
-            wrong = (
-                "refer to secrets, which the commands of points in one job cannot; leave points_per_job out"
-            )
+            wrong = "refer to secrets, which is not possible if points share a job; leave points_per_job out"
             raise SpecError(name, [Problem("commands", wrong)])
         if first is None:
             first, first_name = own, name
@@ -158,7 +156,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that are equal in all jobs; in commands, all parameters are filled in already."""
+    """Return the parameters that are equal in all jobs; commands need none: theirs are filled in."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value
@@ -169,7 +167,7 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
     different = sorted({key for own in given for key in own} - set(common))
     for key in different:
         if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
-            wrong = "differs between the points, and prerequisites or extras refer to it; only commands can"
+            wrong = "differs between the points, and prerequisites or extras refer to it; only commands may"
             raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", wrong)])
     return common
 
@@ -195,9 +193,9 @@ def _array_commands(documents: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
-    """Return the names of an array's jobs, in the order of indexes; ``array`` is as a server stores it.
+    """Return the names of an array's jobs, in the order of their indexes; None if it is not an array.
 
-    None if it is not an array.
+    ``array`` is the job protocol as a server stores it.
     """
     for role in mapping_of(array, "taskRoles").values():
         commands = list_of(role, "commands")
@@ -214,7 +212,7 @@ def _line(document: dict[str, Any]) -> str:
     """Return a job's line of the table: its name and its command, escaped for ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
-    text = f"set -o errexit\n{text}"  # the server of 0.15 and 0.16 joins commands by && in place of it
+    text = f"set -o errexit\n{text}"  # servers of 0.15 and 0.16 do not set this, but join commands by &&
     return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 

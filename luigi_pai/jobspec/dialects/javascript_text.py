@@ -11,9 +11,9 @@ _SMALLEST_PLAIN_EXPONENT = -6
 
 
 def javascript_number(value: float) -> int | float:
-    """Return a double as JSON.stringify writes it: below 1e21 whole numbers are integers.
+    """Return a double as JSON.stringify writes it: as an integer if it is whole and below 1e21.
 
-    Of such an integer the first 17 digits count, and zeros follow: 2**67 is 147573952589676410000.
+    Such an integer has at most 17 significant digits, then zeros: 2**67 is 147573952589676410000.
     """
     if abs(value) < 10.0**_LARGEST_PLAIN_EXPONENT and value == int(value):
         return int(Decimal(repr(value)))

@@ -1,4 +1,4 @@
-"""Reading of JSON text, without the values that Python accepts and JSON does not have (NaN, Infinity)."""
+"""Strict reading of JSON: NaN and Infinity, which Python accepts but JSON does not have, are refused."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SPACES: Final = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""White space to JavaScript, in patterns and when a text is trimmed."""
+"""The white space of JavaScript, in patterns and in ``trim()``."""
 
 _INDEX = re.compile(r"\[([0-9]+)\]")
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -44,7 +44,7 @@ class Tag:
 
 
 def parse(template: str) -> list[str | Tag]:
-    """Split a template into texts and tags; those within sections are left out.
+    """Split a template into texts and tags; the content of sections is left out.
 
     Raises:
         TemplateError: a tag is not closed.

@@ -1,4 +1,4 @@
-"""Composition of YAML nodes by PyYAML, adapted where js-yaml splits ordinary texts differently.
+"""Composition of YAML nodes by PyYAML, adapted where js-yaml splits a text into other tokens.
 
 Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain
 scalars, and blanks before a line break within quotes. Characters that PyYAML and js-yaml treat
@@ -16,12 +16,12 @@ from luigi_pai.jobspec.dialects.yaml_problems import BAD_TAG, MAX_DEPTH, YamlErr
 
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks, to PyYAML
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # not the mark of a key, but PyYAML takes it for one in []
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text, which PyYAML takes for a key's mark in []
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer. A node without a tag in the text has ``!`` if it is in quotes, else an empty tag."""
+    """PyYAML's composer. A node without a tag in the text has ``!`` if quoted or a block, else no tag."""
 
     def __init__(self, text: str) -> None:
         found = sorted({match[0] for match in _REPLACED.finditer(text)})
@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
 
     def scan_to_next_token(self) -> None:
         """Skip tabs as well, unless they indent something."""
-        if self.flow_level > MAX_DEPTH:  # before PyYAML looks ahead for all the brackets that close
+        if self.flow_level > MAX_DEPTH:  # compose_node is too late: PyYAML scans brackets ahead
             raise too_deep(self.line + 1, self.column + 1)
         super().scan_to_next_token()
         while self.peek() == "\t":
@@ -95,15 +95,15 @@ class _Loader(yaml.SafeLoader):
             and not line_before.strip(" ")
             and self.peek(len(self._blanks())) not in "\r\n#"
         ):
-            message = "a tab indents this, and servers differ in what belongs to what then; use blanks"
+            message = "a tab indents this, and servers differ in how they nest it; use blanks"
             raise YamlError(message, self.line + 1, self.column + 1)
 
 
 def compose(text: str) -> Any:
-    """Return the root of a text's one document, a node of PyYAML; None for a text without a document.
+    """Return the root node (PyYAML's) of a text's only document; None if the text has no document.
 
     Raises:
-        YamlError: it is not YAML, has more than one document, or characters that no server reads.
+        YamlError: the text is not YAML, or has several documents or characters that no server reads.
     """
     text = text.removeprefix("\ufeff")
     if text and text[-1] not in "\r\n":
@@ -120,8 +120,8 @@ def compose(text: str) -> Any:
     except yaml.reader.ReaderError as error:
         before = re.sub("\r\n?", "\n", text[: error.position])
         message = (
-            f"a character (U+{ord(text[error.position]):04X}) that no job has is here; remove it, or write "
-            'it as an escape in "..."'
+            f"a character (U+{ord(text[error.position]):04X}) is here that no job may have; remove it, or "
+            'write it as an escape in "..."'
         )
         place = before.count("\n") + 1, len(before) - before.rfind("\n")
         raise YamlError(message, *place) from None

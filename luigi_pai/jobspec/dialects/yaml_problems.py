@@ -29,7 +29,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages of mistakes that PyYAML notices later in the text; its context mark is at the mistake."""
+"""Messages of mistakes that PyYAML notices only later in the text; its context mark is at the mistake."""
 
 _MESSAGES = (
     (
@@ -52,7 +52,7 @@ _MESSAGES = (
     ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document begins here; a job is one document"),
 )
-"""Part of a PyYAML message, and the message to use in its place; ``from_pyyaml`` has one for the rest."""
+"""Part of a PyYAML message, and the message to use in its place; ``from_pyyaml`` has a default."""
 
 
 class YamlError(Exception):

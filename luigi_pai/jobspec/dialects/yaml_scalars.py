@@ -1,4 +1,4 @@
-"""Value of a YAML scalar to the servers' js-yaml: null, a boolean, a number, or text.
+"""Conversion of a YAML scalar as the servers' js-yaml does it: to null, a boolean, a number or a text.
 
 OpenPAI 0.15 to 1.8 and LTP 1.0 use js-yaml 3, LTP 1.1 and later use js-yaml 4. A scalar that these two read
 differently is refused. The patterns are js-yaml's (``lib/type/int.js``, ``float.js`` and ``timestamp.js``).
@@ -33,7 +33,7 @@ _DIFFERENT = re.compile(
 )
 _DATE = re.compile(r"(?!00)[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
-    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # in the 20th century, to JavaScript
+    r"""00[0-9]{2}-[0-9]{2}-[0-9]{2}  # JavaScript takes the year 00YY for 19YY
       | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?
         (?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?""",
     re.VERBOSE,
@@ -81,7 +81,7 @@ def plain_value(text: str) -> tuple[Any, bool]:
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
-        with contextlib.suppress(ValueError):  # the 30th of February, which JavaScript takes for another day
+        with contextlib.suppress(ValueError):  # no such day, as 30 February: refused below
             return f"{date.fromisoformat(text)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(text):
         raise UnclearScalarError(

@@ -1,8 +1,8 @@
-"""YAML text in and out, with the values that the rest-servers read from it.
+"""Reading and writing of YAML, with the values that the rest-servers read from a text.
 
-Servers read a job with js-yaml, which is neither YAML 1.1 nor 1.2: ``yes`` is a string, a
-date is a time in UTC, ``017`` is 15 or 17 (``yaml_scalars``). What ``write_yaml`` writes
-has one meaning to all of them, and to PyYAML.
+Servers read a job with js-yaml, which follows neither YAML 1.1 nor 1.2: ``yes`` is a
+string, a date is a time in UTC, ``017`` is 15 or 17 (``yaml_scalars``). All servers, and
+PyYAML, read the same values from the output of ``write_yaml``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
 
     Raises:
         SpecError: the text is not YAML, or a server refuses or misreads it. The error has all problems up to
-            the one at which reading ends, with line and column. It does not quote the text: it may be secret.
+            the one at which reading ends, with line and column. It omits the text, which may be secret.
     """
     try:
         document = Document(text, source)
@@ -53,7 +53,7 @@ def decoded(content: bytes, source: str) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Write a value, in the types of JSON, as YAML that PyYAML and js-yaml, 3 and 4, read alike.
+    """Write a value, in the types of JSON, as YAML that PyYAML, js-yaml 3 and js-yaml 4 read alike.
 
     Keys keep their order. A text of several lines is written as a block if that preserves it exactly.
     """

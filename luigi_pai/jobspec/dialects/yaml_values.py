@@ -39,8 +39,8 @@ class Document:
         text, source: as given.
         value: the document's value, in the types of JSON: dict, list, str, int, float, bool, None.
         lines: path of each value -> the line of its key, or of its beginning, from 1.
-        warnings: scalars that the server reads in a surprising way.
-        problems: scalars that servers misread.
+        warnings: scalars that the server reads in a surprising way, such as a date as a time in UTC.
+        problems: scalars and keys whose value servers lose, change, or read differently.
     """
 
     def __init__(self, text: str, source: str = "") -> None:

@@ -26,7 +26,7 @@ _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "scr
 
 
 def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the violations of these rules, in no order, without parts that the schema refuses."""
+    """Yield the violations of these rules, in no order; parts that the schema refuses are ignored."""
     yield from _same_names(document)
     yield from _images(document)
     yield from _secret_values(document)
@@ -163,7 +163,7 @@ def _deployments(document: Mapping[str, Any]) -> Iterator[Finding]:
     for index, item in enumerate(deployments):
         for role in mapping_of(item, "taskRoles"):
             yield from _unknown_role(
-                ("deployments", index, "taskRoles", role), role, document, "its commands never run"
+                ("deployments", index, "taskRoles", role), role, document, "and its commands never run"
             )
 
 
@@ -172,7 +172,7 @@ def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str)
     if isinstance(role, str) and known and role not in known:
         yield Finding(
             path,
-            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, and {then}",
+            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, {then}",
             Level.STRICTER,
         )
 
@@ -183,7 +183,7 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
         path: Path = ("extras", PLUGIN, index)
         for position, role in enumerate(list_of(plugin, "taskroles")):
             yield from _unknown_role(
-                (*path, "taskroles", position), role, document, "the plugin does not run for it"
+                (*path, "taskroles", position), role, document, "and the plugin does not run for it"
             )
         jobssh = mapping_of(plugin, "parameters").get("jobssh")
         if (
@@ -198,7 +198,7 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
             )
     for role in mapping_of(mapping_of(extras, "hivedScheduler"), "taskRoles"):
         yield from _unknown_role(
-            ("extras", "hivedScheduler", "taskRoles", role), role, document, "those with HiveD refuse it"
+            ("extras", "hivedScheduler", "taskRoles", role), role, document, "except those with HiveD"
         )
     yield from _mounts(extras)
 

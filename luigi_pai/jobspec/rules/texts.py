@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
-_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # PAI_X=..., read PAI_X
+_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # a variable that a command sets: PAI_X=..., read PAI_X
 _NOT_FILLED = (
     (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
     (
@@ -44,7 +44,7 @@ def command_findings(
     Args:
         commands: each with its path, in the order in which they run.
         environment: further variables that the containers have.
-        references: the job's format has ``<% $parameters.KEY %>``.
+        references: whether the job's format has ``<% $parameters.KEY %>``.
     """
     own = {*environment, *(name for _, text in commands for name in _SET.findall(text))}
     for path, text in commands:
@@ -89,10 +89,10 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
 
 
 def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
-    """Yield a warning if a path is not on HDFS; ``what`` is its name in the message, as ``code folder``."""
+    """Yield a warning if a path is not on HDFS; ``what`` names it in the message: ``code folder``."""
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
         text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
-        yield _warning(path, f"{text}, and send what is on this machine there with uploads or luigi-pai put")
+        yield _warning(path, f"{text}, and copy local files there with uploads or luigi-pai put")
 
 
 def _warning(path: Path, text: str) -> Finding:
@@ -101,7 +101,7 @@ def _warning(path: Path, text: str) -> Finding:
 
 @cache
 def _names() -> tuple[str, ...]:
-    """Return the names of all variables, as formats."""
+    """Return the names of all variables; names that depend on a role, index or label have ``{}`` fields."""
     return tuple(dict.fromkeys(name for row in VARIABLES.values() for name in (*row.v1, *row.v2)))
 
 

@@ -66,7 +66,7 @@ def _wrong(name: str, prerequisite: Mapping[str, Any]) -> str:
         known = [each for each in prerequisite if each not in _NOT_REFERRED_TO]
         return f"the prerequisite has no {key!r}{nearest(key, known)}"
     if _REFERENCE.search(_shown(value)):
-        return "this key refers to another one itself; write it out"
+        return "the value of this key contains a reference; write the value out"
     return ""
 
 

@@ -75,8 +75,8 @@ def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
 class _Prerequisites:
     """The prerequisites of a document by name, with their requirements.
 
-    A name is unique within a type only. The runtime looks it up without the type and takes the last
-    one; so does this class.
+    Two prerequisites of different types may have the same name. The runtime ignores the type, and uses the
+    last prerequisite of a name; so does this class.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
     written = _listed_by(role)
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
-    # A name that is listed twice runs twice, so a list changes only if its names require others.
+    # A name that is listed twice runs twice, so a list without requirements stays as it is.
     if not needed and (ordered == written or not any(map(known.required, written))):
         return role
     return {**role, "prerequisites": ordered}
@@ -239,7 +239,7 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _exported(known: _Prerequisites, names: Iterable[str]) -> Iterator[tuple[Path, str]]:
-    """Yield the variables that callbacks of prerequisites export, each after the path of the command."""
+    """Yield (path of the command, variable) for each variable that callbacks of prerequisites export."""
     for name in names:
         for at, callback in enumerate(list_of(known.by_name(name), "callbacks")):
             for number, text in _names(callback, "commands"):

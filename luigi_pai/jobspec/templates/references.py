@@ -77,7 +77,7 @@ def references(document: Mapping[str, Any]) -> list[Reference]:
 
 
 def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]:
-    """Yield the tags of a text, a command or a value in an ``auth``."""
+    """Yield the tags of a text, which is a command or a value in an ``auth``."""
     try:
         pieces = mustache.parse(text)
     except mustache.TemplateError:
@@ -105,7 +105,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs a prerequisite; ``resolve`` gives callbacks without plugin one."""
+    """Return whether the runtime runs a prerequisite; ``resolve`` adds a missing plugin to callbacks."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 

@@ -74,7 +74,7 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
 
 
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield every value under ``secrets``, and every password of an ``auth`` that is not a reference."""
+    """Yield every value under ``secrets``, and every ``auth`` password that is not a reference."""
     yield from _values(document.get("secrets"))
     for item in list_of(document, "prerequisites"):
         password = item_of(item_of(item, "auth"), "password")

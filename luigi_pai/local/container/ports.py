@@ -21,9 +21,8 @@ _ALWAYS = ("http", "ssh")
 class Ports:
     """The ports that running tasks have reserved.
 
-    A port is chosen below the range that the kernel gives to outgoing
-    connections, is checked to be free, and belongs to one task until it is
-    released. Nothing is bound: the task binds it.
+    A port is chosen below the range that the kernel gives to outgoing connections, is checked to be free, and
+    belongs to one task until it is released. Only the task binds the port, not this server.
 
     Args:
         end: the first port that is not given to tasks; None for the start of the kernel's range.
@@ -43,9 +42,10 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve and return all tasks' ports, by label, in the order of roles; OSError if too few are free.
+        """Reserve all tasks' ports; return them by label, in the order of roles. OSError if too few are free.
 
-        A task gets its role's ports, and one ``http`` and ``ssh`` if not among them; a negative count is 0.
+        A task gets its role's ports, and one each for ``http`` and ``ssh`` if the role has none of these. A
+        negative count means 0.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())

@@ -83,7 +83,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
 
 
 def first_process(folder: str) -> int | None:
-    """Find the running first process of a task whose pid was not saved, by its folder; None for none."""
+    """Find the first process of a task whose pid was not saved, by its folder; None if it does not run."""
     return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 

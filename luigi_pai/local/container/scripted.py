@@ -1,4 +1,4 @@
-"""Job scripts, for tests: rules by which jobs end, without running their commands, code and plugins.
+"""Job scripts, for tests: rules that say how jobs end; their commands, code and plugins are not run.
 
 A rule is a JSON object with the fields of `_JobScript`. The first rule that is not used up and whose pattern
 matches the job's name applies.
@@ -40,7 +40,7 @@ _SCHEMA = {
 
 @dataclass
 class _JobScript:
-    """How jobs with certain names end, without their commands.
+    """A rule: how jobs with certain names end, instead of running their commands.
 
     Attributes:
         job: pattern of the jobs' names; ``*`` stands for anything.

@@ -1,4 +1,4 @@
-"""The files of a task, and its start: folder, scripts, output and the secrets in it, exit code.
+"""The files of a task (folder, scripts, output, exit code), its start, and the redaction of secrets.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
 ``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (the exit code, written by
@@ -35,8 +35,8 @@ class TaskStart:
 
     Attributes:
         tasks: all tasks of the attempt, with their ports.
-        allocated: container ids of the tasks that have resources. A task that has
-            none, and has not started, has no address yet.
+        allocated: container ids of the tasks that have resources. A task without
+            resources that has not started has no address yet.
         application_id: the attempt's id as YARN writes it.
         bin: the folder of the ``hdfs`` and ``hadoop`` commands.
     """
@@ -63,7 +63,7 @@ Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
 """A function that makes the files of a task, or raises OSError; and the environment of its process."""
 
 _MAX_CODE_BYTES = 200_000_000
-"""A code folder larger than this ends the task, as on OpenPAI 0.7."""
+"""A task whose code folder is larger fails, as on OpenPAI 0.7."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
@@ -166,7 +166,7 @@ class TaskFiles:
             return float("inf")
 
     def last_lines(self) -> str:
-        """Return the last lines of the error log; if it is empty, of the output, else of the plugins' log."""
+        """Return the last lines of the first log that is not empty: stderr, stdout, that of the plugins."""
         for path in (self.stderr, self.stdout, self.runtime):
             text = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
             if text:

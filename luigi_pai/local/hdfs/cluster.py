@@ -54,7 +54,7 @@ class OutsideHdfs:
     Args:
         url: of its WebHDFS, ``http://HOST:PORT``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``; None: requested from the HDFS.
-        user: creates the folder that all users share.
+        user: the HDFS user that creates ``/Output``, which all users share.
 
     Raises:
         ConfigError: the HDFS cannot be used; the text says why and what to do.

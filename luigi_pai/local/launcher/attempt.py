@@ -129,7 +129,7 @@ class AttemptRun:
             await asyncio.gather(must_end, *waits, return_exceptions=True)
 
     def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
-        """Return the outcome that tasks decided before another one was lost; without one, raise the error."""
+        """Return the outcome that tasks decided before another was lost; raise the error if there is none."""
         outcome = attempt_outcome(self._roles, ended, len(self.tasks))
         if outcome is None or not isinstance(error, TaskLost):
             raise error

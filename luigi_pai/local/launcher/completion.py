@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_FAILURE = "FailedTaskCount 1 has reached MinFailedTaskCount 1"
 """The rule by which the first failure ends an attempt."""
 ALL_ENDED = "CompletedTaskCount"
-"""The beginning of the rule of an attempt whose tasks all ended before another rule applied."""
+"""How `Outcome.rule` begins if all tasks ended before another rule applied."""
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 30.0
@@ -36,8 +36,8 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
-        trigger: the task that decided the outcome; if no count was reached, the last one; None without tasks.
-        rule: which count the task reached, in the launchers' words.
+        trigger: the task that decided the outcome (the last one if no count was reached); None without tasks.
+        rule: which count (``minFailedTaskCount``, ...) the task reached, in the launchers' words.
     """
 
     exit_code: int
@@ -48,7 +48,7 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome that the first task to reach a count decided, or None while the attempt goes on.
+    """Return the outcome, which the first task to reach a count decides; None while the attempt goes on.
 
     ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` counts all tasks.
     """
@@ -70,7 +70,7 @@ def attempt_outcome(
 
 
 def retry_delay(retries: int) -> float:
-    """Return the seconds before a retry by its number, from 1: 0.1 s, doubled each time, at most 30 s."""
+    """Return the seconds before retry number 1, 2, ...: 0.1 s, doubled each time, at most 30 s."""
     return min(_FIRST_DELAY * float(2 ** min(retries - 1, 20)), _LONGEST_DELAY)
 
 
@@ -96,7 +96,7 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
     """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
 
-    Without an outcome, the attempt was stopped or lost. A lost one is always retried, which is not counted.
+    Without an outcome, the attempt was stopped or lost. A lost one is always retried, and not counted.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"

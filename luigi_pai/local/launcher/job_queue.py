@@ -125,8 +125,8 @@ class JobQueue:
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
         """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
-        Of each virtual cluster only the first job is tried, and after it has begun the next one, so that a
-        long queue costs no time. A job that can never fit is not tried again. ``runs`` are the
+        In each virtual cluster, only the first job is tried, and the next one only after that has begun, so
+        that a long queue costs no time. A job that can never fit is not tried again. ``runs`` are the
         running attempts by their jobs' ids; some of their tasks may wait.
         """
         if self.closed:
@@ -192,12 +192,12 @@ class JobQueue:
             if result.machine_wide:
                 return allocated, result
             unfit.add(request)
-            if insufficient is None or insufficient.permanent:  # a temporary reason says more
+            if insufficient is None or insufficient.permanent:  # a temporary reason is preferred
                 insufficient = result
         return allocated, insufficient
 
     def _set_reason(self, job: Job, insufficient: InsufficientResources | None) -> None:
-        """Set the reason why a job waits; report the first one that is not the machine-wide limit."""
+        """Set the reason why a job waits; report its first reason other than the machine-wide limit."""
         if insufficient is None:
             self._reasons.pop(job.id, None)
             return

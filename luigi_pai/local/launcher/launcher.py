@@ -64,7 +64,7 @@ class Launcher:
         self._schedule()
 
     def add(self, job: Job) -> None:
-        """Run a job that the store has, at once if there are enough resources."""
+        """Queue a job that is in the store; the job begins at once if there are enough resources."""
         script = self._services.scripts.decide(job.id, job.name)
         if script is not None and script.waits:
             return
@@ -139,7 +139,7 @@ class Launcher:
             self._log.exception("the reason why job %s waits cannot be saved", job.name)
 
     def _begin(self, job: Job, allocated: Mapping[int, Allocation]) -> None:
-        """Begin the next attempt of a job; delay it if ports are lacking or it cannot be saved."""
+        """Begin a job's next attempt; delay the job if ports are lacking or the attempt cannot be saved."""
         reserved: list[dict[str, list[int]]] = []
         seconds, reason = self._services.retry_seconds, "the server could not save its begin"
         try:

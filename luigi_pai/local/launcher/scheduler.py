@@ -16,7 +16,7 @@ _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The resources of one running task in a virtual cluster; ``gpus`` has the numbers: ``0,2``."""
+    """The resources of one running task in a virtual cluster; ``gpus`` lists its GPUs' numbers: ``0,2``."""
 
     cluster: str
     resources: Resources
@@ -30,7 +30,7 @@ class InsufficientResources:
     Attributes:
         reason: a sentence.
         permanent: the virtual cluster is too small, even if no other task runs.
-        machine_wide: the limit of tasks on this machine is reached; the virtual cluster has resources.
+        machine_wide: only the limit of tasks on this machine is reached; the virtual cluster has enough.
     """
 
     reason: str

@@ -150,12 +150,12 @@ class TaskRunner:
         """Wait until a task has ended, end its remaining processes, and save its exit code.
 
         Raises:
-            TaskLost: a task of a gang has left no exit code. (Without gang allocation it has failed with
-                -101, and is retried by itself.)
+            TaskLost: a task of a gang has left no exit code. (Without gang allocation, such a task fails with
+                -101 instead, and is retried by itself.)
         """
         if task.exit_code is not None:
             return
-        if task.pid is None and self.must_end.is_set():  # it was not started
+        if task.pid is None and self.must_end.is_set():  # it never starts: wait until cancelled
             await asyncio.Event().wait()
         code = await self._exit_code(task)
         await self._end([task], grace=0)
@@ -171,7 +171,7 @@ class TaskRunner:
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
 
-        If it wrote none: the exit code of the process if that is a child of this server, else None.
+        If the task wrote none, return that of the process if this server started it, else None.
         """
         child = self._children.get(task.container_id)
         if child is None:

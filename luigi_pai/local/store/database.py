@@ -147,7 +147,7 @@ class Database:
     """The SQLite file of an API's jobs; the tables are created in a new file.
 
     Deleted secrets are overwritten (``secure_delete``), on disk at the next checkpoint. A committed change
-    survives any end of this process, and a failure of the machine after a checkpoint or in `durably`.
+    survives any end of this process; a failure of the machine only after a checkpoint or within `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -181,7 +181,7 @@ class Database:
         self._empty_log()
 
     def close(self) -> None:
-        """Close the file; the object is of no use afterwards."""
+        """Close the file; no other method may be called afterwards."""
         self._connection.close()
 
     def execute(self, sql: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
@@ -233,7 +233,7 @@ class Database:
 
     def _empty_log(self) -> None:
         """Empty the write-ahead log, which may have deleted secrets; if it fails, the next change retries."""
-        self.execute("PRAGMA busy_timeout = 0")  # another program may read the file
+        self.execute("PRAGMA busy_timeout = 0")  # do not wait for a program that reads the file
         with contextlib.suppress(sqlite3.OperationalError):
             self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
         self.execute("PRAGMA busy_timeout = 5000")

@@ -44,7 +44,7 @@ class Job:
         config_json: the job config as the user sent it; for a v2 job, the
             protocol as JSON, without secrets.
         spec_json: the job config with every default filled in; for a v2 job,
-            the result of `protocol_spec`.
+            the result of `protocol_spec.job_spec`.
         release: the release that runs the job.
         launched: when its first attempt began.
         sub_state: WAITING, RUNNING or COMPLETED.

@@ -11,7 +11,7 @@ const columns = heads.map((head, index) => ({
   head,
   index,
   name: head.textContent,
-  isParameter: index < state, // one that all points have in common is near the end
+  isParameter: index < state, // a parameter with one value for all points comes after it
   isResult: state < index && index < seconds,
   isNumber: isNumeric(cells.map((row) => row[index])),
 }));
@@ -61,7 +61,7 @@ const caption = figure.querySelector("figcaption");
 const chosen = document.getElementById("value");
 const varies = ({ index }) => new Set(cells.map((row) => row[index])).size > 1;
 const values = columns.filter(({ isResult, isNumber }) => isNumber && isResult);
-values.sort((a, b) => varies(b) - varies(a)); // a number of steps may be the same for all
+values.sort((a, b) => varies(b) - varies(a)); // a number of steps, for example, may not vary
 if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumber && name === "seconds"));
 const parameters = columns.filter((column) => column.isParameter && varies(column));
 const digits = (number) => {

@@ -130,7 +130,7 @@ def test_a_malformed_answer_shows_no_token(status: int, before: int) -> None:
 def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dict[str, Any]) -> None:
     """A field whose value is of another type is missing."""
     error = raised(answering(200, json.dumps(document).encode()), work)
-    assert f"the answer has no {next(iter(document))}: not in the way of a WebHDFS" in str(error)
+    assert f"the answer has no {next(iter(document))}: not a valid WebHDFS reply" in str(error)
     assert str(error).endswith(f"; the answer begins with {json.dumps(document)!r}")
 
 
@@ -138,7 +138,7 @@ def test_values_of_another_type(work: Callable[[WebHdfs], object], document: dic
 def test_what_json_cannot_be_read_from(body: bytes) -> None:
     """What a JSON parser cannot take is malformed as all else."""
     error = raised(answering(200, body), lambda fs: fs.exists("/p"))
-    assert "the answer has no FileStatus: not in the way of a WebHDFS" in str(error)
+    assert "the answer has no FileStatus: not a valid WebHDFS reply" in str(error)
 
 
 @pytest.mark.parametrize("status", [403, 503])
@@ -152,12 +152,12 @@ def test_a_refusal_of_another_form(status: int, remote: Any) -> None:
 def test_a_login_page_is_no_success() -> None:
     """An operation that answers nothing is not done where a page is the answer, or a redirect to nowhere."""
     page = raised(answering(200, LONG), lambda fs: fs.chmod("/p", "700"))
-    assert "the answer is neither empty nor JSON: not in the way of a WebHDFS" in str(page)
+    assert "the answer is neither empty nor JSON: not a valid WebHDFS reply" in str(page)
     nowhere = raised(answering(302, b""), lambda fs: fs.chmod("/p", "700"))
-    assert "HTTP 302 Found, not in the way of a WebHDFS" in str(nowhere)
+    assert "HTTP 302 Found, not a valid WebHDFS reply" in str(nowhere)
     no_file = raised(lambda handler: _status_or(handler, 302), read)
     assert "HDFS OPEN /p on " in str(no_file)
-    assert "HTTP 302 Found, not in the way of a WebHDFS" in str(no_file)
+    assert "HTTP 302 Found, not a valid WebHDFS reply" in str(no_file)
 
 
 def _status_or(handler: Any, status: int) -> None:
@@ -179,7 +179,7 @@ def test_where_to_write_to() -> None:
         fs.touchz("/p")
     assert written[1].startswith("/webhdfs/v1/p?datanode")
     error = raised(answering(200, b'{"Location": 1}'), lambda fs: fs.touchz("/p"))
-    assert "the answer has no Location: not in the way of a WebHDFS" in str(error)
+    assert "the answer has no Location: not a valid WebHDFS reply" in str(error)
 
 
 def endless(status: int) -> Callable[[Any], None]:

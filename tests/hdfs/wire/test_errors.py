@@ -72,11 +72,11 @@ def test_a_server_that_is_silent() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (404, b"<html>", "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
-        (404, b'{"message": "no"}', "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
-        (404, b"[]", "HTTP 404 Not Found, not in the way of a WebHDFS; check webhdfs_url"),
-        (200, b"<html>", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
-        (200, b"{}", "the answer has no FileStatus: not in the way of a WebHDFS; check webhdfs_url"),
+        (404, b"<html>", "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
+        (404, b'{"message": "no"}', "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
+        (404, b"[]", "HTTP 404 Not Found, not a valid WebHDFS reply; check webhdfs_url"),
+        (200, b"<html>", "the answer has no FileStatus: not a valid WebHDFS reply; check webhdfs_url"),
+        (200, b"{}", "the answer has no FileStatus: not a valid WebHDFS reply; check webhdfs_url"),
         (401, b"", r"the server requires a login \(401\); check hdfs_user in \[OpenPai\]"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_third_error_is_raised(pauses: list[float], caplog: pytest.LogCaptureF
     caplog.set_level("INFO", logger="luigi-interface")
     script = Faulty(*[status(503)] * 3)
     text = (
-        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not in the way of a WebHDFS; try "
+        r"^HDFS MKDIRS /p on 127.0.0.1:\d+: HTTP 503 Service Unavailable, not a valid WebHDFS reply; try "
         r"again; the answer begins with '<html>not now</html>'"
     )
     with scripted_fs(script) as fs, pytest.raises(HdfsError, match=f"{text}$"):
@@ -205,6 +205,6 @@ def test_a_malformed_answer_is_retried_for_reads(pauses: list[float]) -> None:
         assert fs.exists("/p")
         assert (script.asked, pauses) == (["GETFILESTATUS"] * 3, [0.05, 0.2])
         script.faults.append(status(200))
-        with pytest.raises(HdfsError, match=r"^HDFS MKDIRS /p on .*: the answer has no boolean: not in the"):
+        with pytest.raises(HdfsError, match=r"^HDFS MKDIRS /p on .*: the answer has no boolean: not a valid"):
             fs.mkdir("/p")
     assert script.asked[3:] == ["MKDIRS"]

@@ -146,7 +146,7 @@ def test_a_server_that_wants_kerberos() -> None:
     """Without hdfs_auth = kerberos, a Negotiate is an error that says to set it."""
     with (
         scripted(Kerberized()) as url,
-        pytest.raises(HdfsError, match=r"wants Kerberos: hdfs_auth = kerberos in"),
+        pytest.raises(HdfsError, match=r"wants Kerberos: set hdfs_auth = kerberos in"),
     ):
         WebHdfs(url, "alice").exists("/p")
 

@@ -32,7 +32,7 @@ TEXTS_JUDGED = [
 
 DIFFERENT = "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes"
 TIME = "the server takes this for a time, and converts it to UTC; put a text into quotes"
-CHARACTER = "that no job has is here; remove it"
+CHARACTER = "is here that no job may have; remove it"
 READ_THOUGH_REFUSED = {
     "&k a: 1\nb: 2\n",
     "x: 1\n&k a: 2\n*k : 3\n",
@@ -41,7 +41,7 @@ READ_THOUGH_REFUSED = {
 }
 """What js-yaml refuses, and this package reads: the server then says so itself."""
 
-TAB = "a tab indents this, and servers differ in what belongs to what then; use blanks"
+TAB = "a tab indents this, and servers differ in how they nest it; use blanks"
 TAG = "the tag is none of !!str, !!int, !!float, !!bool and !!null; leave the tag out"
 KEY = "a list or a mapping cannot be a key; put a text with brackets into quotes"
 NAME = "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text"
@@ -354,7 +354,7 @@ def test_a_path_is_written_as_people_write_it(path, text):
         ("a: 1\n---\nb: 2\n", 2, 1, "a second document begins here"),
         ("a: 1\na: 2\n", 2, 1, "this key is in line 1 already"),
         ("1: a\n'1': b\n", 2, 1, "this key is in line 1 already"),
-        ("a: x\x01\n", 1, 5, "a character (U+0001) that no job has is here"),
+        ("a: x\x01\n", 1, 5, "a character (U+0001) is here that no job may have"),
         ("a: 1\nb: \0\n", 2, 4, "a character (U+0000)"),
         ('a: "\\ud800"\n', 1, 4, "half a character"),
         ("a: \ud800\n", 1, 4, "a character (U+D800)"),

@@ -247,10 +247,10 @@ TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1
 @pytest.mark.parametrize(
     ("replies", "said"),
     [
-        ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not from a WebHDFS"),
-        ([("HTTP/1.1 401 Authentication required", "")], "HTTP 401 Authentication required, not from a"),
+        ([("HTTP/1.1 404 Not Found", "")], "HTTP 404 Not Found, not a valid WebHDFS reply"),
+        ([("HTTP/1.1 401 Authentication required", "")], "HTTP 401 Authentication required, not a valid"),
         ([("HTTP/1.1 403 Forbidden", refusal("StandbyException", STANDBY))], STANDBY),
-        ([ROOT, ROOT], "does not say where to go, as a WebHDFS does"),
+        ([ROOT, ROOT], "sent no DataNode URL, so it is not a WebHDFS"),
         (
             [ROOT, (TO_ITSELF, "")],
             "does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST",

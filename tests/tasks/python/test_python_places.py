@@ -148,7 +148,7 @@ def test_an_image_with_another_python_is_one_line(run_id, monkeypatch, tmp_path,
         Old(run_id=run_id).run()
     here = "{}.{}".format(*sys.version_info)
     assert caught.value.last_line == (
-        f"luigi_pai: this image has Python {version}, Old is of {here}: choose an image with Python {here}, "
+        f"luigi_pai: this image has Python {version}, Old needs {here}: choose an image with Python {here}, "
         f"or run Luigi on {version}"
     )
     assert WRONG_PYTHON in (caught.value.status.exit_code, caught.value.status.command_exit_code)
@@ -303,7 +303,7 @@ def test_points_of_one_job_have_no_secrets(run_id):
         def points(self):
             return grid(Login, run_id=[run_id], number=[1, 3])
 
-    with pytest.raises(PaiSweepFailed, match="refer to secrets, which the commands of points in one job"):
+    with pytest.raises(PaiSweepFailed, match="refer to secrets, which is not possible if points share a job"):
         Logins().run()
 
 

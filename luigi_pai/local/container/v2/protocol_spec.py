@@ -2,8 +2,8 @@ r"""A job protocol as the launcher reads it: roles with their defaults, commands
 
 1.8's runtime writes the parameters of plugins as Python's ``repr``, inserts the values of references into
 that text unescaped, and reads the result as YAML (``replace_ref`` and ``init_plugins`` in its initializer).
-So a text with both kinds of quotes, or a reference to a number, fails the task, and a line break may become
-``\n``.
+So a text with both kinds of quotes, or a reference to a number, makes the task fail, and a line break may
+become ``\n``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
 def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
     """Return how many ports of each label a task has.
 
-    1.8's schema allows counts below 0, which give no port, and a list of counts with indexes as labels.
+    1.8's schema allows counts below 0, which give no port, and a list of counts, with indexes as the labels.
     """
     asked = wanted.get("ports") or {}
     labels = (
@@ -104,7 +104,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[len(PLUGIN) + 1 :]  # after any separator; may be empty
+            kind = kind[len(PLUGIN) + 1 :]  # without the separator, whatever it is; may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {

@@ -38,7 +38,7 @@ _LEFT_OUT = {
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return a function that makes the files of a v2 task, and its environment.
+    """Return a function that makes the files of a v2 task, and the environment of its process.
 
     Raises:
         ValueError: a storage cannot be mounted, or 1.8's init container fails: see `role_scripts`.
@@ -81,8 +81,8 @@ def role_scripts(
 
     ``tasks`` has the names of all tasks, for which an ssh barrier waits; empty without gang allocation.
 
-    The failurePolicy ``ignore`` covers failures of a plugin, but not of the runtime, which looks for the
-    plugin and reads its parameters.
+    The failurePolicy ``ignore`` covers failures of a plugin itself. If the runtime does not find the plugin
+    or cannot read its parameters, the task fails nevertheless.
 
     Raises:
         ValueError: 1.8's init container would fail; the text has the reason.
@@ -136,7 +136,7 @@ def _plugin_scripts(
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commands of the plugin ``cmd`` before the role's command, and after it, if it succeeds."""
+    """Return the commands that the plugin ``cmd`` runs before the role's command, and after its success."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:
@@ -223,7 +223,7 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
 
 
 def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of a role; their names have the role's name in the protocol, not in lower case."""
+    """Return a role's variables; their names have the role's name as in the protocol, not in lower case."""
     resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
     values = {
         "count": role["taskNumber"],

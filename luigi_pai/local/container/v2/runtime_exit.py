@@ -1,7 +1,7 @@
 """The exit code that OpenPAI's runtime derives from a command's exit code and output.
 
 The patterns are those of the exit specification of 1.8, in its order; the
-first one that matches wins. They search the last 10 MiB of each log,
+first one that matches wins. The last 10 MiB of each log are searched,
 ignoring case.
 """
 
@@ -90,7 +90,7 @@ def runtime_exit(
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
-    small = user.lower()  # of bytes, so every position stays the same
+    small = user.lower()  # lower() of bytes keeps every position
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     if code in _SIGNALS:
         info["exitCode"] = code

@@ -27,8 +27,8 @@ class Fault(Exception):
 class Hdfs:
     """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
 
-    The error of a missing reply names ``setting``, which has the URL; ``timeout`` is in seconds, for a
-    connection and for each part of a reply. A file or folder is described by its FileStatus.
+    If there is no reply, the error names ``setting``, where the URL was set. ``timeout`` is in seconds, for
+    a connection and for each part of a reply. A file or folder is described by its FileStatus.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class Hdfs:
     def rpc_address(self) -> str | None:
         """Return the authority of this file system's ``hdfs://`` URIs; None if the server does not send it.
 
-        A NameNode names itself (HOST:PORT, or its nameservice) when it sends a
-        writer to a DataNode; nothing is written.
+        A NameNode names itself (HOST:PORT, or its nameservice) when it redirects
+        a CREATE to a DataNode; the file is not created.
         """
         address = urlsplit(self._datanode("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE"))
         named = parse_qs(address.query).get("namenoderpcaddress")
@@ -117,7 +117,7 @@ class Hdfs:
         with self._answer(method, self._address(path, operation, parameters)) as response:
             address = response.headers.get("Location", "")
         if not urlsplit(address).netloc:
-            raise Fault(f"{self._url.netloc} does not say where to go, as a WebHDFS does")
+            raise Fault(f"{self._url.netloc} sent no DataNode URL, so it is not a WebHDFS")
         return address
 
     def _send(self, method: str, path: str, operation: str, stream: Any, **parameters: Any) -> None:
@@ -169,4 +169,4 @@ def _refusal(response: _Reply) -> Fault:
         return Fault(str(remote["message"]).split("\n", 1)[0], remote["exception"])
     except (ValueError, KeyError, TypeError):
         said = f"HTTP {response.status} {response.reason}"
-        return Fault(f"{said}, not from a WebHDFS that believes names (Kerberos is not spoken here)")
+        return Fault(f"{said}, not a valid WebHDFS reply (Kerberos is not supported here)")

@@ -137,7 +137,7 @@ class Call:
                 self.fault(fault)
 
     def on_hdfs(self, text: str) -> Item:
-        """Return the item of a path on HDFS, without patterns; the URI of any NameNode means this HDFS."""
+        """Return the item of a path on HDFS, patterns unexpanded; the URI of any NameNode means this HDFS."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
             path, text = posixpath.join(f"/user/{self.hdfs.user}", text), text or "."

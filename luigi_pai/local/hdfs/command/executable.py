@@ -39,8 +39,8 @@ sys.exit(main(sys.argv[1:]))
 def install(bin_dir: Path) -> None:
     """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH, created where missing.
 
-    Existing ones are replaced in one step: a task that calls an empty executable
-    meanwhile would see a success, and on a full disk the file would stay empty.
+    Existing ones are replaced in one step. Otherwise a task could call an executable
+    that is still empty, and see a success; on a full disk it would stay empty.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
@@ -54,7 +54,7 @@ def install(bin_dir: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``hdfs dfs ...`` or ``hadoop fs ...``; return its exit code. ``arguments`` has the command, too."""
+    """Run the command line ``arguments``, ``hdfs dfs ...`` or ``hadoop fs ...``; return its exit code."""
     command, *words = arguments
     if not words or words[0] not in ("dfs", "fs"):
         sys.stderr.write(f"{command}: a local OpenPAI has only: {command} dfs, {command} fs\n")

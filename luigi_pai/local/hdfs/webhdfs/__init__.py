@@ -1,1 +1,1 @@
-"""WebHDFS over a folder on this machine, as Hadoop 2.7.4 speaks it."""
+"""WebHDFS over a folder on this machine, as in Hadoop 2.7.4."""

@@ -3,10 +3,10 @@
 The folder stays a plain tree. Beside it lies
 ``NAME.webhdfs``, on the same file system so that publishing and deleting are one
 ``rename``: ``incoming`` (uploads that are not complete) and ``deleted`` (what is being
-removed). One process at a time serves a tree.
+removed). Only one process at a time may serve a tree.
 
-The mode of a file or folder is its mode on disk, but its owner can always use it. No request is refused for
-missing permissions.
+The mode of a file or folder is its mode on disk, to which access for this server's user is always added. No
+request is refused for missing permissions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def of_disk(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for an error of the disk. By its words, Luigi recognises a missing file."""
+        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by the text."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Move a file or folder out of the tree in one step; return its new place, None if it is missing."""
+        """Move a path out of the tree in one step; return its new place, or None if missing or the root."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None
