@@ -59,7 +59,7 @@ def test_a_server_that_gives_no_logs_out_says_it_once(server, pai_command):
     """Not for each task, and with the page where a person finds them."""
     add(server, "1.0.1")
     page = f"{server.url}/job-detail.html?username={USER}&jobName=train"
-    expected = f"luigi-pai logs: OpenPAI before 1.4 gives no logs out; see {page}\n"
+    expected = f"luigi-pai logs: OpenPAI before 1.4 serves no logs; see {page}\n"
     assert pai_command("logs", "train", expect=1).stderr == expected
 
 

@@ -195,7 +195,7 @@ class V2Dialect:
             if error.code != "NoApiError":
                 raise
             self.gives_logs = False
-            raise error.reworded("OpenPAI before 1.4 gives no logs out") from None
+            raise error.reworded("OpenPAI before 1.4 serves no logs") from None
         return tuple(
             LogFile(str(place.get("name")), place["uri"])
             for place in objects_of(reply, "locations")

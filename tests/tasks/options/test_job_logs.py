@@ -219,7 +219,7 @@ def test_a_server_that_gives_no_logs_out_is_asked_once(settings, caplog):
     assert len([call for call in responses.calls if "/attempts/" in call.request.url]) == 1
     told = [message for message in caplog.messages if "could not be read" in message]
     page = "http://pai/job-detail.html?username=admin&jobName=old"
-    assert told == [f"Job old: a log could not be read: OpenPAI before 1.4 gives no logs out; see {page}"]
+    assert told == [f"Job old: a log could not be read: OpenPAI before 1.4 serves no logs; see {page}"]
 
 
 @pytest.mark.slow
