@@ -6,7 +6,7 @@ task with ``runtime = True`` puts beside the code. Functions import the modules 
 that this module loads in a few milliseconds.
 
 It reads the environment variables of both APIs of OpenPAI (v1: 0.7 to 0.14, v2: 0.15 to 1.8), listed
-in docs/container.md. Outside a container, ``current()`` returns a job's only task.
+in docs/container.md. Outside a container, ``current()`` returns the only task of a job named ``local``.
 """
 
 import contextlib
@@ -120,7 +120,7 @@ VARIABLES = {
     "checkpoint_dir": _row("checkpoint folder, of all submissions of a task", "LUIGI_PAI_CHECKPOINT_DIR"),
     "attempt": _row("number of the submission, from 1", "LUIGI_PAI_ATTEMPT"),
 }
-"""Key of a value -> its environment variables. luigi_pai sets those of the last two, OpenPAI the others."""
+"""Key of a value -> environment variables. luigi_pai sets those of the last two keys, OpenPAI all others."""
 
 
 def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
@@ -168,7 +168,7 @@ class Peer:
 
     Attributes:
         role, index: which task it is.
-        host: its address; None as long as it has none, on v2 without gang allocation.
+        host: its address. On v2 without gang allocation, it is None until the task has an address.
         ports: label -> port numbers; on v1, other tasks have the label ``http`` only.
         gpus: its number of GPUs; None for other roles on v1, where no variable has the number.
     """
@@ -262,7 +262,7 @@ class Task:
 
     @property
     def rank(self) -> int:
-        """Rank of this task among the job's tasks, from 0: ordered by role, as in the job, then by index."""
+        """Rank of this task, from 0. Ranks follow the job's order of roles and, within a role, the index."""
         return self.peers.index(self.own)
 
     @property
@@ -305,7 +305,7 @@ class Task:
         return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
-        """Return the first non-empty value of a key's variables, this API's first; None if there is none."""
+        """Return the first non-empty value of a key's variables, or None. This API's variables come first."""
         names = [*(VARIABLES[key].v2 if self.api == "v2" else ()), *VARIABLES[key].v1, *VARIABLES[key].v2]
         values = (self._environ.get(name.format(**fields)) for name in names if fields or "{" not in name)
         return next(filter(None, values), None)
@@ -355,9 +355,10 @@ class Task:
         """Return this task, with its own host and ports."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
+            names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
             raise ContainerError(
                 f"the variables contradict each other: this is {self.role}[{self.index}], but the role has "
-                f"{len(peers)} tasks by {VARIABLES['hosts'].v1[0].format(role=self.role)}"
+                f"{len(peers)} tasks by {names[0].format(role=self.role)}"
             )
         own = peers[self.index]
         own.host = own.host or self._read("host")
@@ -551,7 +552,7 @@ class _Meeting:
         return f" (last seen at barrier {self._elsewhere[rank]!r})" if rank in self._elsewhere else ""
 
     def gather(self) -> "list[int]":
-        """Wait for all others as the first task, and return the ranks of those that did not come."""
+        """In the first task: wait for all others, and return the ranks of those that did not come."""
         import selectors
         import socket
 
@@ -584,7 +585,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Bind to the address that the others connect to; to all addresses if this container lacks it."""
+        """Bind to the address to which others connect. If this container does not have it, bind to all."""
         import errno
         import socket
 
@@ -660,7 +661,7 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to all tasks, and let them close connections first, which frees the port."""
+        """Send the missing ranks to all tasks. They close the connections first, so that the port is free."""
         for connection in self._ranks:
             self._tell(connection, missing)
         end = time.monotonic() + _LINGER
@@ -691,7 +692,7 @@ class _Meeting:
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # TCP can connect a port to itself if no task listens; reset it, so that the port is free
+                # if no task listens, TCP can connect a port to itself: reset the connection to free the port
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -703,7 +704,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # give up; the reply then lists the other missing tasks
+                    connection.sendall(b"\n")  # this task gives up; the reply lists the other missing tasks
         return None
 
     @staticmethod
@@ -724,7 +725,7 @@ REPORTS = "_reports"
 
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
-_LONGEST_PAUSE = 160.0  # most seconds between two uses, after failures
+_LONGEST_PAUSE = 160.0  # longest pause between two uses in seconds, after failures
 _HDFS_SECONDS = 120.0  # time limit of one use
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
@@ -755,7 +756,7 @@ def report(**values: object) -> None:
         folder, name, attempt = "", "", 1
     own = {"time": round(time.time(), 3), "attempt": attempt}
     line = _line({**own, **values, **own})
-    key = os.getpid(), folder, name  # a forked process needs its own: it lacks its parent's threads
+    key = os.getpid(), folder, name  # a forked process lacks its parent's threads: it needs its own reporter
     reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
     reporter.add(line)
 
@@ -817,7 +818,7 @@ class _Reporter:
         self._is_ended = False
         self._is_whole = False  # the last write succeeded, so the folder exists and no line is cut off
         self._main = threading.main_thread()
-        if self._is_hdfs:  # imported now: a process forked while a thread imports a module cannot import it
+        if self._is_hdfs:  # early, as a process that is forked during an import cannot import that module
             import fcntl  # noqa: F401
             import shutil  # noqa: F401
             import subprocess  # noqa: F401
@@ -859,7 +860,9 @@ class _Reporter:
             time.sleep(pause)
 
     def send(self, *, last: bool = False) -> bool:
-        """Send the queued lines. Lines that cannot be sent stay queued or, the last time, are printed.
+        """Send the queued lines. If that fails, they stay queued.
+
+        They are printed instead if this is the ``last`` time, or if the folder is not on HDFS.
 
         Returns:
             False if lines could not be sent.
@@ -938,7 +941,7 @@ def _alone() -> "Iterator[None]":
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     time.sleep(_RETRY)
-                else:  # closing is not enough: a process forked meanwhile has the file open, too
+                else:  # unlock, as closing is not enough: a process forked meanwhile may hold the file open
                     stack.callback(fcntl.flock, lock, fcntl.LOCK_UN)
                     break
         yield

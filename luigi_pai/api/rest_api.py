@@ -1,4 +1,4 @@
-"""RestApi: the REST API of a cluster as one user, in the dialect that its server speaks."""
+"""RestApi: the REST API of a cluster, used by one user, in the dialect that its server speaks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class JobRequests:
         return self._call(lambda dialect: dialect.config(dialect.job_name(name)))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return the events of a job (1.3 and later; before, an empty list)."""
+        """Return the events of a job (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
+        self._detector.detect()  # v1 answers without a request
         return self._call(lambda dialect: dialect.events(dialect.job_name(name)))
 
     def ssh(self, name: str) -> SshAccess:
@@ -183,7 +184,7 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried; not at all after a request limit that lasts longer.
+            patience: seconds for which it is retried. If a request limit lasts longer, it is not retried.
             what: what the request is, for the log.
         """
         return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
@@ -195,6 +196,6 @@ class RestApi(JobRequests):
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.
 
-        Without a setting, it is the default of the release, for which the server's version may be requested.
+        Without a setting, it is the default of the server's release. This may need a request for the version.
         """
         return self.detector.retention() if self._retention is None else self._retention

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 _TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
-_CREATED_WITHIN = 60.0  # seconds by which the clocks of a cluster's machines may differ
+_CREATED_WITHIN = 60.0  # seconds a job may be created before its request, as clocks of machines may differ
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Request the URL of the server, and describe the reply, even if it is not from a rest-server.
+        """Send a GET to the URL of the server; describe the reply, even if it is not from a rest-server.
 
         Raises:
             ClusterUnreachable: there was no reply in time.
@@ -91,7 +91,7 @@ class Server:
         return self._session.token_life()
 
     def token_check(self) -> dict[str, Any] | None:
-        """Return what the server reports about the token (LTP adds ``vcadmins``); None if it lacks this API.
+        """Return the server's report on the token (LTP adds ``vcadmins``); None if the server lacks this API.
 
         Raises:
             AuthenticationError: the login or the token was refused.
@@ -109,7 +109,7 @@ class Server:
         return self._detector.detect()
 
     def gives_logs(self) -> bool:
-        """Return whether the logs of tasks can be read: 1.4 and later serve them, nodes of 0.7 to 0.14 do.
+        """Return whether the logs of tasks can be read: from servers since 1.4, or from nodes of 0.7 to 0.14.
 
         A v2 server whose release is not known is assumed to serve logs.
         """
@@ -125,10 +125,12 @@ class Server:
 
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; empty for v1)."""
+        self._detector.detect()  # v1 answers without a request
         return self._detector.call(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
         """Return the storages that the user may mount (1.0 and later; else none)."""
+        self._detector.detect()  # as above
         return self._detector.call(lambda dialect: dialect.storages())
 
     def requests_left(self) -> dict[str, tuple[int, float]]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 FIXED = ("state", "seconds", "job", "page", "error")
-"""The columns of every table."""
+"""The columns that all tables have in common."""
 
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
@@ -111,7 +111,7 @@ class Summary:
 
 
 def points_digest(names: Iterable[str]) -> str:
-    """Return a hash of the names of a sweep's points, in any order."""
+    """Return a hash of the names of a sweep's points; their order does not change the hash."""
     return hashlib.sha256("\n".join(sorted(names)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -170,14 +170,15 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table, None if there is no table; errors as ``exists()``."""
+        """Return the summary of the complete table, or None. The errors are those of ``exists()``."""
         table = self._table("json")
         return None if table is None else table[0]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a dict of column -> value for each point.
 
-        The partial table is returned if there is no complete one, or if a later run has begun it.
+        Normally, this is the complete table. It is the partial table if there is no complete one, or if a
+        later run has written the partial table.
 
         Raises:
             FileNotFoundError: there is no table.
@@ -187,7 +188,7 @@ class SweepResults(luigi.Target):
         return self._read()[1]
 
     def summary(self) -> Summary:
-        """Return the summary of the sweep; errors as ``rows()``."""
+        """Return the summary of the sweep. The errors are those of ``rows()``."""
         return self._read()[0]
 
     def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
@@ -245,7 +246,7 @@ class SweepResults(luigi.Target):
         except (SpecError, ValueError, TypeError, KeyError, AttributeError):
             pass
         raise ValueError(
-            f"{self.path('json')} is not the table of a sweep; remove the file, and run the sweep again: it "
+            f"{self.path(ending)} is not the table of a sweep; remove the file, and run the sweep again: it "
             "collects the points anew"
         )
 
@@ -353,7 +354,7 @@ def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value for CSV; a text that a spreadsheet would run as a formula begins with ``'``."""
+    """Return a value for CSV. Text that a spreadsheet would run as a formula gets a ``'`` before it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

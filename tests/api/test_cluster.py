@@ -89,6 +89,16 @@ def test_an_upgraded_server_is_noticed(faulty, new_cluster):
     assert cluster.book.api.dialect.version == "v2"
 
 
+def test_what_v1_has_none_of_is_not_said_of_a_server_that_was_not_asked(faulty, new_cluster):
+    """The first request of a new cluster: its dialect is not known yet."""
+    faulty.release, faulty.events = "1.8.0", [{"type": "Warning"}]
+    faulty.add("j")
+    assert new_cluster(faulty.url).events("j") == [{"type": "Warning"}]
+    assert new_cluster(faulty.url).server.info()["launcherType"] == "k8s"
+    with pytest.raises(PaiHttpError, match="storages"):  # which this server has no route for
+        new_cluster(faulty.url).server.storages()
+
+
 def test_a_submission_to_an_upgraded_server_advises_no_setting_that_nobody_wrote(faulty, new_cluster):
     """It is refused once, which shows the new dialect; the second one is taken."""
     cluster = new_cluster(faulty.url)

@@ -159,7 +159,7 @@ def test_a_login_without_a_token_is_an_invalid_reply(rest, new_session, reply):
     with pytest.raises(InvalidReply) as caught:
         new_session(URL).request(*POST, body={})
     assert str(caught.value) == (
-        f"{URL}/api/v1/token replied to a login without a token; "
+        f"{URL}/api/v1/token accepted a login, but sent no valid token; "
         f"is {URL} (pai_url in [OpenPai]) the rest-server?"
     )
 

@@ -174,6 +174,13 @@ def test_variables_that_contradict_each_other():
         Task(environ)
 
 
+def test_variables_of_v2_that_contradict_each_other():
+    """The error names the variable that v2 has."""
+    environ = v2(ALONE, "main", 0) | {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "3"}
+    with pytest.raises(ContainerError, match=r"the role has 1 tasks by PAI_TASK_ROLE_INSTANCES$"):
+        Task(environ)
+
+
 # ---------------------------------------------------------------- names of jobs
 
 

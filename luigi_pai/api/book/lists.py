@@ -1,4 +1,4 @@
-"""Lists: all jobs of a user in one request, and when a list is worth it."""
+"""Lists: all jobs of a user in one request, and when to request a list rather than single jobs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ logger = logging.getLogger(__name__)
 _KEPT = 10.0  # seconds
 _SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
-_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0  # ratio; seconds, as a suspended process makes a list seem slow
+# share of the time for lists; seconds of the longest pause (a suspended process makes a list seem slow)
+_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
 _MOST_ROWS = 20_000
-_MOST_ARRAYS = 200  # submitted by this process
+_MOST_ARRAYS = 200  # arrays submitted by this process that are remembered
 _FIELDS = (  # of a row that is shared between processes
     "raw_state",
     "retries",
@@ -110,7 +111,7 @@ class Lists:
         return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
 
     def space(self, api: RestApi, waits: list[float]) -> None:
-        """Delay the next list by a fifth of the median of ``waits``, the seconds until each job is due."""
+        """Delay the next list by a fifth of the median of ``waits``: the seconds until each job's lookup."""
         longest = _WAITS_SHARE * statistics.median(waits) if waits else 0.0
         self._not_before = api.clock.monotonic() + longest
 
@@ -139,7 +140,7 @@ class Lists:
             if listing is not None and listing.version == version and listing.at > since:
                 return listing
             at = clock.monotonic()
-            if self._failure is not None and asked < self._failure[0] <= at:  # another thread's list
+            if self._failure is not None and asked < self._failure[0] <= at:  # another thread's list failed
                 raise self._failure[1]
             try:
                 jobs = api.list()
@@ -159,10 +160,10 @@ class Lists:
     def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
         """Return the listed jobs that can be looked up by name alone.
 
-        From 0.8 to 0.14 a v1 list also has jobs whose lookup needs the user; all other jobs are marked
-        ``legacy``. 0.7 marks no job: its list is used once a lookup by name has found a job of the list.
+        Lists of 0.8 to 0.14 mark these jobs as ``legacy``. The lookup of any other job needs its user's name,
+        too. Lists of 0.7 mark no job; they are used once a lookup by name has found one of the listed jobs.
         """
-        marked = next((job.legacy for job in listing.jobs.values()), False)  # _store keeps all or none marked
+        marked = next((job.legacy for job in listing.jobs.values()), False)  # all jobs are marked or none is
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}
 
     def made_at(self, api: RestApi) -> float:
@@ -171,7 +172,7 @@ class Lists:
         return api.clock.monotonic() - _KEPT if last is None else last.at
 
     def arrays(self, listing: Listing) -> list[str]:
-        """Return the names of arrays, newest first: those of ``note_array``, then the others in a list."""
+        """Return the names of arrays: those of ``note_array``, newest first, then others in ``listing``."""
         return list(dict.fromkeys([*self._own_arrays, *filter(is_array_name, listing.jobs)]))
 
     def note_array(self, name: str) -> None:
@@ -205,7 +206,7 @@ class Lists:
         if any(job.legacy for job in own):
             own = [job for job in own if job.legacy]
         if len(own) > _MOST_ROWS:
-            own = sorted(own, key=lambda job: job.created_ms or 0)[-_MOST_ROWS:]
+            own = sorted(own, key=lambda job: job.created_ms or 0, reverse=True)[:_MOST_ROWS]
         latest = latest_attempts(job.name for job in jobs)
         listing = Listing(api.dialect.version, at, took, {job.name: job for job in own}, latest)
         rows = {job.name: [getattr(job, name) for name in _FIELDS] for job in own}

@@ -9,6 +9,7 @@ from mocked_rest import URL, reply
 
 from luigi_pai.api.retries import run_steps
 from luigi_pai.errors import JobNotFound
+from luigi_pai.jobspec.names import array_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -387,17 +388,20 @@ def test_bare_replies_of_mocked_tests_need_no_list(new_cluster, rest, api_versio
 
 @pytest.mark.slow
 def test_more_jobs_than_are_kept(new_cluster, rest, clock):
-    """The newest 20,000 are; older ones are looked up alone."""
+    """The newest 20,000 are; older ones are looked up alone. Arrays come newest first."""
     rows = [{"name": f"j{number}", "createdTime": number + 1} for number in range(21_000)]
+    old, new = array_name(["p1", "p2"]), array_name(["q1", "q2"])
+    rows += [{"name": old, "createdTime": 19_000}, {"name": new, "createdTime": 22_000}]
     listing(rest, *rows)
     for number in (20_998, 20_999, 500):
         rest.get(
             f"{URL}/api/v1/jobs/j{number}", json=reply("SUCCEEDED", username="admin", createdTime=number + 1)
         )
     known = new_cluster(api_version="v1", clock=clock)
-    for number in (20_998, 20_999, 1000, 500):
+    for number in (20_998, 20_999, 1002, 500):
         assert known.book.one_of_many(f"j{number}").succeeded
     assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]
+    assert known.book.arrays() == [new, old]
 
 
 @pytest.mark.parametrize("release", RELEASES)
