@@ -218,7 +218,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section; errors show no values, unlike Luigi's own, which may show a password.
+        """Read the section. The errors raised here show no values; those of Luigi may show a password.
 
         Raises:
             ConfigError: keys cannot be read; the text names each of them.
@@ -341,7 +341,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 yield f"{key} is not set; {advice}"
 
     def _sourced(self, problem: str) -> str:
-        """Return a problem with the section added after its key, if the key is read from another section."""
+        """Return a problem. If its key is read from another section, that section is added after the key."""
         key, blank, text = problem.partition(" ")
         return f"{key}{self._of(key)}{blank}{text}"
 

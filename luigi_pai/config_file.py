@@ -155,7 +155,7 @@ def _keys(section: str) -> list[str]:
 
 
 def misspelled_sections() -> list[str]:
-    """Return a problem for each section whose name differs from OpenPai in case only; none if that exists."""
+    """Return a problem for each section named [OpenPai] in other letter case; none if [OpenPai] exists."""
     sections = _sections()
     if SECTION in sections:
         return []
@@ -194,7 +194,7 @@ def has_key(section: str, key: str) -> bool:
 
 
 def unset_variables(section: str, key: str) -> str:
-    """Return a text about a value's unset environment variables that shows nothing else of the value."""
+    """Return a text about the unset environment variables of a value. It shows no other part of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
     unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):

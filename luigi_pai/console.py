@@ -1,4 +1,4 @@
-"""A quiet console: one line for each change of a job; of a failure, only the job's or the user code's error.
+"""A quiet console, with a line for each change of a job. A failure shows only the job's or user code's error.
 
 ``console = quiet`` in [OpenPai] of luigi.cfg installs it for every ``luigi`` command. A script calls
 ``luigi_pai.console.install()`` before ``luigi.build``. ``luigi-pai run`` adds a progress line.
@@ -56,9 +56,9 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to show a record; Luigi's only if a warning, an error, or "all tasks complete"."""
+        """Return whether to show a record: of Luigi's, only warnings, errors and "all tasks complete" are."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
-            return False  # of a retry; if the last one fails, an error of luigi_pai is shown
+            return False  # it is about a retry: if the last retry fails, an error of luigi_pai is shown
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
@@ -93,7 +93,7 @@ class _Short(logging.Formatter):
     """Shows an error of luigi_pai by its text alone, which says enough without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record; for a failed task, its error instead of Luigi's message."""
+        """Return the text of a record. An error of luigi_pai replaces the message of Luigi about it."""
         return printable(f"{self.formatTime(record, '%H:%M:%S')}  {self._text(record)}")
 
     def _text(self, record: logging.LogRecord) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # seconds; tokens contain times, so the clocks must agree
+_MOST_SKEW = 60.0  # seconds by which the clocks may differ; they matter because tokens contain times
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404

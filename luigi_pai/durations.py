@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(milliseconds: int | None) -> str:
-    """Return a time, in ms since 1970, as local time and how long ago it was; empty for None."""
+    """Return the local time for ms since 1970, and how long ago that was; an empty text for None."""
     if milliseconds is None:
         return ""
     at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc).astimezone()

@@ -25,9 +25,9 @@ The tree::
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
-The bases from requests and RuntimeError are the types that ``luigi.contrib.pai`` raised, so that existing
-``except`` clauses work after the change of the import. ValueError is Python's type for a wrong value, and
-FileSystemException is the base of the errors of Luigi's own file systems.
+RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised: ``except``
+clauses written for it still work when luigi_pai is imported instead. ValueError is Python's type for a wrong
+value, and FileSystemException is the base of the errors of Luigi's own file systems.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PaiError(Exception):
 
     Attributes:
         mocked: whether a test replaced requests, so that nothing was sent; such an error is never retried.
-        transient: whether the same request may succeed soon; always False if the error is not of HDFS.
+        transient: whether the same request to HDFS may succeed soon. Only errors of HDFS set it.
     """
 
     mocked = False
@@ -108,7 +108,7 @@ class Level(str, Enum):
 
     Attributes:
         REFUSED: the server refuses the job.
-        STRICTER: the server accepts the job, but it fails later; luigi_pai refuses it, unless lenient.
+        STRICTER: the server accepts the job, but the job fails later. Refused here, except by lenient checks.
         WARNING: the job runs, perhaps not as intended.
     """
 
@@ -142,7 +142,7 @@ class SpecError(PaiError, ValueError):
     """The description of a job, or of a sweep, is not valid. Nothing was sent.
 
     Attributes:
-        name: name of the job, if it has one, or of the sweep.
+        name: name of the job or of the sweep; name of the file if its text cannot be read as a job.
         problems: all problems, in the order of the job's fields, or of the sweep's points.
         kind: ``job`` or ``sweep``.
     """
@@ -297,11 +297,11 @@ class PaiJobForgotten(PaiJobError):
 
 
 class PaiOutputElsewhere(PaiJobError):
-    """The existing job with a task's name writes to another output folder than the task's."""
+    """A job with the task's name already exists, but it writes to another folder than the task expects."""
 
 
 class PaiSweepFailed(PaiError, RuntimeError):
-    """Too many points of a sweep failed, its code failed, a message stopped it, or another process runs it.
+    """Too many points or the code of a sweep failed, a user's message stopped it, or another process runs it.
 
     Attributes:
         sweep: name of the sweep.

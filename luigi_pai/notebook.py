@@ -57,7 +57,7 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str =
     """Return a table as HTML; states of jobs have colours.
 
     Args:
-        titles: of the columns.
+        titles: the titles of the columns.
         rows: texts, one for each column; a ``Link`` becomes a link.
         note: text below the table.
     """

@@ -37,7 +37,7 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Let a sampler return recorded parameters; it still draws new ones, which advances its random state.
+    """Let a sampler return recorded parameters. It still draws new ones, to advance its random state.
 
     Args:
         sampler: the sampler to change.
@@ -97,7 +97,7 @@ class OptunaSweep(PaiSweep):
             return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
     def pruner(self) -> BasePruner | None:
-        """Return the pruner that stops poor points early; None, the default, for none.
+        """Return the pruner that stops poor points early. By default, return None: no point is stopped.
 
         The pruner gets the reported values of the first column of ``direction``, each with the ``step`` of
         its report, or with the report's number if it has no ``step``.
@@ -191,7 +191,7 @@ class OptunaSweep(PaiSweep):
         return int(self.trials)
 
     def _note(self) -> Any:
-        """Return the parameters and reported values of the trials that have changed since the last call."""
+        """Return parameters and reported values of trials that changed since ``_note`` was last called."""
         changed, self._changed = self._changed, {}
         return [
             {"trial": number, "params": trial.params, "values": self._values(trial)}

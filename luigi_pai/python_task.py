@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
-_MOST = LARGEST_BODY - 20_000  # most bytes of the payload file in a command, so that the rest of the job fits
+_MOST = LARGEST_BODY - 20_000  # maximum payload in a command, in bytes; the rest is for the job itself
 _LAST_LINES = 400  # lines at the end of the log in which the result is searched
 
 
@@ -193,7 +193,7 @@ class PaiPythonTask(PaiTask):
         """Return the payload, and three texts in base64: its file, the values of the task, and the secrets.
 
         Raises:
-            SpecError: something cannot be sent, is secret on v1, or is too large for a command without HDFS.
+            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload cannot go to HDFS.
         """
         payload = self._payload()
         secrets = self._values(payload, secret=True)
@@ -214,7 +214,10 @@ class PaiPythonTask(PaiTask):
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
-        """Return a job with its payload in the command; with HDFS, on v1 or if large, in the code folder."""
+        """Return a job that has its payload in the command or, on HDFS, in the code folder.
+
+        The payload is in the code folder if there is HDFS, and the API is v1 or the payload is large.
+        """
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"

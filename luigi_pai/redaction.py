@@ -28,12 +28,12 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _CONTROL = re.compile(
     r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f"  # C0, C1
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi controls, zero width
-    r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tags
+    r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
-    """Return a text without escape sequences and control, bidi, invisible and tag characters, and surrogates.
+    """Return a text without escape sequences, surrogates, and control, bidi, invisible or tag characters.
 
     All foreign texts pass through this function before they are shown. If ``of_log``, a line with
     carriage returns, such as a progress bar, keeps only the text after the last of them.
@@ -69,7 +69,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield the forms of secrets in a log: whole, line by line, and HTML-escaped by OpenPAI's runtime."""
+    """Yield each secret and each of its lines, both unchanged and as OpenPAI's runtime HTML-escapes it."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():

@@ -36,9 +36,9 @@ class PaiTask(JobTask):
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
     attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
     of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
-    identifies the work: a run first looks up the job of that name. It takes over a
-    waiting or running job, does nothing after a success, and submits the job
-    otherwise, after a failure as ``NAME__attempt2``.
+    identifies the work: a run first looks up the job of that name. If this job waits
+    or runs, the run takes it over. If it has succeeded, the run does nothing. Otherwise
+    the run submits the job, after a failure under the name ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -169,7 +169,7 @@ class PaiTask(JobTask):
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
-        """Return the fields in which an overridden ``job()`` contradicts the task's own properties."""
+        """Return problems: ``name`` changes, or fields of ``job()`` contradict the task's own properties."""
         if len(names := {self.name, self.name}) > 1:
             text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
             return [Problem("name", text)]
@@ -190,7 +190,7 @@ def _send_uploads(task: PaiTask, job: PaiJob, _api_version: str, hdfs: WebHdfs |
     return job
 
 
-_POLICY_OF = "_get_retry_policy_dict"  # of luigi.worker, the same from 3.2 to 3.8
+_POLICY_OF = "_get_retry_policy_dict"  # returns a task's retry policy; in luigi.worker of Luigi 3.2 to 3.8
 
 
 def _keep_retry_count_apart() -> None:

@@ -1,8 +1,8 @@
 """HTTP connections that limit the time and size of an answer and record whether a request was sent.
 
-The timeout of requests limits each pause, but neither the time nor the size of a whole answer. Here both are
-limited while the answer is received, and its size also while it is decompressed, so that the limits hold even
-if requests itself reads the answer. The content of a file, requested with ``stream``, has no limits.
+The timeout of ``requests`` limits each pause, but neither the time nor the size of a whole answer. Here both
+are limited while the answer is received, and its size also while it is decompressed, so that the limits hold
+even if ``requests`` itself reads the answer. The content of a file, requested with ``stream``, has no limits.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Progress(threading.local):
     Attributes:
         sent: whether a part of the request was written to a connected socket; None before connecting.
         read_timeout: longest pause in seconds while a request is sent or an answer is read; None: no limit.
-        is_stream: whether the answer is the content of a file, unless it is an error.
+        is_stream: whether the request is for the content of a file; the answer may still be an error.
     """
 
     sent: bool | None = None
@@ -178,7 +178,7 @@ _POOLS = {"http": _Pool, "https": _TlsPool}
 
 
 class TimedAdapter(HTTPAdapter):
-    """An adapter of requests that uses TimedConnection."""
+    """An adapter of ``requests`` that uses TimedConnection."""
 
     def send(self, request: Any, **options: Any) -> requests.Response:  # type: ignore[override]
         """Send a request; its ``timeout`` is a pair of seconds: for the connection, and for each pause."""
@@ -187,7 +187,7 @@ class TimedAdapter(HTTPAdapter):
         return super().send(request, **options)
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
-        """Return an answer whose size is also limited after decompression."""
+        """Return an answer. Its size after decompression is limited, too, except for the content of files."""
         if not _is_content(resp.status):
             resp.stream = functools.partial(_bounded, resp, resp.stream)
         return super().build_response(req, resp)
@@ -218,7 +218,7 @@ def _bounded(
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception of requests and all exceptions nested in it, the outermost first."""
+    """Yield an exception of ``requests`` and all exceptions nested in it, the outermost first."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import queue
 
 LATEST_MS = 10**14
-"""A bound for the times in records, in milliseconds since 1970 UTC: a time in the year 5138."""
+"""A time in the year 5138, in milliseconds since 1970 UTC. Stored records must have earlier times."""
 
 
 class Clock:

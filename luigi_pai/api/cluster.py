@@ -1,4 +1,4 @@
-"""Cluster: an OpenPAI cluster as one user of it."""
+"""Cluster: an OpenPAI cluster, used with the account of one user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Cluster(JobRequests):
-    """An OpenPAI cluster, as one user of it. The constructor makes no request.
+    """An OpenPAI cluster, used with the account of one user. The constructor makes no request.
 
     It owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to share
     between threads and over a fork: forked processes share the token, the dialect and the request
@@ -62,7 +62,7 @@ class Cluster(JobRequests):
         polling: how often jobs are looked up, and how long transient errors are retried.
         retention: seconds for which the server keeps an ended job; default: that of the release
             (12 hours up to release 0.17, 30 days from release 1.0 on).
-        section: of luigi.cfg, for errors: ``OpenPai`` or ``OpenPai:NAME``.
+        section: the section of luigi.cfg that error texts name: ``OpenPai`` or ``OpenPai:NAME``.
         clock: measures all ages and waits.
 
     Attributes:

@@ -30,8 +30,8 @@ class Timer:
     Attributes:
         queue_timeout, run_timeout: seconds; infinity for no limit.
         queued: whether it waits in the queue.
-        since: in the queue, when the job was submitted or went back to the queue; else when it began to run,
-            or was first seen running.
+        since: while the job is queued, the time of its submission or of its return to the queue. While it
+            runs, the time when a lookup first showed it or, if it ran before, the server's time of its start.
         missed: the deadline that the job missed, so it is being stopped; None if it missed none.
     """
 
@@ -63,7 +63,7 @@ class Timer:
 
     @property
     def end(self) -> float:
-        """The time when the job is to be stopped; infinity without a limit, or if it is being stopped."""
+        """The time when the job is to be stopped; infinity if it has no limit or is already being stopped."""
         if self.missed is not None:
             return math.inf
         return self.since + (self.queue_timeout if self.queued else self.run_timeout)

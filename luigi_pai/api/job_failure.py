@@ -72,7 +72,7 @@ def job_failure(
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
-    """Return the failed tasks, the one that caused the end first; none if that one is not known."""
+    """Return the failed tasks, with the task that caused the end in front; empty if that one is unknown."""
     decided = deciding_task(status)
     return [] if decided is None else [decided, *(task for task in status.failed_tasks() if task != decided)]
 

@@ -37,8 +37,9 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     wait      0.1 s  0.5   1.0   2.5    7.5    15 s    30 s
     ========  =====  ====  ====  =====  =====  ======  ======
 
-    Means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the delay until the end is
-    noticed, also as share of the run; the requests, also of one job of 1 h. More: ``benchmarks/polling.py``.
+    The next table has means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the
+    delay until the end is noticed, in seconds and as share of the run, and the number of requests. The last
+    column has the requests of one job of 1 h. See ``benchmarks/polling.py``.
 
     ==============================  =========  ==========  ========  ===========
     schedule                        mean late  of the run  requests  1 h, no queue

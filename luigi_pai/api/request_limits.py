@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from luigi_pai.api.shared import SharedDocument
 
 _KEY = "limits"
-_POLLING_SHARE = 0.8  # of the limit, if it is used evenly; the rest is for other requests
-_SAME_WINDOW = 0.5  # of a window's length; reported ends that differ less are of one window (slow replies)
+_POLLING_SHARE = 0.8  # share of the limit for polling, spread evenly; the rest is for other requests
+# share of a window's length: reported ends that differ by less, as after slow replies, are of one window
+_SAME_WINDOW = 0.5
 
 
 class Kind(Enum):
@@ -140,7 +141,7 @@ class Limits:
     def wait(self, kind: Kind, share: float, since: float) -> float:
         """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        The wait is 0.0 if no limit is known. The share's unused requests are spread over the window's rest.
+        The wait is 0.0 if no limit is known. What is left of the share is spread over the rest of the window.
 
         Args:
             kind: of the request.
@@ -166,9 +167,10 @@ class Limits:
 
 
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
-    """Return the seconds until a limit ends: the smaller of Retry-After and X-RateLimit-Reset minus Date.
+    """Return the seconds until a request limit ends; None if the reply does not say when.
 
-    None if the reply has neither. If it has X-RateLimit-Reset, the result is at most ``window``.
+    This is Retry-After, or the time from Date to X-RateLimit-Reset; if the reply has both, the smaller one.
+    If the reply has X-RateLimit-Reset, the result is at most ``window``.
 
     Args:
         headers: of the reply.

@@ -99,8 +99,8 @@ class Retry:
         """Return the seconds to wait before the next try.
 
         Raises:
-            PaiError: the error itself, when the deadline is reached, if a test mocks it, or if the server has
-                never replied.
+            PaiError: ``error`` is raised again if the deadline is reached, if a test's mock made it, or if
+                the server has never replied.
         """
         if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error

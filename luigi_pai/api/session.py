@@ -114,7 +114,7 @@ class Session:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Add to errors the section of luigi.cfg, and whether the server is mocked, and has ever replied."""
+        """Add to an error the section of luigi.cfg, whether it is mocked, and whether the server replied."""
         try:
             yield
         except PaiError as error:
@@ -240,7 +240,7 @@ class Session:
             token = item_of(self._read(answer), "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
-                    f"{self.url(_TOKEN)} replied to a login without a token; "
+                    f"{self.url(_TOKEN)} accepted a login, but sent no valid token; "
                     f"is {account.url} (pai_url in [OpenPai]) the rest-server?"
                 )
             logger.debug("Logged in to %s as %s", account.url, account.username)

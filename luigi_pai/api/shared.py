@@ -29,7 +29,7 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters"
 
 
 class SharedDocument:
-    """A JSON object that a process shares with the processes forked from it. Safe between threads, too.
+    """A JSON object that a process and its forks share. Their threads may use it at the same time, too.
 
     The object is in a file without a name (in memory on Linux) that only these processes have open, so a
     token in it is as private as in a variable. If a process is killed, the kernel releases its locks.
@@ -39,7 +39,7 @@ class SharedDocument:
     def __init__(self) -> None:
         self._fd = _anonymous_file()
         weakref.finalize(self, os.close, self._fd)
-        self._threads: dict[tuple[int, str], threading.Lock] = {}  # by process id and lock
+        self._threads: dict[tuple[int, str], threading.Lock] = {}  # by process id and key of _LOCKS
         self._version = 0
         self._document: dict[str, Any] = {}
         os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
@@ -73,7 +73,7 @@ class SharedDocument:
             what: a key of ``_LOCKS``. ``document`` may be locked within one of
                 the others; no lock may be taken within ``document``.
         """
-        # one for each process: if a thread holds a lock during a fork, no thread of the child releases it
+        # Each process has its own thread locks: no thread of a child would release a lock held at the fork.
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
             self._lock_file(_LOCKS[what])
             try:
@@ -86,8 +86,8 @@ class SharedDocument:
             try:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
             except OSError as error:
-                # The kernel does not tell the threads of a process apart, so it reports a false deadlock if
-                # another thread of this process holds a lock that the owner of this lock waits for.
+                # The kernel does not tell the threads of a process apart. If the other process, which has
+                # this lock, waits for a lock of another thread here, the kernel reports a false deadlock.
                 if error.errno != errno.EDEADLK:
                     raise
                 time.sleep(_DEADLOCK_WAIT)
@@ -117,5 +117,5 @@ class SharedDocument:
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("luigi_pai")
-    with tempfile.TemporaryFile() as file:  # it never has a name
+    with tempfile.TemporaryFile() as file:  # its name is removed at once
         return os.dup(file.fileno())

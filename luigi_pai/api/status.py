@@ -77,7 +77,7 @@ class TaskStatus:
         index: number within the role, from 0.
         log_url: page with its output, if there is one.
         state: the server's word for its state; None before 0.15.
-        exit_code: of its last container, once it has ended; before 0.9.1 only ``JobStatus.exit_task``.
+        exit_code: of its last container, once that has ended. Before 0.9.1, only the ``exit_task`` has one.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
         exit_type, exit_reason, exit_solution: as in ``JobStatus``, for that container (v2 only).
@@ -125,7 +125,7 @@ class JobStatus:
         retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
             ``resource`` (0.12 and later).
         tags: its tags (1.3 and later).
-        takes_tags: whether the server supports tags, because its reply has a list of tags, maybe empty.
+        takes_tags: whether the server supports tags, that is, whether its reply has a list of tags.
         gpus: the number of GPUs of all its instances; only in lists (1.2 and later).
         legacy: whether a list of 0.8 to 0.14 marks it as a job that is looked up by name, without the user.
     """
@@ -170,24 +170,24 @@ class JobStatus:
         return self.username is not None and self.created_ms is not None
 
     def failed_tasks(self) -> list[TaskStatus]:
-        """Return the tasks with a non-zero exit code; before 0.9.1 at most the ``exit_task``.
+        """Return the tasks with a non-zero exit code. Before 0.9.1, only the ``exit_task`` can have one.
 
-        Tasks that the user or the end of the job stopped are included only if no other task has failed.
+        Tasks stopped by the user or by the end of the job are included only if no other task has failed.
         """
         failed = [task for task in self.tasks if task.exit_code]
         return [task for task in failed if task.exit_code not in _STOPPED] or failed
 
     @property
     def command_exit_code(self) -> int | None:
-        """The command's own exit code from the diagnostics (v2), else None; ``exit_code`` may differ."""
+        """The command's own exit code, if the diagnostics have it (v2). It may differ from ``exit_code``."""
         found = _COMMAND_EXIT_CODE.search(self.diagnostics or "")
         return None if found is None else int(found[1])
 
     def summary(self, reason: str | None = None) -> str:
-        """Return the status in one line: state, tasks, retries, and why or else where a queued job waits.
+        """Return the status in one line: state, number of tasks, retries, and why a queued job waits.
 
         Args:
-            reason: why it waits; None if not known.
+            reason: why the job waits; if None, its virtual cluster is shown instead.
         """
         parts = [self.raw_state or self.state.value]
         if self.tasks:

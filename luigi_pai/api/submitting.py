@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAULTS_TAKEN = 3  # posting ends after so many errors that the job itself may have caused
-_LONGEST_TIMEOUT_WAIT = 15.0  # seconds; the server may still be processing a post that got no reply
+_FAULTS_TAKEN = 3  # posting ends after this number of errors that the job itself may have caused
+_LONGEST_TIMEOUT_WAIT = 15.0  # seconds to wait, at most, if a server may still process a post without a reply
 _JITTER = 0.1
 _SHOWN_WITHIN = 10.0  # seconds that a server may need to show a job whose name it already refuses
 
@@ -48,7 +48,7 @@ class Posting:
     Args:
         book: of the cluster.
         name: of the job on the server.
-        single: whether it is the only job: if so, its post is logged at INFO and its status looked up.
+        single: whether it is the only job. If so, its post is logged at INFO, and its status is looked up.
         must_be_new: whether a name in use is an error at once.
 
     Attributes:
@@ -189,7 +189,10 @@ class Posting:
         return isinstance(error, InvalidReply)
 
     def _first_status(self) -> JobStatus:
-        """Return the status of a single job by a lookup, or UNKNOWN; of one of many WAITING, without one."""
+        """Return the status of the job that was just posted.
+
+        A single job is looked up; if that fails, it is UNKNOWN. One of many is WAITING, without a lookup.
+        """
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
         status = None

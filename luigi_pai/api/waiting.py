@@ -1,4 +1,4 @@
-"""WaitingReasons: why jobs wait, from free and requested resources, and the cluster's explanations."""
+"""WaitingReasons: finds why a job waits, from free and requested resources and the texts of the cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WaitingReasons:
 
     Args:
         book: of the cluster.
-        job: returns the waiting job; default: its config is requested.
+        job: a function that returns the waiting job; without it, the config of the job is requested.
     """
 
     def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
@@ -92,7 +92,7 @@ class WaitingReasons:
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
         own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
         said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # the cluster's text has the same numbers
+        if own is None or said.startswith("virtual cluster "):  # a text with the same numbers as `own`
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
 

@@ -26,9 +26,9 @@ _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
-_PATIENCE = 5.0  # seconds for which a due job waits for a list, unless its wait between lookups is longer
+_PATIENCE = 5.0  # seconds that a due job waits for a list, or its time between lookups if that is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds for which a job that lists lack is looked up alone
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups if lists lack a job: first, longest
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
 
 
@@ -93,14 +93,16 @@ class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
     Up to two due jobs are looked up alone. If a third is due before the first would be due again, one list of
-    the user's jobs updates all jobs. If ``Lists`` allows the list within 5 s, or within a due job's time
-    between lookups if longer, the job waits for it; else it is looked up alone, at most four jobs a second.
-    A job that the list lacks is looked up alone for 30 s, and for twice as long after each such list, up to
-    10 minutes. A job listed as failed or stopped is looked up at once, for its exit code, diagnostics and
-    tasks. If more than two forked processes wait for queued jobs, a shared list shows which still wait.
+    the user's jobs updates all jobs. A due job waits for the list if ``Lists`` allows it within 5 s, or
+    within the time between two lookups of the job, whichever is longer. Otherwise, the job is looked up
+    alone, as one of at most four jobs a second. If a list lacks a job, the job is looked up alone for 30 s.
+    Each further list that lacks it doubles this time, up to 10 minutes. A job listed as failed or stopped is
+    looked up at once, for its exit code, diagnostics and tasks. If more than two forked processes wait for
+    queued jobs, a shared list shows which of these jobs still wait.
 
-    A failed lookup is retried for its own job. All jobs pause until a retry succeeds if the server is the
-    cause: there was no reply, a limit is reached, or a list and lookups of two jobs have failed in sequence.
+    If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
+    succeeds. It is the cause if there was no reply, if a limit is reached, or if a list and the lookups of
+    two jobs have failed in sequence.
 
     Args:
         book: of the jobs.
@@ -204,7 +206,10 @@ class Watcher:
             job.retry.succeeded()
 
     def _take_failure(self, job: _Watched, error: PaiApiError) -> list[Update]:
-        """Schedule the retry of a failed lookup, pausing all jobs if the server is the cause, or give up."""
+        """Schedule the retry of a failed lookup. If the server is the cause, pause all jobs, too.
+
+        If the error is final, raise it; an isolated watcher returns an update with the error instead.
+        """
         now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
@@ -226,7 +231,10 @@ class Watcher:
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether three jobs are due before the first is due again, or before the list if later."""
+        """Return whether at least three jobs become due before the first one is due again.
+
+        If the first job waits longer than that for the list, its wait counts.
+        """
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
             return False
@@ -240,7 +248,7 @@ class Watcher:
         return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
     def _list(self, updates: list[Update]) -> bool:
-        """Update all jobs from a list, or postpone due jobs to the next; False to look up a job alone."""
+        """Update all jobs from a list, or postpone due jobs to the next list; False if it does neither."""
         wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(wait):
             return False
@@ -296,7 +304,7 @@ class Watcher:
                     self._schedule(job)
                 elif not single:
                     update = self._observe(job, listed_status(job.status, row))
-            except PaiApiError:  # the stop of a late job failed; its lookup stops it again
+            except PaiApiError:  # a late job could not be stopped: try again after its lookup
                 single = True
             if single:
                 job.single_until = math.inf

@@ -87,7 +87,7 @@ def named(cluster: Cluster, text: str) -> str:
     """Return the job name that a JOB argument means: a name, the URL of a job's page, or ``@latest``.
 
     Raises:
-        JobNotFound: ``@latest``, and the user has no job.
+        JobNotFound: the argument is ``@latest``, but the user has no job.
         ConfigError: the name has unprintable characters; or the URL is not a job's page, or is the page of
             another user's job.
     """
@@ -110,7 +110,7 @@ def named(cluster: Cluster, text: str) -> str:
     if users and users[0] != cluster.username:
         raise ConfigError(
             f"{text} is a job of {users[0]}, and [{cluster.section}] has username = {cluster.username}: "
-            "a job is shown to its owner"
+            "a job is shown to its owner only"
         )
     return names[0]
 

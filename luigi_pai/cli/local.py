@@ -33,7 +33,7 @@ class _WithCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            hint = f"if it is of a COMMAND: {ctx.command_path} [OPTIONS] -- COMMAND ..."
+            hint = f"for an option of COMMAND, write {ctx.command_path} [OPTIONS] -- COMMAND ..."
             raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from None
 
 

@@ -68,7 +68,7 @@ def logs(
 
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
-    """Print log lines without control characters; of several tasks, each line begins with its task."""
+    """Print log lines without control characters. With several tasks, each line begins with its task."""
     for line in lines:
         click.echo(f"{reader.label(line)}{printable(line.text, of_log=True)}")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-_FRAMES = 10_000  # enough for chains of some 3,000 tasks, such as a task a day that requires the day before
+_FRAMES = 10_000  # recursion limit, enough for a chain of some 3,000 tasks, each requiring the one before
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",

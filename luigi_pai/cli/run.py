@@ -80,9 +80,10 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Lock per user, folder and command line; Luigi's own lock is per command line on the whole machine.
+    """Lock this command line for this user in this folder. Luigi would lock it on the whole machine.
 
-    Luigi would write its pid to a folder in /tmp, which any user may create, and follow symbolic links there.
+    Luigi would write its pid into a folder in /tmp. Any user may create that folder, and Luigi follows the
+    symbolic links in it.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
         return

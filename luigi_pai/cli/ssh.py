@@ -37,7 +37,7 @@ _OPTIONS = {
     "PreferredAuthentications": "publickey",
 }
 _LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # by default, they end a process before it removes its files
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled, so that this process removes the key before it ends
 _SIGNALLED = 128  # plus the number of a signal: the exit code that shells give
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
@@ -203,7 +203,7 @@ def _not_running(what: str, state: str | None) -> NoReturn:
 
 @contextlib.contextmanager
 def _key_file(key: str | None) -> Iterator[str | None]:
-    """Yield a temporary file with a private key, which only the user can read; None if there is no key."""
+    """Write a private key to a temporary file for the user only, and yield its path; None without a key."""
     if key is None:
         yield None
         return

@@ -117,7 +117,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
     path, content = Path(file), None
     if file == "-":
         path, content = Path("standard input"), sys.stdin.buffer.read()
-    elif path.is_dir() or not path.exists():  # not is_file(): it is False for a shell's <(...)
+    elif path.is_dir() or not path.exists():  # is_file() is False for a shell's <(...), too
         what = "is a folder, not a job file" if path.is_dir() else "there is no such file"
         give_up(f"{file}: {what}")
     return job_of_file(path, content).document, str(path)
@@ -178,7 +178,7 @@ def _job(
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set a value in a document; all steps of the path but the last must exist, or be ``parameters``."""
+    """Set a value in a document. Steps before the last must exist, but ``parameters`` is added if missing."""
     *above, last = path
     at = document
     for step in above:
@@ -229,7 +229,7 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
-    except (ClusterUnreachable, InvalidReply):  # pai_url may be wrong: do not retry for half an hour
+    except (ClusterUnreachable, InvalidReply):  # fail now: with a wrong pai_url, submit() retries for 30 min
         raise
     except PaiApiError:
         return  # the submission will report the error

@@ -101,7 +101,7 @@ def sweep(
 
 
 def _of_task(module: str, arguments: Sequence[str], *, with_points: bool) -> tuple[SweepResults, list[Any]]:
-    """Return the table of a sweep and its points; no points without ``with_points`` or for a search."""
+    """Return a sweep's table and points. The points are empty for a search, or without ``with_points``."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  as above
 
     task = task_named(module, arguments)

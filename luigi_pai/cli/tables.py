@@ -50,7 +50,7 @@ def styled(text: str, **style: Any) -> str:
 
 
 def tell(text: str, *, err: bool = False) -> None:
-    """Print a text of one or more lines without unprintable characters; ``err``: to standard error."""
+    """Print the lines and printable characters of a text; to standard error if ``err``."""
     click.echo(printable(text), err=err)
 
 

@@ -102,7 +102,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """End the command if its task needs a luigid that does not answer, as Luigi would retry for a minute."""
+    """End the command if the task needs a luigid and none answers: Luigi would retry for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 _DATANODES_BASE = "/webhdfs/v1"
 _WHO_AND_WHERE = ("user.name", "delegation", "namenoderpcaddress")  # parameters
-_NO_ESCAPE = "/%25zz"  # the name %zz, escaped once; decoding it a second time is an error
+_NO_ESCAPE = "/%25zz"  # the name %zz, escaped once; a server that decodes it twice refuses it
 
 _PYLONS_SLIP = re.compile(r"((?:(?!/webhdfs/).)*/a/[^/:]+)/(\d+/webhdfs/v1.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -29,8 +29,8 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
     Args:
         location: URL of the redirect, from the NameNode or its proxy. OpenPAI 0.7.1's proxy, Pylon, redirects
             to ``/a/HOST/PORT/...`` but serves ``/a/HOST:PORT/...`` (``nginx.conf.template``; 0.7.2 is right).
-        path: replaces the path in ``location``, in which Hadoop composes Unicode characters
-            (``java.net.URI.toASCIIString``), so that it may be the path of another file.
+        path: the path of the request. It replaces the path in ``location``, which may be that of another
+            file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
         rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it stand for those of
             ``location``. None: all three stay.
     """
@@ -47,7 +47,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a missing file ``%zz``; a server that decodes twice answers illegal argument."""
+    """Return the URL of a missing file ``%zz``; the server's error shows whether it decodes paths twice."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
-_LAST_TIME = 60_000_000_000_000  # ms before and after 1970: the years 69 to 3871, for which Python has dates
+_LAST_TIME = 60_000_000_000_000  # limit in ms from 1970 (the years 69 to 3871); Python has dates up to it
 _IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # surrogates cannot be encoded in UTF-8
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
@@ -27,8 +27,8 @@ class Answer:
 
     Attributes:
         reply: the HTTP reply; for OPEN, its body is not read yet.
-        value: the operation's result, from its field of the JSON answer (``boolean`` for MKDIRS); for APPEND
-            and CREATE, the URL for the data; None if the operation has no field, or RENAME's answer is empty.
+        value: the operation's result, from a field of the JSON answer (MKDIRS: ``boolean``). For APPEND and
+            CREATE, the URL for the data. None if the operation has no field, or RENAME's answer is empty.
         leads_to: URL of a redirect; None for a final answer.
     """
 
@@ -90,7 +90,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether a value is a valid listing of a folder, or of a file: one entry with an empty name."""
+    """Return whether a value is a valid listing; that of a file has one entry, whose name is empty."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False

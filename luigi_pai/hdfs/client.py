@@ -52,7 +52,8 @@ class WebHdfs(HdfsFileSystem):
         user: the user on HDFS.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, or None.
         auth: ``simple``, or ``kerberos``, which uses the ticket's user and ignores ``user``.
-        redirect: URL that replaces those of DataNodes, ``http://PROXY/{host}:{port}``; None: no change.
+        redirect: what replaces ``http://HOST:PORT`` in URLs of DataNodes: ``http://PROXY/{host}:{port}``.
+            None: the URLs stay as they are.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
         read_timeout: seconds to wait for an answer, or its next part. A whole answer, except
@@ -81,7 +82,7 @@ class WebHdfs(HdfsFileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the HDFS of a cluster in luigi.cfg; for [OpenPai], its URL may be in Luigi's own sections.
+        """Return the HDFS of a cluster in luigi.cfg, see ``OpenPai.hdfs_account``.
 
         Args:
             cluster: the NAME of [OpenPai:NAME]; None: the cluster of ``OpenPai.current()``.
@@ -134,8 +135,8 @@ class WebHdfs(HdfsFileSystem):
             urls = urls or [named]
         if not urls:
             raise ConfigError(
-                f"webhdfs_url is not set in [OpenPai], and {path!r} is on HDFS: write webhdfs_url = "
-                "http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870)"
+                f"webhdfs_url is not set in [OpenPai], and {path!r} is on HDFS: write webhdfs_url = http://"
+                "NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870 since Hadoop 3)"
             )
         return connection(dataclasses.replace(self.account, bases=tuple(map(api_base, urls)))), place
 
@@ -288,8 +289,8 @@ class WebHdfs(HdfsFileSystem):
     def replace(self, path: str, dest: str) -> None:
         """Rename to exactly ``dest`` in one step, replacing an existing file.
 
-        A server that cannot do this (HttpFS) first renames the existing file to a temporary name, and renames
-        it back after an error.
+        If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name, and is
+        renamed back after an error.
         """
         renames.replace(*self._both(path, dest))
 
@@ -325,7 +326,7 @@ class WebHdfs(HdfsFileSystem):
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return connection and path for a copy: ``name`` in the destination folder, or the destination."""
+        """Return connection and path of a copy: the destination, or ``name`` in it if it is a folder."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 

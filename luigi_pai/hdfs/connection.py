@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.transport import Account
 
-_CREATE_TRIES = 6  # a NameNode may redirect to a DataNode that has just died, several times
+_CREATE_TRIES = 6  # attempts to create a file; each may be redirected to a DataNode that has just died
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
@@ -34,11 +34,11 @@ def missing_ok() -> Iterator[None]:
 
 
 class Connection(Transport):
-    """The operations of one HDFS, as one account. Paths are absolute and normalised."""
+    """The operations of one HDFS with the account of one user. Paths are absolute and normalised."""
 
     @functools.cached_property
     def owner(self) -> str:
-        """The owner of the files that this account writes; with Kerberos, the name of its home folder."""
+        """The user who owns this account's files. With Kerberos, it is the name of the user's home folder."""
         return self._user or posixpath.basename(str(self.library.resolve(".")))
 
     def file_status(self, path: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Connection(Transport):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder; of a file, one FileStatus with an empty name."""
+        """Return the FileStatus of each entry of a folder. For a file, return its own, with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 
@@ -71,7 +71,7 @@ class Connection(Transport):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of each entry of a folder, at any depth, or of a file.
+        """Yield path and FileStatus of a file, or of each entry of a folder (and, if recursive, below it).
 
         Subfolders that are removed meanwhile, such as those of temporary files, are skipped.
         """
@@ -97,7 +97,8 @@ class Connection(Transport):
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
-            with contextlib.suppress(HdfsError):  # 2.7.4 sends AccessControlException for a path below a file
+            # Hadoop 2.7.4 sends AccessControlException for a path below a file
+            with contextlib.suppress(HdfsError):
                 status = self.status(path)
                 if status and status["type"] != "DIRECTORY":
                     return path
@@ -109,11 +110,11 @@ class Connection(Transport):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename: with ``NONE`` or ``OVERWRITE`` by HDFS's rename2, without options by its older rename.
+        """Rename a path by HDFS's rename2, with options ``NONE`` or ``OVERWRITE``, or by its older rename.
 
         Returns:
-            None after rename2. True or False after the older rename, which servers that ignore the options
-            (HttpFS) always execute.
+            None after rename2. True or False after the older rename, which servers execute if there are no
+            options. HttpFS always executes it, because it ignores the options.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value

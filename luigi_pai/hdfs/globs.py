@@ -38,7 +38,10 @@ def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
 def _matching(
     server: Connection, folders: dict[str, dict[str, Any] | None], part: str
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield the entries of folders that match ``part``; a plain name is not looked up (FileStatus None)."""
+    """Yield path and FileStatus of the entries that ``part`` matches.
+
+    If ``part`` has no wildcard, its path is not looked up, and the FileStatus is None.
+    """
     if not _PATTERN.search(part):
         yield from ((posixpath.join(folder, part), None) for folder in folders)
         return

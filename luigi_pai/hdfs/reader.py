@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each retry; if one of two DataNodes is dead, a NameNode names it every second time
+# seconds before each retry; the first do not wait, as a NameNode may name a dead DataNode every second time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
@@ -41,12 +41,13 @@ _PASSING = (
 class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
-    Reading returns the whole file or raises an error; it never returns a part of it or parts of two versions.
+    Reading to the end returns the whole file, all of it from one version, or raises an error.
     When a connection breaks, the rest is requested from the DataNode that the NameNode then names: up to ten
-    times within 3.5 s, counted from 0 again after each further MiB. HdfsError if the file was replaced.
+    times, with 3.5 s of pauses in all. After each further MiB, ten new retries are allowed.
 
     Raises:
-        HdfsError: there is no such file, or the rest cannot be read after a broken connection.
+        HdfsError: there is no such file, or the rest cannot be read after a broken connection, or the file
+            was replaced meanwhile.
     """
 
     def __init__(self, connection: Connection, path: str) -> None:
@@ -133,7 +134,7 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def _open_again(self, error: HdfsError) -> None:
-        """Request the rest until there are no retries left; then raise the error."""
+        """Request the rest of the file, at most once for each of ``WAITS``; then raise the last error."""
         if self._response is not None:
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:

@@ -12,7 +12,7 @@ from luigi_pai.hdfs.temporary import temporary_path, tidy
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
-_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # rename2 also sends these if the destination exists
+_MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # HDFS may send these if the destination exists
 
 
 def move(server: Connection, path: str, goal: str) -> None:
@@ -55,14 +55,14 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
         with contextlib.suppress(HdfsError):
             if done:
                 server.remove(aside, recursive=False)
-            else:  # fails if the second rename succeeded and its reply was lost
+            else:  # put it back; this fails if the new file is there, and only the reply was lost
                 server.rename_to(aside, goal)
             tidy(server, posixpath.dirname(aside))
     return done
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Raise HdfsError if a rename failed or moved into a folder; no effect after rename2 (``done`` None)."""
+    """Raise HdfsError if a rename failed or moved into a folder; rename2 (``done`` None) needs no check."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _PART = 64 * 1024  # bytes
 _TRIES = 3  # attempts in all to write a file, if replies are lost
-_LONGEST_STEM = 200  # the most characters of a file's name in its temporary name
+_LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
@@ -36,7 +36,7 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
     Args:
         fs: the file system.
         path: of the file.
-        most: the most bytes to return.
+        most: maximum number of bytes to return.
         offset: first byte; it must lie before the end of the file.
 
     Raises:
@@ -102,7 +102,7 @@ def remove_once(fs: WebHdfs, path: str) -> None:
     The file is renamed first, because a DELETE without a reply is repeated, which could remove the new file.
 
     Raises:
-        HdfsError: the file may still be there, or another process has removed it.
+        HdfsError: a request failed. The file may still be there, or be removed already.
     """
     server, place = fs.at(path)
     aside = _beside(place)

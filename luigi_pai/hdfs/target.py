@@ -132,7 +132,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # made a folder, as ``tidy`` removes an empty parent
+        own = temporary_path(path, server.owner)  # a folder: without it, ``tidy`` would remove its parent
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)
@@ -220,7 +220,7 @@ def _temporary_path() -> str:
 
 
 def _byte_format(given: Any) -> Any:
-    """Return a format that works on bytes: drop Luigi's "plain" HDFS format, which runs hadoop."""
+    """Return a format that works on bytes: the given one without Luigi's PlainFormat, which runs hadoop."""
     plain = luigi.contrib.hdfs.PlainFormat
     if given is None:
         return luigi.format.get_default_format()
@@ -235,7 +235,7 @@ def _byte_format(given: Any) -> Any:
 
 
 def _abort_together(pipe: Any, writer: HdfsWriter) -> None:
-    """Make a pipe's abort also abort the writer, as Luigi's process pipes (gzip) do not pass it on."""
+    """Let ``pipe.abort()`` also abort the writer, because Luigi's process pipes (gzip) do not pass it on."""
     while pipe is not None and pipe is not writer:
         inner = vars(pipe).get("_output_pipe", vars(pipe).get("_stream"))
         if isinstance(pipe, luigi.format.OutputPipeProcessWrapper):

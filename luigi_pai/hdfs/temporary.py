@@ -31,11 +31,11 @@ logger = logging.getLogger("luigi-interface")
 _FOLDER = ".luigi-pai-tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
 _ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
-_LONGEST_STEM = 50  # the most characters of a file's name in its temporary name
+_LONGEST_STEM = 50  # maximum number of characters of a file's name in its temporary name
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a folder of this name holds temporary files."""
+    """Return whether this is the name of a folder of temporary files, or of a local temporary file."""
     return name.startswith(_FOLDER)
 
 

@@ -1,4 +1,4 @@
-"""Requests to the NameNodes and DataNodes of an HDFS, including those of the ``hdfs`` library."""
+"""Requests to the NameNodes and DataNodes of an HDFS, by the ``hdfs`` library or by luigi_pai itself."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _CONNECTIONS = 64  # connections kept open to one server: one for each thread of
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
-_ELSEWHERE = ("StandbyException", "RetriableException")  # another NameNode may execute the request
+_ELSEWHERE = ("StandbyException", "RetriableException")  # after these, the next NameNode is tried
 _LIBRARYS_URL = "namenode:"  # placeholder in the library's URLs; ``request`` replaces it
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
-_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}  # path decoded twice?
+# exception that a DataNode answers to ``probe_of_decoding`` -> whether it decodes paths twice
+_OF_THE_PROBE = {"FileNotFoundException": False, "IllegalArgumentException": True}
 
 redact_urllib3_logs()
 
@@ -66,10 +67,11 @@ class _Library(Client):  # type: ignore[misc]  # the library has no types
 
 
 class Transport:
-    """The requests to one HDFS, as one account.
+    """The requests to one HDFS with the account of one user.
 
     Refused requests and missing replies raise HdfsError. Requests that may be repeated are retried after
-    transient errors; others only if they have not reached the server, and the data of files never.
+    transient errors. Other requests are retried only if they have not reached the server. A request with
+    data of a file is never retried.
 
     With several NameNodes, the one that replied last is tried first. A NameNode that is on standby, or that
     the request has not reached, is skipped. If a request that changes something gets no reply, HdfsError is
@@ -78,7 +80,7 @@ class Transport:
     Attributes:
         account: as given.
         library: the client of the ``hdfs`` library, which sends its requests through ``request``. ``ask`` is
-            for operations that the library lacks, or whose method sends more requests or drops the answer.
+            for operations that the library lacks or sends as several requests, or whose answer it drops.
     """
 
     def __init__(self, account: Account) -> None:
@@ -234,7 +236,7 @@ class Transport:
 
 
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
-    """Return whether another NameNode may execute the request after this error."""
+    """Return whether to send the request to another NameNode after this error."""
     if error.exception:
         return error.exception in _ELSEWHERE
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_PART = 1024 * 1024  # the most bytes that are in memory, and that are sent at once
+_PART = 1024 * 1024  # maximum number of bytes in memory, and in one request
 _LATE = 0.5  # seconds after a broken connection in which a DataNode may still create the file
 
 
@@ -55,7 +55,7 @@ class HdfsWriter(io.BufferedIOBase):
         if self.closed:
             raise ValueError(f"write to closed file {self.name}")
         if self._is_shared:
-            self._file.seek(0, os.SEEK_END)  # to the end, as a process may have written
+            self._file.seek(0, os.SEEK_END)  # the process that has the descriptor may have written to it
         return self._file.write(data)
 
     def fileno(self) -> int:
@@ -79,7 +79,7 @@ class HdfsWriter(io.BufferedIOBase):
             self.abort()
 
     def abort(self) -> None:
-        """Discard the data, and publish nothing; no effect after ``close()``."""
+        """Discard the data, and publish nothing. After ``close()``, this does nothing."""
         self._file.close()
         super().close()
 

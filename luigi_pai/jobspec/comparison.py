@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DIGITS = 16
 _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
-)  # of the job itself, not of its parts
+)  # fields of the job that are not compared; fields of its parts with these names are compared
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
@@ -87,7 +87,7 @@ def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
 
 
 def _same(mine: Any, stored: Any) -> bool:
-    """Return whether two values mean the same: their texts are equal, except for the address of HDFS."""
+    """Return whether values are equal as text. ``$PAI_DEFAULT_FS_URI`` in ``mine`` stands for any HDFS."""
     one, other = javascript_text(mine), javascript_text(stored)
     pattern = re.escape(one).replace(re.escape(FS_URI), r"hdfs://[^/\s,]+")
     return one == other or (FS_URI in one and re.fullmatch(pattern, other) is not None)

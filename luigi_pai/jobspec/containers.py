@@ -30,9 +30,9 @@ _OUTPUT = VARIABLES["output_dir"].v1[0]
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
     """Return a job as it is submitted under a name: a copy with this package's additions to its containers.
 
-    A role whose commands name LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR exports both first; if
-    ``with_runtime``, every role does. A protocol's role then also writes ``pai_runtime.py`` into the
-    working folder; a v1 job gets this file with its uploads.
+    A role whose commands name LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR first exports both. With
+    ``with_runtime``, every role exports both, and a role of a protocol also writes ``pai_runtime.py`` into
+    the working folder. A v1 job gets this file with its uploads.
     """
     if isinstance(job, PaiJob):
         plain = copy.copy(job)
@@ -70,7 +70,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return the export of LUIGI_PAI_ATTEMPT and LUIGI_PAI_CHECKPOINT_DIR (empty without output folder)."""
+    """Return the command that exports attempt and checkpoint folder (empty if there is no output folder)."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 

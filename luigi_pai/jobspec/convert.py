@@ -34,7 +34,7 @@ _RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's Infin
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
-_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # unchanged within double quotes, except for variables
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # paths in which a shell changes only variables, if in "..."
 
 _WITHOUT_COUNTERPART = {
     "authFile": "is left out; give the dockerimage prerequisite auth, with the password in secrets",
@@ -65,7 +65,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, except that of the default output folder, which tasks get that set no output folder."""
+        """The losses, without that of the default output folder of a task that sets no output folder."""
         return [
             loss
             for loss in self.losses
@@ -281,7 +281,7 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return jobEnvs as name -> shell word: a parameter reference if quoting allows, else the value."""
+        """Return name -> shell word of jobEnvs: a parameter reference or, if that is unsafe, the value."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

@@ -108,6 +108,7 @@ class Demand:
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
     """Return, as text, what a virtual cluster lacks for a job; None if nothing, or if the cluster is unknown.
 
+    If the server sends no totals (up to 0.13), the text has the cluster's use and what the job wants.
     ``clusters`` is a server's answer, virtual clusters by name. ``name`` defaults to the demand's cluster.
     """
     name = name or demand.virtual_cluster

@@ -42,7 +42,7 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Not given: the field is left out, and the server's default applies."""
+"""The value of a field that is left out, so that the server's default applies."""
 
 FS_URI: Final = "$PAI_DEFAULT_FS_URI"
 """Stands for the cluster's HDFS in the folders of a v1 job."""
@@ -66,9 +66,9 @@ T = TypeVar("T")
 def slot_to_dict(o: Any) -> dict[str, Any]:
     """Return the fields of a slotted object that have a value, for JSON.
 
-    A field that was never set, or is None, is left out; None stays, as null, in
-    ``minFailedTaskCount`` and ``minSucceededTaskCount``, where it means "never".
-    Made for ``json.dumps(job, default=slot_to_dict)``.
+    A field that was never set is left out. A field that is None is left out, too, except
+    ``minFailedTaskCount`` and ``minSucceededTaskCount``, in which null means "never".
+    This function is made for ``json.dumps(job, default=slot_to_dict)``.
 
     Args:
         o: an object whose class, or a base of it, has ``__slots__``.
@@ -127,7 +127,7 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list itself, so that the caller can still add to it, and another iterable as a new list.
+    """Return a list itself, so that the caller can still add to it. Return any other iterable as a new list.
 
     Raises:
         TypeError: the value is a text, or is not iterable.
@@ -141,7 +141,7 @@ class Port(_Fields):
     """Ports that OpenPAI reserves for each task of a role.
 
     Args:
-        label: name of these ports, letters, digits, ``.``, ``_`` and ``~``.
+        label: name of these ports; it has letters, digits, ``.``, ``_`` and ``~``.
         begin_at: first port number; 0 lets the cluster choose.
         port_number: how many ports, at least 1.
     """
@@ -326,7 +326,7 @@ class PaiJob(_Fields):
 
 
 def _read(cls: type[T], document: Any) -> T:
-    """Construct an object from those fields of a document that the constructor of its class takes."""
+    """Construct an object of ``cls`` from those fields of a document that the constructor takes."""
     if not isinstance(document, Mapping):
         raise TypeError(f"{cls.__name__} is written as {type(document).__name__}; it must be an object")
     taken = inspect.signature(cls).parameters
@@ -352,7 +352,7 @@ def _methods(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Return the dict of a part of a job, or of a mapping, such as the value of a Luigi DictParameter."""
+    """Return as a dict: a part of a job, or a mapping such as the value of a Luigi DictParameter."""
     if isinstance(o, Mapping):
         return dict(o)
     return slot_to_dict(o)

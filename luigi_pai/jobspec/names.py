@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
-_ARRAY, _ARRAY_HASH = "-array-", 12  # characters of the hash
+_ARRAY, _ARRAY_HASH = "-array-", 12  # what stands before an array's hash, and the length of the hash
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
 _NO_PREFIX = "points"  # the prefix if the names of an array's jobs begin differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
-_HASH = 6  # characters; distinguishes names that are equal after the replacement of characters
+_HASH = 6  # length of the hash in v2_name, which tells apart names that the replacements make equal
 
 
 def v2_name(name: str) -> str:
@@ -60,7 +60,8 @@ def base_name(name: str) -> str:
 def array_name(submissions: Iterable[str]) -> str:
     """Return the name of the array whose instances are these submissions, given in any order.
 
-    The name begins with their common prefix, by which ``may_hold`` excludes arrays of other jobs.
+    The array's name begins with the common prefix of the submissions' names, or with ``points`` if that
+    prefix is too short. ``may_hold`` uses this beginning to exclude arrays of other jobs.
     """
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]

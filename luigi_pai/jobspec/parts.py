@@ -35,8 +35,8 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 class Part:
     """Base of the job protocol's classes; the types of a class's fields determine how a document is read.
 
-    The metadata of a field has ``key``, the field's key in the document, if that differs from its name,
-    and ``hidden`` if ``repr`` must not show its value.
+    A field whose key in the document differs from the field's name has this key as ``key`` in its metadata.
+    A field whose value ``repr`` must not show has ``hidden`` in its metadata.
 
     Attributes:
         more: keys of the document for which the class has no field, with their values.

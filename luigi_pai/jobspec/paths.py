@@ -37,7 +37,7 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield every value in nested lists and mappings that is not a list or mapping, with its path."""
+    """Yield, with its path, every value in nested lists and mappings which is neither list nor mapping."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))
@@ -58,18 +58,18 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def item_of(value: Any, key: str) -> Any:
-    """Return the value of a mapping's key; None if there is none, or ``value`` is not a mapping."""
+    """Return the value under a key; None if the key is missing, or if ``value`` is not a mapping."""
     return value.get(key) if isinstance(value, Mapping) else None
 
 
 def list_of(value: Any, key: str) -> list[Any]:
-    """Return the list under a key, or an empty one."""
+    """Return the list under a key. If there is no list, return an empty one."""
     found = item_of(value, key)
     return found if isinstance(found, list) else []
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return ``value``, or with ``key`` the value under it, if that is a mapping, else an empty mapping."""
+    """Return the mapping ``value``, or the mapping under ``key`` in it; if there is none, an empty one."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 

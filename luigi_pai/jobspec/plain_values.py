@@ -25,8 +25,8 @@ def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
     Mappings become dicts; lists and tuples become lists; dates and times (ISO 8601)
-    and paths become texts. An enum member becomes its value if the member itself is a
-    text or number, else its name, as Luigi writes it on a command line.
+    and paths become texts. An enum member that is a text or number itself becomes its
+    value. Any other enum member becomes its name, which Luigi writes on a command line, too.
 
     Raises:
         SpecError: a value has no form in JSON; the error names the path and the reason, never the value.
@@ -79,7 +79,7 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Path], Any]], 
     (str, _of_text),
     (int, lambda given, _: int(given)),
     (float, _of_float),
-    (date, lambda given, _: given.isoformat()),  # datetime is a subclass of date
+    (date, lambda given, _: given.isoformat()),  # and datetime, which is a subclass of date
     (os.PathLike, lambda given, path: plain(os.fspath(given), path)),
     ((bytes, bytearray, memoryview), _of_bytes),
     (Mapping, _of_mapping),

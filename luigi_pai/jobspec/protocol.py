@@ -2,8 +2,8 @@
 
 The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
 "How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields
-are not written. An empty list or mapping that is a field's default is written only if the document
-that was read had the field. None is written as ``null``.
+are not written. A field whose default is an empty list or mapping is left out while it is empty, unless
+the document that was read had the field. None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class JobProtocol(Part):
     def filled(
         self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
     ) -> JobProtocol:
-        """Return a copy with further parameters and secrets, which replace its own of the same name.
+        """Return a copy with these parameters and secrets added, in place of earlier ones of the same names.
 
         Args:
             parameters: name -> value; values of Luigi parameters are converted to JSON values.
@@ -285,5 +285,5 @@ class JobProtocol(Part):
 
 
 def _as_text(document: Any) -> str:
-    """Return a document as text to compare: keys are sorted, and True differs from 1 (not so in Python)."""
+    """Return a document as text to compare: keys are sorted, and True differs from 1, unlike in Python."""
     return json.dumps(document, sort_keys=True)

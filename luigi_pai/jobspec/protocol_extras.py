@@ -76,7 +76,7 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin that runs commands before a role's own and after their success.
+        """Return the plugin that runs commands before a role's own commands, and after these have succeeded.
 
         Args:
             on_start: commands before the role's own.
@@ -172,7 +172,8 @@ class Extras(Part):
 
     Args:
         runtimePlugins: the field ``com.microsoft.pai.runtimeplugin``.
-        storages: storages to mount; an empty list mounts the user's default storages, no list mounts none.
+        storages: storages to mount. If the list is empty, the user's default storages are mounted; if the
+            field is left out, none are.
         gangAllocation: whether all instances start together (the default), or each as soon as it can.
         hivedScheduler: request to the HiveD scheduler.
         jobStatusChangeNotification: state changes for which the cluster notifies the user.

@@ -43,7 +43,7 @@ _LARGEST_EXACT = 2**53 - 1
 
 LARGEST_BODY = 100 * 1024
 """Largest body of a request that a rest-server accepts, in bytes."""
-_LONGEST_SHOWN = 80  # characters of a wrong value
+_LONGEST_SHOWN = 80  # largest number of characters that a message shows of a wrong value
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ def in_one_line(message: str) -> str:
 
 
 def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping[Path, int]) -> list[Problem]:
-    """Return the problems in the document's order, with the line of the field or of the one that contains it.
+    """Return the problems in the document's order, with the lines of their fields.
 
-    Duplicates are left out, and so are milder problems of a field that is refused.
+    A field that ``lines`` does not have gets the line of the nearest field that contains it. Duplicates are
+    left out, and so are milder problems of a field that is refused.
     """
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}

@@ -35,7 +35,7 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
 
 
 def submission_text(protocol: JobProtocol) -> str:
-    """Return the YAML to post: the text that was read, or a new one if the job was changed or resolved.
+    """Return the YAML to post: the text as read, or a new one if ``resolve`` or the user changed the job.
 
     Raises:
         SpecError: a required prerequisite is missing, prerequisites require each other in a circle, or the
@@ -54,10 +54,10 @@ def submission_text(protocol: JobProtocol) -> str:
 def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = False) -> str:
     """Return a job as it is sent, in JSON or YAML; with ``filled``, only the rendered commands of its roles.
 
-    Secrets are redacted as ``******``. A mapping is a v1 job config.
+    Secrets of a job protocol are redacted as ``******``. A mapping is taken as a v1 job config.
 
     Raises:
-        SpecError: as ``submission_text``.
+        SpecError: as ``submission_text``, or with ``filled`` as ``filled_commands``.
     """
     if isinstance(job, JobProtocol):
         if not filled:
@@ -75,7 +75,7 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
     """Return the command of each role as the server renders it, with secrets redacted.
 
     Raises:
-        SpecError: as ``submission_text``.
+        SpecError: as ``resolve`` and ``entrypoints``.
     """
     document = resolve(protocol.to_dict())
     hidden = masked(document).get("secrets")

@@ -46,7 +46,7 @@ def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
     """Check a job; return the warnings, including those in ``further`` (problems found elsewhere).
 
     Raises:
-        SpecError: there are problems other than warnings; the error lists all, those of ``further`` too.
+        SpecError: the job or ``further`` has problems other than warnings; the error lists all of these.
     """
     found = [*validate_job(job), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
@@ -108,7 +108,7 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return the number that servers (Joi 13) convert a text to, or the text itself."""
+    """Return the number that servers (Joi 13) convert a text to; a text that they do not convert stays."""
     if _PREFIXED_TEXT.fullmatch(text):
         return 0  # JavaScript's parseFloat stops after the first 0
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf

@@ -42,7 +42,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         the warnings.
 
     Raises:
-        SpecError: the job cannot run; the error lists REFUSED and STRICTER problems, also of ``further``.
+        SpecError: the job or ``further`` has REFUSED or STRICTER problems; the error lists all of them.
     """
     document = protocol.to_dict()
     found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
@@ -93,8 +93,8 @@ def validate_protocol(
 def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
     """Yield a finding if the server would not redact the secrets in a text.
 
-    The server shows the text to everybody, after it has put ``secrets: "******"`` in place of the lines
-    from the one that begins with ``secrets:`` up to the next line that begins with a letter, digit or _.
+    The server shows the text to everybody. It puts ``secrets: "******"`` in place of the line that begins
+    with ``secrets:`` and of all lines after it, until a line begins with a letter, a digit or _.
     """
     if "secrets" not in document:
         return

@@ -39,7 +39,7 @@ def make_app(api: Api, log: logging.Logger) -> _LocalApplication:
             (r"(?i:(?:/rest-server)?/api(?:/.*)?)", _REST[api.release.api]),
             *api.hdfs.routes(),
             (r"/", JobListPage),
-            (r"/(?:job-detail|view)\.html", JobPage),  # view.html: OpenPAI up to 0.10
+            (r"/(?:job-detail|view)\.html", JobPage),  # view.html is the page of OpenPAI up to 0.10
             (r"/stop-job", StopJob),
             (r"/assets/(page\.(?:css|js))", StaticFileHandler, {"path": _ASSETS}),
             (rf"/node/containerlogs/{_CONTAINER}/([\w.-]+)/(?:(stdout|stderr|runtime)/?)?", LogPage),
@@ -77,9 +77,10 @@ class _Refusal(RestHandler):
 class _LocalApplication(Application):
     """An application that refuses the requests which a page of another site makes a browser send.
 
-    `Door` accepts them, because the browser is the user's own. They carry the page's Origin or, after DNS
-    rebinding, a foreign Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but
-    browsers describe their purpose in the Sec-Fetch headers.
+    `Door` refuses connections of other users only. So it accepts these requests, because the browser is the
+    user's own. The requests carry the page's Origin or, after DNS rebinding, a foreign Host. Requests for
+    what a page embeds (images, scripts, frames) carry no Origin, but browsers describe their purpose in the
+    Sec-Fetch headers.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:

@@ -98,7 +98,8 @@ async def run_command(
 async def run_in_foreground(command: Sequence[str], environment: dict[str, str], orphans: Orphans) -> int:
     """Run a command in the foreground, pass this process's signals on to it, and reap all orphans.
 
-    Returns its exit code, 127 or 126 if it cannot be started, or 128 plus the signal that ended it.
+    Returns the command's exit code. If the command cannot be started, this is 127 or 126. If a signal ended
+    the command, it is 128 plus the number of the signal.
     """
     process: asyncio.subprocess.Process | None = None
     early: list[signal.Signals] = []

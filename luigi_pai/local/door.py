@@ -43,7 +43,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request; the connection's user is checked at its first one, which begins on accept."""
+        """Begin a request; when the first request of a connection begins, on accept, check its user."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -105,7 +105,7 @@ def _kernel_tells() -> bool:
 def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | None:
     """Return the uid that owns ``end`` of a connection, from sock_diag(7); raises OSError.
 
-    Returns None if the connection is not established, as the kernel reports uid 0 (root) for closed sockets.
+    Returns None if the connection is not established: for a closed socket, the kernel reports uid 0 (root).
     """
     addresses = (
         socket.inet_pton(family, host.partition("%")[0]).ljust(16, b"\0") for host, *_ in (end, other)

@@ -35,7 +35,7 @@ def no_api(uri: str) -> ApiError:
 
 
 def logged_path(path: str) -> str:
-    """Return a request's path for the log; a token in it (of a request to revoke one) is masked."""
+    """Return a request's path for the log; the token in the path of a request to revoke it is masked."""
     return _TOKEN.sub(r"\1******", path)
 
 
@@ -105,7 +105,7 @@ class RestHandler(SmallBodyHandler):
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return a JSON or form body, parsed, or else {}; raises ApiError 413: too large, 400: not JSON."""
+        """Return the parsed body of JSON or a form, else {}; ApiError 413 if too large, 400 if invalid."""
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

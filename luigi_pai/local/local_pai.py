@@ -173,7 +173,7 @@ class LocalPai:
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the rules in force, each with its numbers of matching (``seen``) and ``struck`` requests."""
+        """Return the rules in force; ``seen`` and ``struck`` count the matching and the affected requests."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
@@ -184,8 +184,9 @@ class LocalPai:
         removes all rules.
 
         Args:
-            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds to
-                run; None: until stopped), ``waits`` (stays in the queue), ``times`` (jobs; None: no limit).
+            rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
+                that tasks run; None: until the job is stopped), ``waits`` (True: the job stays in the queue),
+                ``times`` (number of jobs that the rule applies to; None: no limit).
 
         Raises:
             ConfigError: the rule is not valid; the text names every problem.

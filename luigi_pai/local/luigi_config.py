@@ -36,7 +36,7 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) ->
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
-    """Return the lines that a user can copy into luigi.cfg, without a password that is not the default."""
+    """Return the lines that a user can copy into luigi.cfg; only the default password is written out."""
     section = open_pai_section(address, hdfs, settings)
     if settings.password != DEFAULT_PASSWORD:
         section["password"] = f"(the one in {PASSWORD_VARIABLE})"
@@ -45,7 +45,7 @@ def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> st
 
 
 def earlier_config() -> Path | None:
-    """Return the file that LUIGI_CONFIG_PATH names, if it exists; raises ConfigError if Luigi reads TOML."""
+    """Return the file that LUIGI_CONFIG_PATH names, or None; raises ConfigError if Luigi reads TOML."""
     parser = os.environ.get("LUIGI_CONFIG_PARSER", "cfg")
     if parser == "toml":
         raise ConfigError(
@@ -71,7 +71,7 @@ def further_sections() -> list[str]:
 
 
 def _content(path: str) -> configparser.RawConfigParser:
-    """Return what can be parsed of a configuration file; empty if the file cannot be read."""
+    """Return a parser with all that could be parsed; the parser is empty if the file cannot be read."""
     parser = configparser.RawConfigParser()
     with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):  # Luigi reports the error
         parser.read(path, encoding="utf-8")
@@ -81,10 +81,10 @@ def _content(path: str) -> configparser.RawConfigParser:
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
     """Return the text of a luigi.cfg: the earlier file's content, with all clusters pointed at this server.
 
-    The keys of ``section`` are set in ``[OpenPai]`` and each ``[OpenPai:NAME]``, so that no task runs on
-    another cluster; ``further`` names such sections of ./luigi.cfg and other files. Luigi reads the new file
-    last, by LUIGI_CONFIG_PATH, so that its keys override those of the other files. An application token is
-    emptied, because it belongs to another cluster.
+    So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each
+    ``[OpenPai:NAME]`` of the earlier file, and in those of ./luigi.cfg and other files (``further``). As
+    LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, so that its keys override those
+    of the other files. An application token is emptied, because the token belongs to another cluster.
 
     Raises:
         ConfigError: the earlier file cannot be read.

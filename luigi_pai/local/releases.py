@@ -1,8 +1,9 @@
-"""The releases that the local server can emulate, each as one value: its REST API and its launcher.
+"""The releases that the local server can emulate, each a `Release` with its REST API and its launcher.
 
-OpenPAI 0.7 has FrameworkLauncher, on YARN; its rules are from its RetryPolicyDescriptor and user manual.
-OpenPAI 1.x and LTP have FrameworkController, on Kubernetes. Whether it retries a failure depends on the exit
-code, by the exit specification (v1.8.0, src/k8s-job-exit-spec); the reasons below are our own texts.
+OpenPAI 0.7 has FrameworkLauncher, on YARN. FrameworkLauncher's rules are from its RetryPolicyDescriptor and
+its user manual. OpenPAI 1.x and LTP have FrameworkController, on Kubernetes. Whether FrameworkController
+retries a failure depends on the exit code, as the exit specification says (v1.8.0, src/k8s-job-exit-spec).
+The sentences that explain the exit codes are our own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EXIT_JOB_ENDED = -220
 """The task was stopped because its job attempt was over."""
 
 _EXIT_NO_PORTS = 253
-"""A port that was assigned to the task is in use."""
+"""No port was free for the task."""
 
 EXIT_UNRECOGNISED = 255
 """The command failed, and nothing more is known."""
@@ -87,7 +88,8 @@ PAI_RUNTIME PAI_RUNTIME PLATFORM_FAILURE UNKNOWN UNKNOWN
 UNKNOWN UNKNOWN UNKNOWN_FAILURE UNKNOWN UNKNOWN
   -8000 ContainerUndefinedNegativeExitCode A negative exit code that says nothing more
 """
-"""Each line with values of the five `_KEYS` precedes the exit codes that have them: code, phrase, reason."""
+"""A line that is not indented has a value for each of `_KEYS`; the exit codes below it have these values.
+An indented line has an exit code, its phrase, and a sentence that explains it."""
 
 
 def _parse(table: str) -> dict[str, dict[str, str]]:
@@ -126,9 +128,9 @@ def _spec(code: int) -> dict[str, str]:
 
 
 _RETRY_ALWAYS = -2
-"""A retry limit: retry without end, successes too; FrameworkController never retries permanent failures."""
+"""With this limit every attempt is retried, even a success; 1.x and LTP never retry a permanent failure."""
 _RETRY_FAILURES = -1
-"""A retry limit: retry every failure that is not permanent, without end."""
+"""With this limit every failure that is not permanent is retried; a success is not."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,8 @@ class LauncherRules:
         container_id: returns the id of a task's container, given the application id of the attempt and
             the task's number within it, from 0.
         shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
-        exit_lost: exit code for an attempt whose processes vanished without one; None: it has none.
-        exit_attempt_over: exit code for a task that still ran when its attempt ended; None: it has none.
+        exit_lost: exit code of an attempt whose processes vanished and left no code; None if it gets none.
+        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it gets none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
         has_events: whether events of jobs are recorded.
     """
@@ -180,10 +182,11 @@ class LauncherRules:
 
 _EXIT_STOPPED = 214
 _EXITS_TRANSIENT = (137, 143, 154, 205)
-"""137 (SIGKILL), 143 (SIGTERM), 154: taken for a failed machine; 205: the command asks to be retried."""
+"""The exit codes of failures that are always retried. For 137 (SIGKILL), 143 (SIGTERM) and 154 the launcher
+assumes that a machine has failed; with 205 the command itself asks for a retry."""
 _EXIT_PERMANENT = 206
 
-_FIRST_CONTAINER = 2  # container 1 runs the application's master, no task
+_FIRST_CONTAINER = 2  # number of the first task's container; number 1 is the application's master
 
 _EXIT_TYPES = {
     0: "SUCCEEDED",
@@ -228,8 +231,8 @@ _FRAMEWORK_LAUNCHER = LauncherRules(
 def _decide_by_spec(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
     """Decide by the exit specification.
 
-    A negative limit (only taskRetryCount can be negative) means none: -1 retries failures, -2 successes, too.
-    A permanent failure is not retried, whatever the limit.
+    With a limit of -1, failures are retried without end; with -2, successes are retried, too. Only
+    taskRetryCount can be negative. A permanent failure is never retried, whatever the limit is.
     """
     if not exit_code:
         always = retry_count == _RETRY_ALWAYS
@@ -260,7 +263,7 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 class Release:
     """A release of OpenPAI, or of its successor LTP.
 
-    How jobs are prepared and shown is not part of it: those packages choose their functions by ``api``.
+    It does not say how jobs are prepared and shown: the code for that chooses functions by ``api``.
 
     Attributes:
         name: what people call it.
@@ -272,9 +275,9 @@ class Release:
             or user, and ``Retry-After`` is the rest of the window; if not, windows start with the server, and
             ``Retry-After`` is a whole window.
         version: the version in ``GET /api/v2/info``.
-        failed_lookup: message of the 500 UnknownError that GET of a job or attempt returns if it does not
-            exist; None to return the error that names what is missing.
-        private_jobs: whether only its owner and administrators may see a job.
+        failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; with None,
+            the reply is the error that names what is missing.
+        private_jobs: whether a job may be seen only by the job's owner and by administrators.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use them.
         job_types: whether a job has a type, which is added to its tags and can filter lists of jobs.

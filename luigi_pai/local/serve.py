@@ -31,7 +31,7 @@ def stopping_signals() -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def on_signals(numbers: Sequence[signal.Signals], action: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call an action for signals of this process while the context lasts; needs a running event loop."""
+    """In this ``with`` block, call ``action`` on these signals; the event loop must be running."""
     loop = asyncio.get_running_loop()
     for number in numbers:
         loop.add_signal_handler(number, action, number)
@@ -50,8 +50,8 @@ async def serve(
 ) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup).
 
-    ``ready`` is called once, when requests are answered. With ``until_stdin_closes`` the server stops also at
-    the end of its standard input, so that it cannot outlive the process that started it.
+    ``ready`` is called once, when the server has begun to answer requests. With ``until_stdin_closes`` the
+    server stops also at the end of its standard input, so that it cannot outlive the process that started it.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.

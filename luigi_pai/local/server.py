@@ -149,7 +149,7 @@ class LocalServer:
         write_whereabouts(data, self.address, self.hdfs)
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Return the number of jobs submitted since a time (ms since 1970 UTC), and the names of failures."""
+        """Return the number of jobs created since ``time`` (ms since 1970 UTC), and names of failed jobs."""
         jobs = self._store.select_jobs("WHERE NOT deleted AND created >= ? ORDER BY id DESC", [time])
         return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
@@ -196,7 +196,7 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets; for port 0, on port ``last`` if it is free, because running tasks use it."""
+    """Return listening sockets. Port 0 is ``last`` if that is free (running tasks know it), else any port."""
     if port == 0 and last:
         with contextlib.suppress(OSError):
             return bind_sockets(last, host)

@@ -1,6 +1,6 @@
 """``__main__`` of the payload: runs ``work`` in the container, which has no luigi.
 
-It starts on any Python 3, so that it can report an image with another Python than the submitting machine.
+It starts on any Python 3, so that it can report that the image has another Python than the submitter.
 """
 
 import base64
@@ -21,7 +21,7 @@ if MYPY:  # to type checkers this is true
     from typing import Any
 
 WRONG_PYTHON, MISSING_MODULE = 121, 122
-"""Exit codes: the image has another minor version of Python, or it lacks a module."""
+"""The exit codes for an image with another minor version of Python, and for one that lacks a module."""
 
 VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 """Environment variables with a task's pickled values and its pickled secrets, in base64."""
@@ -29,7 +29,7 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 RESULT = "result: "
 """Prefix of the log line that has the result."""
 
-_LONGEST = 10000  # characters of a result in the log, of which the last 16 KB are read
+_LONGEST = 10000  # characters of a result in the log; only the log's last 16 KB are read
 
 
 class Task:
@@ -37,14 +37,14 @@ class Task:
 
     def __getattr__(self, name: str) -> "Any":
         raise AttributeError(
-            "{0}.{1} is not in the container; only attributes work() uses, as self.{1}, are sent".format(
+            "{0}.{1} is not in the container; only attributes that work() uses as self.{1} are sent".format(
                 type(self).__name__, name
             )
         )
 
 
 class _Unpickler(pickle.Unpickler):
-    """Replaces the numbers of the task's classes in a pickle by the container's copies of these classes."""
+    """Unpickles a payload, which refers to the classes of the task by their indexes in ``classes``."""
 
     classes: "list[Any]" = []  # noqa: RUF012  a process has one task
 
@@ -129,7 +129,7 @@ def _run(task: "Any") -> None:
 
 
 def _keep(folder: str, text: str) -> bool:
-    """Write ``metrics.json`` into a folder on HDFS or a mount; return False if this image cannot."""
+    """Write ``metrics.json`` into a folder on HDFS or a mount; return False if the image has no access."""
     path = folder[len("file://") :] if folder.startswith("file://") else folder
     if "://" in path and shutil.which("hdfs"):
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]

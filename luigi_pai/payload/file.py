@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
-_REGISTRY = threading.Lock()  # cloudpickle has one list of modules for a process; sweeps submit in threads
+_REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
 _OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, private ones included
 
 
@@ -82,7 +82,7 @@ class Payload:
         return ", ".join(f"{part} {size:,}" for part, size in sizes.most_common())
 
     def pickled(self, values: Mapping[str, Any], *, show: bool) -> bytes:
-        """Pickle name -> value of one task; if a value cannot be pickled, add a problem and return no bytes.
+        """Pickle a task's values by name; if a value cannot be pickled, add a problem and return no bytes.
 
         With ``show`` the problems quote the values, so use it only for values that are not secret.
         """
@@ -164,10 +164,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
         return None
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file, which tracebacks show
+        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file's name, which tracebacks show
             kind, about = self.dispatch_table[CodeType](obj)
             return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
-        if isinstance(obj, functools.cached_property):  # before 3.12 it has a lock
+        if isinstance(obj, functools.cached_property):  # before Python 3.12, its lock prevents pickling
             return functools.cached_property, (obj.func,)
         if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # cloudpickle pickles these by name
             is_unbound = obj.cache_parameters()["maxsize"] is None

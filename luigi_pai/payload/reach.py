@@ -111,7 +111,7 @@ class Reach:
     def _check(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Add the object that an instruction uses: an import, a global, or an attribute of ``self``."""
+        """Record what an instruction uses: a global, a setting, or something that the container lacks."""
         last = None if before is None else before.argval
         if each.opname == "IMPORT_NAME":
             if _is_absent(each.argval) and (each.argval, last) != ("luigi_pai", ("runtime",)):
@@ -150,7 +150,7 @@ def _functions_of(value: Any) -> list[FunctionType]:
     """Return a value if it is a function, else the functions in it, such as those of a property or list."""
     if isinstance(value, FunctionType):
         return [value]
-    held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # of a cached_property
+    held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # cached_property has func
     return [each for each in held if isinstance(each, FunctionType)]
 
 

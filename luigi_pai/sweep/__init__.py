@@ -1,1 +1,1 @@
-"""Sweeps: many tasks, such as one with many parameter values, run as jobs and collected in a table."""
+"""Sweeps: run many tasks, such as one class with many parameter values, as jobs, and tabulate the results."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _AT_ONCE = 8  # points or packs that are started at the same time
-_SLICE = 0.5  # seconds of starting before running jobs are looked up again
+_SLICE = 0.5  # maximum time in seconds to start jobs, before running jobs are looked up again
 _STOPPED_WITHIN = 30.0  # seconds for the requests of ``stop()``
 _OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
@@ -85,7 +85,7 @@ class Engine:
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
-        self._seen: list[tuple[Member, JobStatus]] = []  # points first found running; to be recorded
+        self._seen: list[tuple[Member, JobStatus]] = []  # points just found running, with unrecorded starts
         self._endings: list[Ending] = []  # to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._is_proven = False  # the last start has ended without a transient error
@@ -105,7 +105,10 @@ class Engine:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points failed than the tolerance allows, of ``max_points`` while a search proposes."""
+        """Whether more points failed than the tolerance allows.
+
+        While a search proposes points, their number is not known, and ``max_points`` stands for it.
+        """
         total = self._limits.max_points if self._source.total is None else self._source.total
         return len(self._table.failed) > self._limits.failures(total)
 
@@ -157,7 +160,7 @@ class Engine:
     # starting
 
     def _may_begin(self) -> bool:
-        """Return whether another job may be started now, and perhaps a point is left for it."""
+        """Return whether another job may be started now. The source may turn out to have no more points."""
         at_once = _AT_ONCE if self._is_proven else 1
         busy = self._busy
         if (
@@ -175,7 +178,7 @@ class Engine:
         return sum(bool(start.members) for start in self._workers.starts)
 
     def _due_pack(self) -> Pack | None:
-        """Return a pack to start, or None; an incomplete pack only if no more points can join it now."""
+        """Return a pack to start, or None. An incomplete pack is due only if no more points can join it."""
         now = self._clock.monotonic()
         due = next((pack for pack in self._packs if pack.due <= now), None)
         if due is None and not self._busy and (self._source.exhausted or self._source.waits):
@@ -184,7 +187,7 @@ class Engine:
         return due
 
     def _held_for(self) -> float:
-        """Return the seconds before the next start: until the limit's window ends, or after an outage."""
+        """Return the seconds until the next start, which the server's limit or an outage may delay."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= self._busy else 0.0
         return max(held, self._paused_until - self._clock.monotonic())
@@ -242,7 +245,7 @@ class Engine:
             start.due = self._clock.monotonic() + future.result()
         except Exception as error:
             self._workers.starts.remove(start)
-            if not members:  # steps that record ends keep expected errors; any other error ends the sweep
+            if not members:  # record() handles the errors that it expects; any other error ends the sweep
                 raise
             points = [member.point for member in members]
             if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
@@ -262,7 +265,7 @@ class Engine:
                     self._free(ending.job)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
-        """Put points back after a transient error, and pause starts; return False if it is not retried."""
+        """Put points back and pause starts after a transient error. Return False if there is no retry."""
         assert self.book is not None
         is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:

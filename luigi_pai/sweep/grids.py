@@ -15,7 +15,7 @@ __all__ = ["grid", "sample", "zipped"]
 
 T = TypeVar("T")
 
-_TRIES = 100  # most random draws for each point, because draws may repeat
+_TRIES = 100  # maximum number of random draws for each point, because draws may repeat
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
@@ -28,7 +28,7 @@ def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
         values: parameter -> a list of its values.
 
     Raises:
-        TypeError: the values of a parameter are no list, or the task does not have it.
+        TypeError: the values of a parameter are no list, or the task has no such parameter.
     """
     lists = _lists(values, task)
     return [task(**dict(zip(lists, point, strict=True))) for point in itertools.product(*lists.values())]
@@ -44,7 +44,7 @@ def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
         values: parameter -> a list of its values; all lists have the same length.
 
     Raises:
-        TypeError: the values of a parameter are no list, or the task does not have it.
+        TypeError: the values of a parameter are no list, or the task has no such parameter.
         ValueError: the lists have different lengths.
     """
     lists = _lists(values, task)
@@ -67,7 +67,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
         space: parameter -> a list to choose from, or a function that takes a ``random.Random``.
 
     Raises:
-        TypeError: a parameter has neither a list nor a function, or the task does not have it.
+        TypeError: a parameter has neither a list nor a function, or the task has no such parameter.
         ValueError: fewer than ``n`` different combinations were found.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose

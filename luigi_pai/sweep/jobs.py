@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 OF_ALL = (AuthenticationError, ClusterUnreachable, ConfigError, RateLimited)
 """Errors that concern all points of a sweep."""
 
-_LONGEST = 300  # characters of a reason
+_LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
 
 
 @dataclass(slots=True, eq=False)
@@ -83,11 +83,12 @@ class Ended:
 class JournalClaims:
     """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. Other points have claims on HDFS; copies here serve to count attempts.
+    See ``tasks.claims.Claims``. Other points have their claims on HDFS. The journal has copies of these, to
+    count attempts.
 
     Attributes:
         journal: of the sweep.
-        shares_job: ``replace`` only queues its copy, which is written with those of the job's other points.
+        shares_job: the job runs several points. ``replace`` then only queues the claim for a later write.
     """
 
     shares_job = False
@@ -101,7 +102,7 @@ class JournalClaims:
         return self.journal.of(self._name).claim
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the valid claim."""
+        """Claim a submission. Return its claim, which another process may have written before."""
         return self.journal.begin(claim)
 
     def replace(self, claim: Claim) -> Claim:
@@ -236,7 +237,7 @@ class Ending:
         member: the point.
         entry: the submission, as it was before the update.
         update: its last update.
-        error: the error of ``record()``, which fails the point; None also if HDFS failed (only logged).
+        error: an error of ``record()``; the point then fails. Errors of HDFS are logged, but not kept here.
     """
 
     job: SweepJob

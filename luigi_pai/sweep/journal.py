@@ -53,7 +53,7 @@ class Record:
     Attributes:
         claim: the claim of its last submission; None before the first.
         begun: numbers of its submissions.
-        before: number of its last submission when "again" last gave it new attempts; 0 for none.
+        before: number of its newest submission before the latest "again" gave it new attempts; 0 for none.
         last: the fields of the last event "ended"; empty before the first.
         void: ids of ends that no longer count.
         pruned: keep() returned False; its job was stopped, or is being stopped.
@@ -186,7 +186,7 @@ class Journal:
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the queued events of all threads; errors as ``write``."""
+        """Write the queued events of all threads. The errors are those of ``write``."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -196,9 +196,10 @@ class Journal:
                     del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
-        """Claim a submission in the journal, unless it is claimed already; return the valid claim.
+        """Claim a submission in the journal, and return the claim. If it already has one, return that.
 
-        On a local file system, a lock lets only one of several processes claim it. Errors as ``write``.
+        On a local file system, a lock lets only one of several processes claim it. The errors are those of
+        ``write``.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
@@ -229,7 +230,7 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. Unless the last run was killed, failed and stopped points get new attempts."""
+        """Begin a run. Failed and stopped points get new attempts, unless a kill ended the last run."""
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
@@ -257,7 +258,7 @@ class Journal:
         """Check that no other process has begun to run the sweep since this one did.
 
         Raises:
-            PaiSweepFailed: another process has.
+            PaiSweepFailed: another process has begun to run it.
             HdfsError, OSError: as ``read``.
         """
         self.read()

@@ -45,7 +45,7 @@ class LocalFile:
         return whole
 
     def append(self, data: bytes) -> bytes:
-        """Append data; return what other processes have appended since the last call."""
+        """Append data. Return the lines of other processes since the last ``read`` or ``append``."""
         with self.locked() as others:
             self._held.write(data)
             self._held.flush()
@@ -54,7 +54,7 @@ class LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Keep other processes from appending; yield their data since the last ``read``."""
+        """Keep other processes from appending. Yield their lines since the last ``read`` or ``append``."""
         if self._held is not None:
             yield b""
             return
@@ -89,7 +89,7 @@ class HdfsFiles:
         parts = []
         for number in range(1, _MOST_FILES):
             known = self._read.get(number, 0)
-            before = min(known, 1)  # HDFS refuses an offset at the end of a file
+            before = min(known, 1)  # read a known byte again, as HDFS refuses an offset at a file's end
             data = read_small(self._fs, self._path(number), _LARGEST, known - before)
             if data is None:
                 break
@@ -99,9 +99,9 @@ class HdfsFiles:
         return b"".join(parts)
 
     def append(self, data: bytes) -> bytes:
-        """Append data; return no data of other processes, which only ``read`` returns.
+        """Append data. Return an empty result: only ``read`` returns the data of other processes.
 
-        After an error, the data may have been appended, or may be later; appending it again is safe.
+        After an error, HDFS may have appended the data, or may do so later. It is safe to append it again.
         """
         for _ in range(_MOST_FILES):
             path = self._path(self._number)

@@ -87,11 +87,11 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
     """Validate a sweep and its points; nothing is sent.
 
     Returns:
-        the ``best`` of the sweep, None if it is not set; the points, none for a search.
+        ``best`` and the points. ``best`` is None if the sweep does not set it. A search has no points yet.
 
     Raises:
         SpecError: all problems of the sweep and of its points.
-        ConfigError: points are to share jobs, but their cluster has the API v1, or they are on several.
+        ConfigError: points are to share jobs, but have a cluster with the API v1, or several clusters.
     """
     name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
     try:
@@ -133,7 +133,7 @@ def points_of(sweep: PaiSweep) -> list[Any]:
 
 
 def _most(max_points: object) -> int:
-    """Return ``max_points``; 0 if it is not valid, which ``SweepLimits.problems`` reports."""
+    """Return ``max_points``, or 0 if it is not valid. ``SweepLimits.problems`` reports such a value."""
     return max(0, max_points) if isinstance(max_points, int) else 0
 
 
@@ -177,7 +177,7 @@ def too_many_points(most: int) -> str:
 
 
 def parameters_of(task: luigi.Task) -> dict[str, Any]:
-    """Return the significant parameters of a task, without those that are not public."""
+    """Return the parameters of a task that are both significant and public."""
     return {
         name: getattr(task, name)
         for name, parameter in type(task).get_params()
@@ -186,7 +186,7 @@ def parameters_of(task: luigi.Task) -> dict[str, Any]:
 
 
 def describe(task: object) -> str:
-    """Return a point for people: ``rate=0.1, batch=16``."""
+    """Return the text that shows a point to users: ``rate=0.1, batch=16``."""
     if not isinstance(task, luigi.Task):
         return f"{task!r:.60}"
     values = ", ".join(f"{name}={value}" for name, value in parameters_of(task).items())
@@ -250,12 +250,13 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
-    is_moved = file.name == other.name and (file == other or not other.exists())  # or is on another machine
+    # if the other file is missing, it was moved to this place, or is on another machine
+    is_moved = file.name == other.name and (file == other or not other.exists())
     if is_known or is_moved or not other.name or not file.name:
         return
     wrong = (
         f"{sweep.results.folder} has the results of {journal.info.get('sweep')!r} of {other}; set "
-        "results_dir or name of one of them, or remove that folder"
+        "results_dir or name of one of the two sweeps, or remove that folder"
     )
     raise SpecError(sweep.name, [Problem("results_dir", wrong)], "sweep")
 

@@ -74,7 +74,7 @@ def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
     """Return the columns of the page in order; parameters with one value for all points are near the end."""
     given = columns[: columns.index("state")]
     same = [column for column in given if len(rows) > 1 and len({str(row[column]) for row in rows}) == 1]
-    left_out = ("page", "error", *same)  # ``_cell`` uses the page as the link of the job
+    left_out = ("page", "error", *same)  # ``_cell`` puts the URL of ``page`` into ``job``
     return [*(column for column in columns if column not in left_out), *same, "error"]
 
 

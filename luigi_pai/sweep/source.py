@@ -132,7 +132,7 @@ class Source:
     def _checked(self, point: Point) -> Point | Ended:
         """Record and check a point of a search; return it, or its end if it has ended or cannot run."""
         if point.record.asked is None:
-            task = point.task  # ``_make`` recreates it from its family and parameters
+            task = point.task  # the event has what ``_make`` needs to recreate the task
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
             self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
         if (ended := self._table.known(point)) is not None:
@@ -236,7 +236,7 @@ class Source:
 
         Args:
             name: of the point.
-            told: number of ``tell`` calls before it; the generator may have yielded None before each.
+            told: number of ``tell`` calls before that point. Before each call, the generator may yield None.
         """
         for _ in range(told + 1):
             self._waits = False

@@ -2,7 +2,7 @@
 
 A point in an array has what it has in a job of its own: submissions (NAME, NAME__attempt2, ...), an output
 folder, claims and a completion flag; its claim names the array as its job. The array's name is made from
-the names of the intended submissions, so that the server accepts only one of two arrays with the same ones.
+the names of the intended submissions, so the server accepts only one of two arrays with the same submissions.
 Each submission is claimed before its array is sent; an array has the points whose claims name it.
 
 Functions that wait are steps (``retries.Steps``): they yield the seconds to wait, and run in any thread.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_ON_ITS_WAY = 10.0  # most seconds from the claim of a point to the arrival of its array on the server
+_ON_ITS_WAY = 10.0  # maximum time in seconds from the claim of a point to the arrival of its array
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Pack:
 
 
 def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
-    """Look up points, and submit those that have no job yet and get one of their own.
+    """Look up points. Submit those that have no job yet, but not those that are to share a job.
 
     Raises:
         ConfigError: the cluster does not support arrays.
@@ -139,15 +139,16 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 def _is_new(member: Member, *, alone: bool) -> bool:
     """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
-    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS corrects a wrong answer
+    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS corrects an outdated list
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
 
 def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
-    """Return whether a failed submission no longer counts: a later one exists, or a retry or new run is due.
+    """Return whether a failed submission no longer counts, which lets the point be submitted again.
 
-    Before the point is submitted again, the events of another process that runs the sweep are read.
+    This is so if there is a later submission, if this run retries the failed one, or if a new run has given
+    the point new attempts. For this, the events of another process that runs the sweep are read, too.
     """
     number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
@@ -162,7 +163,7 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
 def _may_arrive(member: Member) -> bool:
     """Return whether the array that a point is claimed for may still be on its way to the server.
 
-    After 10 s it is sent again with the points that claim it; the server accepts its name only once.
+    After 10 s, the array is sent again with the points claimed for it; the server accepts its name only once.
     """
     claim = member.run.evidence.last()
     return claim is not None and 0 <= member.run.book.api.clock.time() - claim.claimed_ms / 1000 < _ON_ITS_WAY

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
-_SLICE = 0.5  # seconds of reading reports before other work is done
+_SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
 _THREADS = 16  # for requests to stop jobs
 
 
 class Pruning:
-    """Calls ``keep`` with the reports of each running job, except arrays; False stops the job.
+    """Calls ``keep`` with the reports of each running job that is no array; False stops the job.
 
     Args:
         keep: called with a task and its reports while its job runs; False stops the job. None: no reports
@@ -54,7 +54,7 @@ class Pruning:
         self._due: dict[SweepJob, float] = {}
 
     def watch(self, job: SweepJob, status: JobStatus) -> None:
-        """Watch a job; stop it if a run of the sweep that was killed had already pruned its point."""
+        """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
         now = self._clock.monotonic()
         if not job.shared and job.members[0].point.record.pruned:
             self._due.setdefault(job, now)

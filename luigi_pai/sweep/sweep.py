@@ -52,7 +52,7 @@ class PaiSweep(Task):
     A point is the same task as outside a sweep: it has its own job, submissions, completion flag, output and
     ``complete()``. The next run of the sweep, or another sweep with the same point, does not run a finished
     point again, and takes over a running one. ``output()`` is the table; the sweep is complete if the table
-    has all current points.
+    has all points that ``points()`` returns.
 
     A sweep that defines ``tell`` is a search: its ``points()`` is a generator, which is asked for a point
     whenever another job may start.
@@ -119,7 +119,7 @@ class PaiSweep(Task):
         """Whether Luigi's web page may send messages: ``parallel_jobs = 100``, ``status``, ``stop``."""
         return has_page()
 
-    # as ClassVar[Any], subclasses may define these as plain attributes or as properties
+    # the type ClassVar[Any] lets subclasses define these as plain attributes or as properties
     parallel_jobs: ClassVar[Any] = _count(default=50, description="jobs that wait or run at once")
     tolerance: ClassVar[Any] = luigi.FloatParameter(
         default=0.0, significant=False, description="share (below 1) or number of points that may fail"
@@ -150,7 +150,7 @@ class PaiSweep(Task):
 
     @property
     def shown_by(self) -> str:
-        """The argument with which ``luigi-pai sweep`` shows its table: the name, or the folder."""
+        """The argument with which ``luigi-pai sweep`` shows this sweep's table: the name, or the folder."""
         folder = self.results_dir
         if folder is None:
             return shlex.quote(self.name)
@@ -198,7 +198,8 @@ class PaiSweep(Task):
         summary = results.complete_summary()
         if summary is None or summary.digest != points_digest(names):
             return False
-        return dict(summary.counts) == journal.counts(names)  # they differ if points were retried since
+        # the counts differ if points were retried after the table was written
+        return dict(summary.counts) == journal.counts(names)
 
     def run(self) -> None:
         """Run the incomplete points, and collect the results of all.
@@ -216,7 +217,7 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """Number of points that a search is to propose; 0 if not known. It may grow: the search continues."""
+        """Number of points that a search is to propose; 0 if not known. If it grows, the search continues."""
         return 0
 
     def _note(self) -> Any:

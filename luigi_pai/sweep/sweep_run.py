@@ -1,6 +1,6 @@
-"""SweepRun: a run of a sweep: validates the points, runs the engine, shows the progress.
+"""SweepRun: a run of a sweep.
 
-Messages of Luigi's scheduler are answered.
+It validates the points, runs the engine, shows the progress, and answers the messages of Luigi's scheduler.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
-_STOPPED_WITHIN = 4.5  # seconds; before_signals waits for 5
-_LEAST_PAUSE = 0.001  # seconds; messages are read even while the engine always has work to do
+_STOPPED_WITHIN = 4.5  # seconds to stop jobs after a signal; before_signals waits for 5
+_LEAST_PAUSE = 0.001  # shortest pause in seconds; messages are read in the pauses only
 _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
@@ -104,7 +104,7 @@ class SweepRun:
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
-        except (KeyboardInterrupt, PaiSweepFailed):  # already logged, or another process runs the sweep
+        except (KeyboardInterrupt, PaiSweepFailed):  # _killed() logged it, or another process has the search
             raise
         except BaseException:
             self._save()
@@ -221,7 +221,8 @@ class SweepRun:
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
-            self._table.write(complete=False)  # after _finish(), the next run would retry all failed points
+            # _save() would also record the end of the run; the next run would then retry all failed points
+            self._table.write(complete=False)
 
     def _continuing(self, jobs: int | None = None) -> str:
         """Return a text: how many jobs continue, and that the next run of the sweep takes them over."""

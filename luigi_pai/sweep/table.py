@@ -38,7 +38,7 @@ _LONGEST_PAUSE = 300.0  # seconds after a writing that failed
 _MOST_VALUES = 100  # values in the result of a point
 _LONGEST_VALUE = 1000  # characters of JSON
 SHOWN_FAILURES = 10
-"""Number of failed points in the log and in an error."""
+"""How many failed points the log and an error name at most."""
 
 
 class Table:
@@ -47,9 +47,9 @@ class Table:
     Args:
         target: the table on HDFS or in a local folder.
         sweep: the name of the sweep.
-        journal: of the sweep, which records the ends.
+        journal: the journal of the sweep, in which the ends are recorded.
         clock: for the times of writing.
-        best: the best point so far; None if none is declared.
+        best: keeps the best point so far; None if the sweep's ``best`` is not set.
 
     Attributes:
         sweep: as given.
@@ -134,7 +134,7 @@ class Table:
             self._journal.end(point.name, ended.number, row, _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
-        """Return the row of a point that has ended: column -> value; None for any other column."""
+        """Return the row of a point that has ended: column -> value; None for a column that it lacks."""
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
@@ -197,7 +197,7 @@ class Table:
         """Return the values of a task's ``result()``.
 
         Returns:
-            the values; their problem, or an empty text; whether another try may succeed.
+            the values; what is wrong with them, or an empty text; whether another try may succeed.
         """
         try:
             given: Any = task.result()

@@ -26,7 +26,7 @@ class Start:
 
     Attributes:
         steps: the generator.
-        members: the points to start; empty if ends are recorded.
+        members: the points to start; empty if the steps record ends.
         began: time of the start, in seconds of the monotonic clock.
         due: time of the next step.
         future: gets the result of the step that runs; None between two steps.
@@ -41,7 +41,7 @@ class Start:
     result: Started | None = None
 
     def take(self, future: Future[float]) -> None:
-        """Take the next step; its future gets the seconds to wait before the following step."""
+        """Run the next step. The result of ``future`` is the seconds to wait before the following step."""
         try:
             future.set_result(next(self.steps))
         except StopIteration as end:
@@ -54,7 +54,8 @@ class Start:
 class Workers:
     """Runs steps in threads, one thread for each step that runs at the same time.
 
-    The threads end after ``close()``, or with the process; neither waits for requests in progress.
+    The threads end after ``close()``, or with the process. Neither ``close()`` nor the end of the process
+    waits for requests in progress.
 
     Args:
         clock: for the times of steps.

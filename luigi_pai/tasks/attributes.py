@@ -1,8 +1,9 @@
 """Attributes of task classes: their declaration, checks of a class, and the base folder of relative paths.
 
 An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time
-``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. A type checker would accept only a
-property as an override of a property, so both are declared differently for type checkers.
+``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. For type checkers ``attribute`` is another
+function, because they would accept only a property as an override of a property. ``Task`` is another class
+for the reason that ``TakesAnyArguments`` gives.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
-"""Attributes of Luigi's tasks that use all parameters."""
+"""Attributes of Luigi's tasks. A class whose code reads one of them may use all its parameters."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -188,7 +189,7 @@ def _uses_all(tree: ast.AST) -> bool:
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
     themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.decorator_list:  # as luigi.util.requires
+        if isinstance(node, ast.ClassDef) and node.decorator_list:  # luigi.util.requires may use them all
             return True
         if isinstance(node, ast.Attribute) and node.attr in _USE_ALL:
             return True

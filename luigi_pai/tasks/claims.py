@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs.client import WebHdfs
 
-_FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
+_FOLDER = "_luigi_pai"  # folder of the claims; Hadoop's own readers skip names that begin with an underscore
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in the names of its claim files
 _HASH = 12
@@ -43,7 +43,8 @@ class Claim:
         digest: of the job, see ``jobspec.comparison.job_digest``.
         token: distinguishes claims that are otherwise equal.
         runs_since: the number of retries by the cluster, and the time when the submission was first seen
-            running after them, in ms since 1970 UTC; None before, or if the server sends the start time.
+            running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
+            sends the start time.
         state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
     """
 
@@ -63,7 +64,7 @@ class ClaimStore(Protocol):
     """The store of the claims of one task's job."""
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its end; None if there is none."""
+        """Return the claim of the last submission, with its final state if known; None without any claim."""
         ...
 
     def claim(self, claim: Claim) -> Claim:
@@ -104,10 +105,10 @@ class Claims:
         )
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its end; None if there is none.
+        """Return the claim of the last submission, with its final state if known; None without any claim.
 
         Raises:
-            HdfsError: HDFS failed, or the file is no claim.
+            HdfsError: HDFS failed, or the file of the claim contains something else.
         """
         numbers: dict[int, set[str]] = {}
         for name in self._names():
@@ -189,8 +190,8 @@ class Claims:
             return claim_of(json.loads(data), number)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise HdfsError(
-                f"{path} is not the record of a submission; remove the file if its job does not run (without "
-                "a record, it is not known whether the job was submitted)",
+                f"{path} is not the record of a submission, so it is not known whether the job was "
+                "submitted; remove the file if its job does not run",
                 operation="read",
                 path=path,
             ) from None
@@ -203,7 +204,7 @@ def _text(claim: Claim) -> bytes:
 
 
 def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
-    """Return a claim with the state and start that the names of the files beside it record."""
+    """Return a claim, with its state and start time from the names of the event files next to it."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
     state = next((what for what in sorted(files) if what != "json" and what.isalpha()), None)

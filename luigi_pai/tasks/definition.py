@@ -129,10 +129,12 @@ class TaskJob:
             return True
 
     def check_owner(self) -> None:
-        """Check that no other task of this process has this name and a different job, unless that job failed.
+        """Check that no other task of this process has this name and a different job.
+
+        If the last submission of this name has failed, nothing is checked: the next may be another job.
 
         Raises:
-            SpecError: another task does.
+            SpecError: another task has this name and a different job.
         """
         key = "task", self._name
         other = self._book.remembered(key, lambda: self._task)

@@ -1,4 +1,4 @@
-"""Events of a task's job, which are handled like Luigi's own events, and tags of the job."""
+"""Events and tags of a task's job. The events are handled like Luigi's own events."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def trigger(task: Any, event: str, *arguments: object) -> None:
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
     """Add missing tags to a job, with one request each; nothing is sent if the server does not support tags.
 
-    The first error is logged, and the other tags are not added: the job runs all the same.
+    The first error is logged, and no further tag is added: the job runs all the same.
 
     Args:
         api: of the cluster.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-_MOST_COMPARED = 10  # most stored jobs that a process and its forks request for comparisons
+_MOST_COMPARED = 10  # jobs; in a process and its forks, no more are requested from the server for comparison
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
@@ -39,7 +39,7 @@ class _Known:
 
 
 class Evidence:
-    """Information about a task's job that its server does not have; passed to the book.
+    """Information about a task's job that its server does not have. The book uses it in lookups.
 
     If the output folder is not on HDFS, there is no completion flag, and all claims are in ``claims``. If it
     is, a job takes 14 HDFS requests: 4 of complete(), 2 of run() before the claim, 3 to claim, 5 at the end.
@@ -131,10 +131,11 @@ class Evidence:
     # before and after a submission
 
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
-        """Return the number of the next submission: 1, or one more than the last if that did not succeed.
+        """Return the number of the next submission: 1 for the first one, else that of the last one plus 1.
 
-        The number of a recent claim is used again if the server does not know its job, because it would know
-        every submission that has reached it. If one still arrives, the server accepts the name only once.
+        The number of a recent claim is used again if the server does not know the job of this claim, because
+        the server would know every submission that has reached it. If the earlier submission arrives after
+        all, the server accepts only one of the two, because they have the same name.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -189,7 +190,8 @@ class Evidence:
         held = self._claims.claim(mine)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
-            self._flag.discard(self._definition.name)  # after the claim: another process may have succeeded
+            # Not before the claim: until then, another process may have written the flag after a success.
+            self._flag.discard(self._definition.name)
         if held.job == job_name and self._other_claims not in (None, self._claims):
             self._other_claims.replace(held)
         self._take(held)
@@ -217,7 +219,7 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check the output folder of a job that has no claim; if it has one, warn if the task's job differs.
+        """Check the output folder of a job without a claim. With a claim, warn if the task's job differs.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.
@@ -371,7 +373,7 @@ class Evidence:
         )
 
     def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
-        """Return the fields that changed since the job ran; [] if it is not known which, None if none did."""
+        """Return the changed fields, [] if they are unknown; None if none changed or nothing is compared."""
         claim, api = self._known.claim, self._book.api
         if claim is not None:
             if claim.number != entry.number or claim.digest == self._digest():

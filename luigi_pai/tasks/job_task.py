@@ -223,9 +223,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the values that a sweep's table shows for this task, once its job has ended.
 
         The default reads ``metrics.json`` (a JSON object of at most 1 MB), which is a target of ``output()``
-        or in a folder that is one. Without such a file, or if ``runtime`` is set, it adds the values that
-        only the containers reported (``luigi_pai.runtime.report``). Override it to read results from
-        elsewhere; an error that it raises is shown in the table, and the sweep continues.
+        or in a folder that is one. If there is no such file, the default returns the values that the
+        containers reported (``luigi_pai.runtime.report``). If there is one and ``runtime`` is set, it adds
+        the reported values that are not in the file. Override ``result()`` to read results from elsewhere;
+        an error that your method raises is shown in the table, and the sweep continues.
 
         Raises:
             ValueError: the file is too large, or not a JSON object.
@@ -234,7 +235,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return self._task_run().outputs.result(self)
 
     def forecast(self) -> Forecast:
-        """Return what a run would do now: nothing, take over a job, or submit one; nothing is submitted.
+        """Return what a run would do now: submit a job, take one over, or neither. This call submits no job.
 
         Raises:
             PaiError: as ``complete()``.

@@ -1,4 +1,4 @@
-"""KeptLogs: copies of the logs of ended jobs on HDFS, which outlast those of the cluster."""
+"""KeptLogs: copies of the logs of ended jobs. They are on HDFS, and outlast the logs on the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_FOLDER = "_logs"  # Hadoop's own readers skip names that begin with an underscore
+_FOLDER = "_logs"  # folder of the copies; Hadoop's own readers skip names that begin with an underscore
 _PART = 2 * 1024 * 1024  # bytes of one request
 _PATIENCE = 10.0  # seconds for which a transient error of the cluster is retried
 _SHORT = 5.0  # timeout of a request in seconds
@@ -112,7 +112,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        After a request that gets no reply, or whose route the server does not have, all others fail at once.
+        Once a request gets no reply, or the server does not have its route, all later requests fail unsent.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -112,7 +112,7 @@ def has_page() -> bool:
     """Return whether there is a web page that may send messages; False with ``--local-scheduler``.
 
     Luigi's worker needs a queue, that is two open files, for each running task that accepts messages.
-    A task cannot detect ``luigi.build(..., local_scheduler=True)``.
+    A task cannot detect ``luigi.build(..., local_scheduler=True)``, so the result may be True there.
     """
     parser = CmdlineParser.get_instance()
     known = getattr(parser, "known_args", None)

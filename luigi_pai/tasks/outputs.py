@@ -27,7 +27,7 @@ _LARGEST_METRICS = 1_000_000  # bytes
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
-    """Return the targets of a task's ``output()`` as a flat list; empty if ``default`` defines the method."""
+    """Return the targets of ``output()`` as a flat list; empty if the task inherits it from ``default``."""
     if type(task).output is default.output:
         return []
     targets: list[luigi.Target] = luigi.task.flatten(task.output())
@@ -61,7 +61,8 @@ class Outputs:
         """The HDFS of the output folder; None if there is no folder on HDFS, or no HDFS is configured.
 
         A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below it: it is then a mount that has this path in containers.
+        ``output()`` has a LocalTarget at or below the folder: the folder is then a mount, which has this path
+        in containers.
 
         Raises:
             HdfsError: the output folder is not a path on this HDFS.

@@ -25,7 +25,7 @@ INTERVAL = 10.0
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
 _FILES = 8  # the newest report is searched in this many files, those changed last
-_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # fields of a report
+_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # the runtime adds them
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
@@ -112,7 +112,7 @@ def read_reports(
         hdfs: where the folder is.
         folder: the output folder of the job.
         attempt: number of the submission; default: the last one that has reported.
-        most: largest number of files to read, those changed last; default: all.
+        most: maximum number of files to read: the most recently changed ones; default: all.
 
     Returns:
         the reports in the last 64 KB of each container's file; an empty list if there are none.

@@ -1,4 +1,4 @@
-"""OnKill: stops or leaves the job when a signal ends the process, or its main process has ended."""
+"""OnKill: stops the job, or lets it continue, if a signal ends the process or Luigi's main process ends."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
     def raise_it(number: int, _: FrameType | None) -> None:
         came.append(number)
-        for other in before:  # a main process that ends sends SIGTERM to its children after a Ctrl-C
+        for other in before:  # after a Ctrl-C, the main process ends and sends SIGTERM to its children
             signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
@@ -130,7 +130,7 @@ class OnKill:
         self.note("")
 
     def note(self, name: str, *, is_there: bool = False) -> None:
-        """Set the job, which is being submitted, or exists (``is_there``) and has not ended; "" for none."""
+        """Note the job that is being submitted or, if ``is_there``, waits or runs; "" means no such job."""
         self.name, self.is_there = name, is_there
 
     def act(self) -> None:

@@ -45,7 +45,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 RECENT = 30.0
-"""Seconds for which a run reuses the result of ``complete()``; a 409 or a claim corrects an outdated one."""
+"""Seconds for which a run reuses the result of ``complete()``, unless a reply 409 or a claim corrects it."""
 
 
 class TaskRun:
@@ -177,7 +177,7 @@ class TaskRun:
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
-            RunsInArrayError: it is an instance of an array, which waits or runs.
+            RunsInArrayError: it is a waiting or running instance of an array, or is claimed for an array.
             PaiError: it was not submitted, or may have been: the text says which.
         """
         self.options.check()
@@ -218,7 +218,7 @@ class TaskRun:
         return True
 
     def submit(self, number: int) -> Steps[Entry | None]:
-        """Claim and post a submission; return it, or an existing submission that has its name or claim."""
+        """Claim and post a submission. Return it, or the existing submission with the same name or claim."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
         if self.evidence.claim(number, name) != name:
@@ -289,7 +289,7 @@ class TaskRun:
     # the end
 
     def record(self, entry: Entry, update: Update, retry: Retry) -> Steps[None]:
-        """Keep the logs of a submission, and record its end, on HDFS; after a kill, the next run does both.
+        """Keep the logs and record the end on HDFS. If this process is killed, the next run does so.
 
         Args:
             entry: the submission, as ``begin`` returned it.

@@ -49,7 +49,7 @@ def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI, for programs in other languages; ``pai`` empties that server."""
+    """The URL of the session's OpenPAI, for programs in other languages; the fixture ``pai`` empties it."""
     return _pai_servers.url
 
 
@@ -82,7 +82,7 @@ def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
 
 @pytest.fixture
 def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
-    """The three REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
+    """The REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
     _check_alone(request, "pai_mock")
     try:
         from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above

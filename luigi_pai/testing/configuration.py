@@ -26,7 +26,7 @@ Sections = dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]:
-    """Make tasks in this process and in Luigi processes started by it read these settings (raw values).
+    """Give these settings (raw values) to all tasks in this process and in Luigi processes that it starts.
 
     Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change the settings.
     Each [OpenPai:NAME] gets them too, so that no test submits to a real cluster by mistake. Started processes
@@ -88,7 +88,7 @@ def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
     """Replace a section; remove it if the new one is None."""
     config.remove_section(name)
     if section is not None:
-        config.read_string(_text(_parser(), {name: dict(section)}))  # set() would refuse a value with one %
+        config.read_string(_text(_parser(), {name: dict(section)}))  # set() would refuse a lone %
 
 
 def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ Answer = tuple[int, dict[str, str], str]
 
 
 class PaiMock:
-    """Mocks of the routes that a successful PaiTask needs: login, submission, status.
+    """Mocks of the routes that a successful PaiTask needs: login, submission, status, list of jobs.
 
     Attributes:
         submitted: the posted jobs as dicts.

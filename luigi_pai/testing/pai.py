@@ -85,9 +85,10 @@ class Pai:
         )
 
     def when(self, pattern: str) -> When:
-        """Script jobs by name: they run no command; a method of the returned object says how they end.
+        """Let the jobs that match a pattern follow a script: they run no command.
 
-        Of several scripts for a name, the first counts until its ``times`` are used up.
+        A method of the returned object says how these jobs end. Of several scripts for a name, the first
+        counts until its ``times`` are used up.
 
         Args:
             pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.

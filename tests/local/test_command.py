@@ -153,7 +153,7 @@ def test_the_server_is_what_the_configuration_names(own, earlier, options, relea
     other = "ltp" if api == "v1" else "v1"
     done = run("local", "--data", tmp_path / "data", "--api", other, "--", "touch", tmp_path / "ran")
     assert done.returncode == 2
-    assert f"the data folder {tmp_path / 'data'} has the jobs of {release}, and this would be " in done.stderr
+    assert f"the data folder {tmp_path / 'data'} has the jobs of {release}, and this server" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 
@@ -436,7 +436,7 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
         (["--port", "70000"], {}, "70000"),
         (["--faults", "no-such.json"], {}, "--faults is no JSON: Expecting value"),
         (["--faults", "[1]"], {}, "faults: rules[0]: 1 is not of type 'object'"),
-        (["--rate-limits", "many"], {}, "--rate-limits many: it is `default` or three numbers"),
+        (["--rate-limits", "many"], {}, "--rate-limits many: it must be `default` or three numbers"),
         (["--nonsense"], {}, "No such option"),
     ],
 )

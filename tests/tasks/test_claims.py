@@ -417,7 +417,7 @@ def test_an_invalid_claim_is_an_error(pai, hdfs, text):
     folder = hdfs / "train" / "output" / "_luigi_pai"
     folder.mkdir(parents=True)
     (folder / "train.1.json").write_text(text)
-    with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission; remove the"):
+    with pytest.raises(HdfsError, match=r"train\.1\.json is not the record of a submission, so"):
         Train().run()
     assert pai.posts() == []
 

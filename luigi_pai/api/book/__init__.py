@@ -1,1 +1,1 @@
-"""The book: known submissions and statuses of jobs. All lookups go through it, and it alone caches them."""
+"""The book: known submissions and statuses of jobs. It makes all lookups, and it alone caches the answers."""

@@ -27,16 +27,17 @@ _OUTAGE_KEPT = 10.0  # seconds
 
 
 class Book(Jobs):
-    """The known state of a user's jobs on a cluster. All lookups go through it, and it alone caches them.
+    """The known state of a user's jobs on a cluster. It makes all lookups, and it alone caches the answers.
 
     The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
-    last one, so an older list never replaces a newer lookup. A failed submission counts as the newest only if
-    a lookup or a list of the last 2 s shows no later submission.
+    answer before, so an older list never replaces a newer lookup. A failed submission counts as the newest
+    only if a lookup or a list of the last 2 s shows no later submission.
 
-    A job is looked up by its name. For a third job within half a minute, one list of jobs is requested; a job
-    that the list lacks is looked up alone. If the newest submission of a piece of work is unknown or has
-    failed, the search continues with its recorded submission or, if none is recorded, with the list and with
-    those arrays in the list whose names begin like the name of the work.
+    A job is looked up alone, by its name. If two jobs were looked up alone within half a minute, the third
+    lookup requests a list of all jobs instead. A job that the list lacks is looked up alone. If the newest
+    submission of a piece of work is unknown or has failed, the search continues with its recorded submission.
+    If none is recorded, the search continues with the list, and with those arrays in the list whose names
+    begin like the name of the work.
 
     Safe to share between threads and over a fork.
 
@@ -57,7 +58,7 @@ class Book(Jobs):
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
 
     def with_version(self, api_version: str) -> Book:
-        """Return a book with the same server and caches, whose requests use a fixed dialect."""
+        """Return a view of this book, with the same server and caches, that makes requests in one dialect."""
         view = copy.copy(self)
         view.api = self.api.with_version(api_version)
         return view
@@ -104,7 +105,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Look up and return a submission by its own name or, if it has failed, the newest later one."""
+        """Look up the job with the name of a submission. If it has failed, return the newest submission."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:
@@ -118,19 +119,19 @@ class Book(Jobs):
         return None if recent is None else recent[1]
 
     def submission(self, name: str, recorded: Recorded) -> Steps[Entry]:
-        """Look up a recorded submission; the status of its entry is None if the server does not know it."""
+        """Look up a recorded submission. If the server does not know the job, the entry has no status."""
         entry = yield from self._search(name).recorded(recorded)
         self.take(name, entry)
         return entry
 
     def posted(self, name: str, number: int, status: JobStatus) -> Entry:
-        """Record that this process has just posted a submission under its own name, and return its entry."""
+        """Record a submission that this process has just posted as a job of its own; return the new entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
         self.take(name, entry)
         return entry
 
     def take(self, name: str, entry: Entry | None) -> None:
-        """Record the newest submission of a piece of work; None if there is none."""
+        """Record ``entry`` as the newest submission of a piece of work; None records that it has none."""
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:

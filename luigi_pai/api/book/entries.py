@@ -19,7 +19,7 @@ class Recorded(Protocol):
 
     @property
     def job(self) -> str:
-        """The name of the job that runs it on the server: a job of its own, or an array."""
+        """The name of the job that runs the submission: a job for this submission alone, or an array."""
         ...
 
 
@@ -46,7 +46,8 @@ class Entry:
             recorded, but the server does not know the job.
         index: of the instance in the array; None for a job of its own.
         posted: whether this process submitted it just now.
-        void: whether its recorded array exists without this submission, which will therefore never run.
+        void: whether the submission will never run, because the array that was recorded for it exists on the
+            server, but does not contain it.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Explanations: why jobs wait; one reason for all jobs of the same demand, shared by forked processes."""
+"""Explanations: why jobs wait. Jobs with equal demands share a reason, and forked processes share it, too."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Explanations:
     def of(
         self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
     ) -> str | None:
-        """Return the reason why jobs of the same demand wait.
+        """Return the reason why jobs with a given demand for resources wait; None if no reason is known.
 
         Args:
-            what: the demand, as a key.
+            what: a text that all jobs with this demand have in common.
             max_age: seconds for which a reply may be reused.
             may_ask: returns whether a request may be made; if not, an older reply is returned.
-            ask: makes the request; no further one is made if the server (before 1.3) replies NoApiError.
+            ask: makes the request. After a NoApiError (servers before 1.3), ``ask`` is not called again.
         """
         known, now = self._shared.read(), self._clock.monotonic()
         at, text = known.get(_KEY, {}).get(what, (-max_age, None))

@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
 _KEY = "failed posts"
 _OF_ONE_JOB = 500  # unlike 502 to 504, the job itself may cause this status
-_BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # to another service of the cluster
+_BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # errors between cluster services
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 
 
 class FailedPosts:
     """The failed posts of all forked processes since the server last accepted a post.
 
-    The job may be the cause of a 500. The server is the cause if the error names a broken connection (1.8
-    while its write merger is down: ECONNREFUSED, then ECONNRESET; lookups still work), or if a second job
-    gets the same error. Then a single post every 0.5 to 15 s tests for all jobs whether the server accepts
-    submissions again, because failed submissions count towards the server's request limit, too.
+    The job may be the cause of a 500. The server is the cause if the error names a broken connection, or if
+    a second job gets the same error. For example, while the write merger of 1.8 is down, lookups work, but
+    posts fail with ECONNREFUSED, then with ECONNRESET. While the server is the cause, a single post every
+    0.5 to 15 s tests for all jobs whether the server accepts submissions again, because failed submissions
+    count towards the server's request limit, too.
 
     Args:
         shared: a document that forked processes share.
@@ -53,7 +54,7 @@ class FailedPosts:
             return is_servers
 
     def wait(self) -> float:
-        """Return the seconds until a post may be tried; during an outage, 0.0 for one caller at a time."""
+        """Return the seconds until a post may be tried. During an outage, 0.0 allows one caller to try it."""
         if not self._shared.read().get(_KEY, {}).get("is_servers"):
             return 0.0
         with self._shared.update() as state:

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 UNREACHABLE = "unreachable"
-"""A key of the document that forks share: the error of the last lookup that got no reply."""
+"""A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-_NEWEST_FOR = 2.0  # seconds in which no other machine can submit a job that also runs and ends
+# seconds for which a list shows the newest submission: no other machine submits a job that ends so soon
+_NEWEST_FOR = 2.0
 
 
 class Jobs:
@@ -119,7 +120,7 @@ class Jobs:
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Return the statuses of jobs from a new list, by the given names, without jobs that the list lacks.
+        """Request a new list, and return given name -> status for those of the jobs that the list has.
 
         Raises:
             PaiApiError: the list failed.
@@ -132,7 +133,7 @@ class Jobs:
         return self._lists.wait(self.api)
 
     def space_lists(self, waits: list[float]) -> None:
-        """Delay the next list according to ``waits``: the seconds until each watched job is due again."""
+        """Delay the next list according to ``waits``: the seconds until the next lookup of each job."""
         self._lists.space(self.api, waits)
 
     def members(self, array: str) -> list[str]:
@@ -150,11 +151,11 @@ class Jobs:
         return members
 
     def note_members(self, array: str, members: list[str]) -> None:
-        """Record the submissions in an array that was submitted just now, by index."""
+        """Record the names of the submissions in a new array, in the order of their indexes."""
         self._members.put(array, members)
 
     def arrays(self) -> list[str]:
-        """Return the names of the user's arrays, newest first: this process's, then others in the last list.
+        """Return the names of the user's arrays: those of this process, then all others; both newest first.
 
         Raises:
             PaiApiError: there was no current list, and the request for a new one failed.
@@ -196,7 +197,7 @@ class Jobs:
         return self._held[1:]
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the number of the newest submission in the list; 0 if it has only the first, or none.
+        """Return the highest number of the work's submissions in the list; 0 if the list has none after NAME.
 
         Args:
             name: of the work.
@@ -288,7 +289,7 @@ class Jobs:
         return self._lists.current(self.api) or self._lists.make(self.api)
 
     def _listed(self, name: str) -> JobStatus | None:
-        """Return a cached end, or a listed status that is final or newer than the last lookup; else None."""
+        """Return a status from the cache or list if it is final or newer than the last lookup; else None."""
         key, listing = self._key(name), self._lists.current(self.api)
         known = self._end_of(key)
         job = self._lists.rows(listing).get(key[1]) if listing is not None and known is None else None

@@ -28,7 +28,7 @@ _MOST_ARRAYS = 200  # searched for one piece of work
 class Search:
     """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work.
 
-    Its methods are steps (``retries.Steps``): they retry transient errors, and yield the waits, never sleep.
+    Its methods are steps (``retries.Steps``). They retry transient errors, and yield waits, but do not sleep.
 
     Args:
         jobs: looks up single jobs.
@@ -46,9 +46,10 @@ class Search:
         """Find the newest submission.
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If that one has failed,
-        look up the next numbers until a name is unknown, unless a list of the last 2 s shows that there are
-        none. If no submission is found or the last one has failed, use the evidence or the list. A reply
-        without owner and submission time, as mocked tests send, is returned as it is.
+        look up the following numbers one by one, up to the first unknown name. No number is looked up if a
+        list of the last 2 s shows that none follows. If no submission is found, or the last one has failed,
+        use the last record in ``evidence`` or, if it has no record, the list. A reply without owner and
+        submission time, as mocked tests send, is returned as it is.
         """
         entry = yield from self.at(first)
         if entry is None and first > 1:
@@ -99,7 +100,7 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # once: a second lookup might find a new array
+            members = yield from self._members(record.job)  # looked up once: the array may appear meanwhile
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Dialect: TypeAlias = V1Dialect | V2Dialect
 """Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # errors for a v1 job: of 1.1 and later; of 0.15 to 1.0
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # replies of 1.1 and later, and of 0.15 to 1.0, to v1 jobs
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
     "luigi.cfg"
@@ -122,7 +122,7 @@ class DialectDetector:
         return self._dialects["v1" if is_short else "v2"].retention
 
     def is_since(self, *release: int) -> bool:
-        """Return whether a v2 server has at least a release, such as 1, 5; True if its release is unknown."""
+        """Return whether this is a v2 server of a release (such as 1, 5), or of a later or unknown one."""
         if self.current.version == "v1":
             return False
         found = re.match(r"v?(\d+)\.(\d+)", self._version())

@@ -89,7 +89,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): still queued then
+        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): the job is queued then
         completed_ms=numbers.get("completedTime") or None,
         # v2 replies (with attemptId) have only 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
@@ -105,7 +105,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
 
 
 def _with_last_task(status: JobStatus) -> JobStatus:
-    """Return the status, with the task that ended the job added if only the diagnostics name it (0.x)."""
+    """Return the status. If only its diagnostics name the task that ended the job (0.x), add that task."""
     last = last_completed_task(status.diagnostics or "") if status.finished else None
     if last is None or status.exit_task is not None:
         return status
@@ -155,7 +155,7 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
 
 
 def _sentence(value: Any) -> str | None:
-    """Return a text, or the texts of a list joined, because ``solution`` is a list; None if it is neither."""
+    """Return a text, or the joined texts of a list (``solution`` is a list); None for any other value."""
     if isinstance(value, list):
         value = "; ".join(text for text in value if isinstance(text, str) and text)
     return printable(value) if isinstance(value, str) and value else None

@@ -36,8 +36,9 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
     """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
-    The diagnostics of 0.x name the rule that ended the job, and contain the container's report between lines
-    of underscores, JSON records and Java stacks. Any other text is the reason if it is one line.
+    The diagnostics of 0.x name the rule that ended the job: the reason. They contain the container's report,
+    among lines of underscores, JSON records and Java stacks, which are left out. If the diagnostics are not
+    from 0.x, a single line is the reason, and several lines are the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

@@ -57,7 +57,7 @@ class LogFiles:
     def __init__(self, session: Session, site: str) -> None:
         self._session = session
         self._site = f"{site}/"
-        self._resting: dict[str, tuple[float, float, str]] = {}  # node -> until when, seconds, error
+        self._resting: dict[str, tuple[float, float, str]] = {}  # node -> end of rest, seconds of rest, error
 
     def text(self, file: LogFile, *, tail: bool = False) -> str:
         """Return the text of a log, or its last 16 KB."""

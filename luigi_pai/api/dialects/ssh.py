@@ -29,7 +29,7 @@ class SshAccess:
     Attributes:
         addresses: of the ssh servers of the running containers, by role and index of the task.
         key: the private key to log in with; None if users log in with their own keys.
-        missing: why no container has an ssh server, and what to do; None if any may have one.
+        missing: why no container has an ssh server, and what to do; None if at least one may have one.
         roles: the task roles with ssh servers; None if all may have one.
     """
 

@@ -42,7 +42,8 @@ class V1Dialect:
         version: as in ``api_version``.
         gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use; only LTP 1.5 is recognised, by its reply for a job that does not exist.
+            may no longer use. This is False only for LTP 1.5, after its reply for a job that does not exist;
+            other releases of LTP are not recognised.
         retention: seconds for which servers keep an ended job, by default.
     """
 
@@ -53,7 +54,7 @@ class V1Dialect:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._since_0_12 = False  # True once a reply shows it
+        self._since_0_12 = False  # True once a reply shows that the server is 0.12 or later
 
     def job_name(self, name: str) -> str:
         """Return the name unchanged."""
@@ -194,7 +195,7 @@ class V1Dialect:
 
         Replies of 0.10 and 0.11 do not differ, so on 0.11 the path is ``view.html``, too, which is wrong.
         """
-        del username  # given a user, the page looks for another kind of job and finds none
+        del username  # if the URL names a user, the page looks for another kind of job, and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"
         return f"{page}?{urlencode({'jobName': name})}"
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
-_PAGE = 5000  # jobs; the servers' default, they accept up to 50,000
+_PAGE = 5000  # jobs of the first page: the default of the servers, which accept up to 50,000
 _LATER_PAGES = 20_000  # jobs of each page after the first, for fewer requests
 _MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
@@ -217,7 +217,7 @@ class V2Dialect:
         return self._object(f"{_API}/info")
 
     def ssh(self, name: str) -> SshAccess:
-        """Return how to reach a job's containers by ssh; it needs the ssh plugin with a user's public key."""
+        """Return the ssh access to a job's containers. The job needs an ssh plugin with a public key."""
         return plugin_access(self._of_job(name), self.config(name))
 
     def virtual_clusters(self) -> dict[str, Any]:

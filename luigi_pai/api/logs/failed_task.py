@@ -23,8 +23,8 @@ _SHORT = 5.0  # timeout in seconds of a request for the log of a failed job
 def deciding_task(status: JobStatus) -> TaskStatus | None:
     """Return the task that caused the end of a job; None if it is not known.
 
-    It is the task that the server names, else a failed task (with the job's exit code, if any has it), else
-    the job's only task.
+    It is the task that the server names. If the server names none, it is a failed task, preferably one with
+    the job's exit code. If no task has failed, it is the job's only task.
     """
     decided = [task for task in status.tasks if (task.role, task.index) == status.exit_task]
     failed = status.failed_tasks()

@@ -28,10 +28,10 @@ STREAMS = ("stdout", "stderr")
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
 _LONGEST_LINE = 1024 * 1024
-_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log without new lines
+_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that does not grow
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
-_GONE = (403, 404, 410)  # an expired URL, or a container that does not exist yet or any longer
+_GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Stream:
     task: TaskStatus
     name: str
     status: JobStatus  # the job's, at this start
-    last_lines: int | None  # how many lines to begin with; None for all
+    last_lines: int | None  # the first read starts this many lines before the end; None: at the first line
     offset: int = 0
     rest: bytes = b""  # an incomplete last line
     closed: bool = False
@@ -86,7 +86,7 @@ class _Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start: the task, its attempt and the job's; on 0.x the log's URL for attempts."""
+        """A key of this start: the task, and the attempts of task and job; on 0.x, the log's URL instead."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -133,7 +133,8 @@ class LogReader:
         self._first = True
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._following = False
-        self._is_watched = self._has_ended = False  # the job, in follow()
+        self._has_ended = False  # whether the job has ended
+        self._is_watched = False  # whether requests must be short: a watcher waits, or the job has ended
         self._in_vain = 0.0  # seconds without success after the job's end
         self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
@@ -228,7 +229,7 @@ class LogReader:
             self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
-        """Return the streams to read: of each task's last start, and once more of a start just replaced."""
+        """Return the streams of each task's last start, and of any start replaced since the last call."""
         found: list[_Stream] = []
         if self.status is None:
             return found
@@ -332,7 +333,7 @@ class LogReader:
         return b"", stream.offset
 
     def _file_of(self, stream: _Stream) -> LogFile | None:
-        """Return the file of a stream; None if there is none, after storing a known reason in the stream."""
+        """Return the file of a stream. If there is none, return None, and store the reason if it is known."""
         task = stream.task
         if self._no_logs is not None:
             stream.reason = self._no_logs

@@ -1,4 +1,4 @@
-"""Proxies and CA bundle of the process environment, cached by host."""
+"""The proxies, cached by host, and the CA bundle that environment variables set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 class Environment:
     """The proxy and CA settings of the process environment.
 
-    The library ``requests`` would read them for each HTTP request, which takes most of its CPU time. Here
-    they are read at the first request to a host. A ``.netrc`` is not read.
+    The library ``requests`` would read them for each HTTP request, and spend most of its CPU time on this.
+    Here, the CA bundle is read once, and proxies at the first request to a host. A ``.netrc`` is not read.
 
     Args:
         verify: of the account: True, False, or a file of CA certificates.
@@ -46,7 +46,7 @@ class Environment:
         """Return the proxies for the host of a URL, as ``requests`` takes them; empty if there are none.
 
         Raises:
-            ConfigError: the URL of the proxy is not valid; the text has the variable, not its value.
+            ConfigError: the URL of the proxy is not valid; the error names its variable, not the URL.
             ValueError: the URL itself is not valid.
         """
         parts = urlsplit(url)
@@ -72,7 +72,7 @@ class Environment:
 
 
 def _variable(proxy: str, scheme: str) -> str:
-    """Return the name of the environment variable that sets a proxy, in the case in which it is set."""
+    """Return the name of the environment variable that sets a proxy, in upper or lower case as it is set."""
     known = (f"{scheme}_proxy", "all_proxy")
     names = (name for name in os.environ if name.lower() in known and os.environ[name] == proxy)
     return next(names, known[0])

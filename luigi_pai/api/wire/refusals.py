@@ -29,7 +29,7 @@ _OLD_V2 = (
 
 HINTS: Mapping[str, str] = {
     "InvalidParametersError": _OLD_V2,  # 0.15 and later send InvalidProtocolError instead
-    # LTP 1.x, models/v2/job and middlewares/v2 of its rest-server
+    # the following codes are from LTP 1.x: models/v2/job and middlewares/v2 of its rest-server
     "NoEnoughQuotaError": f"lower {_FEWER_GPUS}",
     "NoJobPriorityError": f"set {_PRIORITY} to default or oppo, or ask an administrator for prod",
     "InvalidJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
@@ -80,12 +80,12 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return the error of a refused job; add the names of all virtual clusters if the job's is the reason.
+    """Return the error of a refused job. It names all virtual clusters if that of the job is the reason.
 
     Args:
         error: the reply to the submission.
         setting: name of the setting with the job's virtual cluster.
-        virtual_clusters: requests the names.
+        virtual_clusters: a function that requests the names of all virtual clusters.
     """
     is_about_it = error.code not in HINTS and (
         error.code in ("NoVirtualClusterError", "NoRightAccessVCError")

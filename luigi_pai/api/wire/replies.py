@@ -127,7 +127,7 @@ def raise_error(
 
     Raises:
         InvalidReply: the reply is not from an OpenPAI.
-        PaiHttpError: the class for the status.
+        PaiHttpError: the error of the server, as the subclass for its status.
     """
     status = response.status_code
     method = response.request.method or ""

@@ -41,7 +41,7 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated immediately, once for each kind of error, at most twice; callers retry for longer."""
+"""A GET is repeated within 0.2 s, once for each kind of error, at most twice; callers retry for longer."""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -151,7 +151,7 @@ class Transport:
             self.mocked = progress.sent is None
             self.answered = True
             return response
-        raise failure  # outside of except, where its __context__ would hold the request, with the token
+        raise failure  # outside of except: inside, failure.__context__ would hold the request and its token
 
     def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None

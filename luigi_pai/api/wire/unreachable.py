@@ -49,7 +49,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request without a reply; it names the server, texts of libraries a pool.
+    """Return the error for a request without a reply. It names the server; libraries would name a pool.
 
     Args:
         failed: the request.
@@ -168,10 +168,10 @@ def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseExcep
 
 
 def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> str:
-    """Return the system's text for a failure, else the library's; for an invalid URL, a fixed text.
+    """Return the system's text for a failure, or the library's text if the system has none.
 
     Args:
-        error: as raised; the text of an error for an invalid URL may show a password.
+        error: as raised. For an invalid URL, a fixed text is returned: the error's may show a password.
         causes: the error and its causes.
         timeout: the text to return for a timeout.
     """

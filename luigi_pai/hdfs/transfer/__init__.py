@@ -1,4 +1,4 @@
-"""Uploads to HDFS and downloads from it: in parallel, only what changed, whole files only."""
+"""Parallel uploads to HDFS and downloads. Unchanged files are skipped; no file appears incomplete."""
 
 from luigi_pai.hdfs.transfer.downloading import download
 from luigi_pai.hdfs.transfer.summary import Transfer, readable

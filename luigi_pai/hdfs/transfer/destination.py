@@ -2,8 +2,8 @@
 
 WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
 has it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An entry
-describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong;
-if an entry is lost, its file is only sent again.
+describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong.
+If an entry is lost, the only effect is that its file is sent again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger("luigi-interface")
 
 MANIFEST = ".luigi-pai-manifest.json"
 _VERSION = 1
-_LONGEST = 128 * 1024 * 1024  # bytes; enough for a million files
+_LONGEST = 128 * 1024 * 1024  # bytes of a manifest, enough for a million files; a larger one is ignored
 
 
 @dataclass(frozen=True)

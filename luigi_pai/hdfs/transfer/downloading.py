@@ -1,4 +1,4 @@
-"""Fetching a file or folder from HDFS: in parallel, only what changed, whole files only."""
+"""Parallel downloads from HDFS. Unchanged files are skipped; no file appears incomplete."""
 
 from __future__ import annotations
 

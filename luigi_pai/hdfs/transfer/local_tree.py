@@ -29,7 +29,7 @@ _NOT_SENT = (  # unless the ignore file says otherwise
     "luigi.cfg",  # contains the password, and others can read files on HDFS
     "luigi.toml",
 )
-_FOLDER_MATCHED = "ps_d"  # pathspec's group for the "/" behind the folder that a rule names
+_FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that matches the "/" after a folder
 _REFUSED = ":"  # in names on HDFS
 
 
@@ -178,11 +178,12 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether the last rule that matches a file, or a folder (its name ends with ``/``), ignores it.
+    """Return whether a file or folder is ignored: the last rule that matches its name decides.
 
-    pathspec also matches a folder's rule with every entry below the folder. As in git, such a match does not
-    count here; `_walk` has checked the folder before. So the rules ``*``, ``!*/``, ``!*.py`` send ``a/b.py``
-    but not ``a/c``. (GitIgnoreSpec's own matching, since 1.0, would ignore ``a/``.)
+    ``name`` ends with ``/`` for a folder. pathspec also matches a folder's rule with every entry below the
+    folder. As in git, such a match does not count here: ``_walk`` has checked the folder before. So the rules
+    ``*``, ``!*/``, ``!*.py`` send ``a/b.py`` but not ``a/c``. (GitIgnoreSpec's own matching, since 1.0, would
+    ignore ``a/``.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

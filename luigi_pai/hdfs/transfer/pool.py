@@ -38,7 +38,7 @@ class Tree(Generic[File]):
 JOBS = 16
 """Default number of files that are sent or fetched at once."""
 READ_AT_ONCE = 1024 * 1024
-"""The most bytes of a file that each thread has in memory."""
+"""Maximum number of bytes of a file that each thread has in memory."""
 
 
 class WorkerPool:
@@ -72,8 +72,8 @@ class WorkerPool:
     def progress(self, label: str, total: int) -> Iterator[None]:
         """Show a bar on standard error inside ``with``; ``advance`` moves it.
 
-        There is no bar without a terminal or without work; in a worker process of Luigi, because several may
-        run at once; and if NO_COLOR is set, because the bar is drawn with escape sequences.
+        There is no bar if there is no terminal or no work. A worker process of Luigi shows none, because
+        several may run at once. NO_COLOR prevents the bar, because it is drawn with escape sequences.
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():

@@ -133,7 +133,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make the missing folders, except those that HDFS makes with a file or folder in them."""
+        """Make the missing folders that stay empty; HDFS makes the others when something in them is made."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}

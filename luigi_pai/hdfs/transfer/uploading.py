@@ -1,4 +1,4 @@
-"""Sending a local file or folder to HDFS: in parallel, only what changed, whole files only."""
+"""Parallel uploads to HDFS. Unchanged files are skipped; no file appears incomplete."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def one_at_a_time(place: str) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when its process ends, however it ends
-            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)  # a forked process may keep the file open
+            # closing the file does not free the lock if a forked process has the file open, too
+            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)
         yield
 
 

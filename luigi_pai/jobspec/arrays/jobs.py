@@ -1,8 +1,8 @@
 """Arrays: one job whose instances do the work of several jobs that have one container each.
 
 The command of an array contains the commands of its jobs as a compressed table with a line per job. An
-instance selects its line by its index, and sets the variables that its job would have if it ran by itself:
-the job's name, index 0 of one instance, the instance's ports. The longest command line that all jobs share,
+instance selects its line by its index. It sets the variables that its job would have if that ran alone: the
+job's name, index 0, a count of one instance, and its ports. The longest command line that all jobs share,
 such as the one with the file of a PaiPythonTask, is stored once.
 """
 
@@ -30,9 +30,9 @@ from luigi_pai.runtime import VARIABLES, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_FILLED_IN = ("script", "output", "data")  # prerequisite types in references, and fields of a role
+_FILLED_IN = ("script", "output", "data")  # prerequisites (and fields of a role) whose URIs may differ
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
-_SHOWN = 5  # of the fields that differ, in an error
+_SHOWN = 5  # maximum number of differing fields that an error names
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
 _LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
 _MARK = "@luigi_pai@"  # stands for the shared line in the table
@@ -156,7 +156,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that are equal in all jobs; commands need none: theirs are filled in."""
+    """Return the parameters that are equal in all jobs. The commands already contain their values."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value
@@ -167,7 +167,7 @@ def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str
     different = sorted({key for own in given for key in own} - set(common))
     for key in different:
         if re.search(rf"\$parameters\.{re.escape(key)}\b", rest):
-            wrong = "differs between the points, and prerequisites or extras refer to it; only commands may"
+            wrong = "differs between the points: only commands may refer to it, not prerequisites or extras"
             raise SpecError(str(documents[0]["name"]), [Problem(f"parameters.{key}", wrong)])
     return common
 
@@ -255,7 +255,7 @@ def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
         variables("v2", "task_host", f'"${_HOST}"', **place),
     ):
         values |= named
-    # variables of each instance, such as PAI_PORT_LIST_main_3_http: this instance gets index 0 in them
+    # variables of each instance: number 3 gets PAI_PORT_LIST_main_3_http as PAI_PORT_LIST_main_0_http
     before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
     pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
     names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"

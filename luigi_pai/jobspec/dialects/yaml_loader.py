@@ -1,4 +1,4 @@
-"""Composition of YAML nodes by PyYAML, adapted where js-yaml splits a text into other tokens.
+"""Composition of YAML nodes by PyYAML, adapted where js-yaml and PyYAML split a text differently.
 
 Three methods of PyYAML's scanner are overridden: for tabs between tokens, tabs within plain
 scalars, and blanks before a line break within quotes. Characters that PyYAML and js-yaml treat
@@ -15,13 +15,16 @@ import yaml
 from luigi_pai.jobspec.dialects.yaml_problems import BAD_TAG, MAX_DEPTH, YamlError, from_pyyaml, too_deep
 
 _REPLACED = re.compile(
-    "[\x85\u2028\u2029]"  # line breaks, to PyYAML
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text, which PyYAML takes for a key's mark in []
+    "[\x85\u2028\u2029]"  # line breaks for PyYAML, but not for js-yaml
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text: PyYAML may read it as the mark of a key
 )
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer. A node without a tag in the text has ``!`` if quoted or a block, else no tag."""
+    """PyYAML's composer, which sets the tag of a node itself if the text gives the node no tag.
+
+    The tag is then ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all others.
+    """
 
     def __init__(self, text: str) -> None:
         found = sorted({match[0] for match in _REPLACED.finditer(text)})
@@ -32,7 +35,7 @@ class _Loader(yaml.SafeLoader):
         super().__init__(_REPLACED.sub(lambda match: replacements[match[0]], text))
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose a node, unless it is nested too deep."""
+        """Compose a node. Refuse the tag ``!``, and a node that is nested too deep."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's
         place = event.start_mark.line + 1, event.start_mark.column + 1
         if getattr(event, "tag", None) == "!":
@@ -51,12 +54,12 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def resolve(self, kind: Any, _value: Any, implicit: Any) -> Any:
-        """Return the tag of a node that has none in the text."""
+        """Return the tag to set for a node to which the text gives no tag."""
         return "!" if kind is yaml.ScalarNode and not implicit[0] else ""
 
     def scan_to_next_token(self) -> None:
-        """Skip tabs as well, unless they indent something."""
-        if self.flow_level > MAX_DEPTH:  # compose_node is too late: PyYAML scans brackets ahead
+        """Skip tabs in addition to what PyYAML skips. Refuse a tab that indents something."""
+        if self.flow_level > MAX_DEPTH:  # checked here too: PyYAML scans nested [ before it composes nodes
             raise too_deep(self.line + 1, self.column + 1)
         super().scan_to_next_token()
         while self.peek() == "\t":

@@ -29,7 +29,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages of mistakes that PyYAML notices only later in the text; its context mark is at the mistake."""
+"""Messages for mistakes that PyYAML notices late: the context mark of its error is where the mistake is."""
 
 _MESSAGES = (
     (
@@ -52,7 +52,7 @@ _MESSAGES = (
     ("found undefined alias", _ANCHOR),
     ("but found another document", "a second document begins here; a job is one document"),
 )
-"""Part of a PyYAML message, and the message to use in its place; ``from_pyyaml`` has a default."""
+"""Pairs: part of a PyYAML message, and our message. ``from_pyyaml`` has a message for all other cases."""
 
 
 class YamlError(Exception):
@@ -64,7 +64,7 @@ class YamlError(Exception):
 
 
 def yaml_problem(message: str, line: int, column: int, path: Path, level: Level = Level.REFUSED) -> Problem:
-    """Return a problem at a line and column, both from 1; the column is 0 if only the line is known."""
+    """Return a problem at a line and column, counted from 1; column 0 means that only the line is known."""
     where = f"column {column}: " if column else ""
     return Problem(path_text(path), f"{where}{message}", level, line)
 

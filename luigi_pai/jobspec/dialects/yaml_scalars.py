@@ -81,7 +81,7 @@ def plain_value(text: str) -> tuple[Any, bool]:
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
-        with contextlib.suppress(ValueError):  # no such day, as 30 February: refused below
+        with contextlib.suppress(ValueError):  # a text such as 2024-02-30 is refused below
             return f"{date.fromisoformat(text)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(text):
         raise UnclearScalarError(

@@ -27,12 +27,13 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
     Args:
         text: one YAML document.
         source: a file's name, for errors.
-        lenient: continue after a value that servers misread, and return it in the document's ``problems``.
+        lenient: a value that servers misread raises no error; it is reported in the document's ``problems``.
             A number in the document may then be infinite or NaN.
 
     Raises:
-        SpecError: the text is not YAML, or a server refuses or misreads it. The error has all problems up to
-            the one at which reading ends, with line and column. It omits the text, which may be secret.
+        SpecError: the text is not YAML, or a server refuses or misreads it. The error has all problems,
+            or only the one that ends the reading, with line and column. It never quotes the text, which
+            may be secret.
     """
     try:
         document = Document(text, source)
@@ -44,7 +45,7 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
 
 
 def decoded(content: bytes, source: str) -> str:
-    """Decode the content of a file; SpecError, with the line, if it is not UTF-8."""
+    """Decode the content of a file. Raise SpecError, with the line, if the content is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

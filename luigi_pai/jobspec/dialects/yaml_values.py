@@ -38,7 +38,8 @@ class Document:
     Attributes:
         text, source: as given.
         value: the document's value, in the types of JSON: dict, list, str, int, float, bool, None.
-        lines: path of each value -> the line of its key, or of its beginning, from 1.
+        lines: path of each value -> the line of its key, or of the value itself if it is an item of a list.
+            The first line is 1.
         warnings: scalars that the server reads in a surprising way, such as a date as a time in UTC.
         problems: scalars and keys whose value servers lose, change, or read differently.
     """
@@ -57,7 +58,7 @@ class Document:
             self.value = self._value(root, (), root.start_mark.line + 1)
 
     def _value(self, node: Any, path: Path, line: int) -> Any:
-        """Return the value of a node; ``line`` is that of its key."""
+        """Return the value of a node. ``line`` is the line of its key, or of the node if there is no key."""
         if len(path) > MAX_DEPTH:
             raise too_deep(*_place(node))
         self.lines[path] = line

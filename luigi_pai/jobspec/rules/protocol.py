@@ -235,7 +235,7 @@ _MISREAD = (
 
 
 def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding, without the text, for each text that a plugin would receive changed."""
+    """Yield a finding for each text that a plugin would not get as written. The finding does not quote it."""
     for _, path, text in plugin_texts(document):
         if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
             yield Finding(path, _MISREAD, Level.STRICTER)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
-_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # a variable that a command sets: PAI_X=..., read PAI_X
+_SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
 _NOT_FILLED = (
     (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
     (

@@ -39,7 +39,7 @@ _USED = re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
 def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a document with ``require`` resolved; equal to it if there is nothing to resolve.
+    """Return a copy of a document with ``require`` resolved; an equal copy if there is nothing to resolve.
 
     Raises:
         SpecError: prerequisites require each other in a circle, or one requires a missing prerequisite or
@@ -151,7 +151,8 @@ def _resolved_role(role: Any, known: _Prerequisites) -> Any:
     written = _listed_by(role)
     ordered = known.ordered(written)
     needed = set(ordered) - set(written)
-    # A name that is listed twice runs twice, so a list without requirements stays as it is.
+    # The runtime runs a prerequisite as often as a role lists it, but ``ordered`` drops repetitions. So a
+    # list without requirements stays as it is.
     if not needed and (ordered == written or not any(map(known.required, written))):
         return role
     return {**role, "prerequisites": ordered}

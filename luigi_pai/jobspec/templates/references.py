@@ -40,7 +40,7 @@ class Reference:
         path: path of the text that contains the tag.
         name: the name of the value that it refers to: ``$data.uri[0]``.
         role: the role in whose commands or plugin the tag is; None elsewhere.
-        kind: ``name``, or the character that a tag of another kind begins with.
+        kind: ``name``, ``not closed``, or the character with which a tag of another kind begins.
         plugin: whether the tag is in the parameters of a plugin, where the runtime fills it in.
     """
 
@@ -105,7 +105,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs a prerequisite; ``resolve`` adds a missing plugin to callbacks."""
+    """Return whether the runtime runs a prerequisite, after ``resolve`` has added a missing ``plugin``."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 

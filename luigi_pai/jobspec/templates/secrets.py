@@ -64,7 +64,7 @@ def _masked_value(value: Any) -> Any:
 
 
 def mask(text: str, document: Mapping[str, Any]) -> str:
-    """Return a text in which every secret of a document, and every value of an ``auth``, is ``******``."""
+    """Replace a document's secrets and its ``auth`` values in the text by ``******``; references stay."""
     values = set(_values(document.get("secrets")))
     for item in list_of(document, "prerequisites"):
         values.update(_values(item_of(item, "auth")))

@@ -42,7 +42,7 @@ class Users:
         self._store.rows("INSERT OR REPLACE INTO users (name, password, admin) VALUES (?, ?, ?)", row)
 
     async def add(self, name: str, password: str) -> bool:
-        """Add a plain user; False if the name is in use."""
+        """Add a plain user and return True. If the name is in use, return False."""
         user = User(name, await asyncio.to_thread(_hash_password, password), admin=False)
         if self.get(name) is not None:
             return False
@@ -70,7 +70,7 @@ def _hash_password(password: str) -> str:
 
 
 async def password_matches(user: User, password: str) -> bool:
-    """Return whether this is the user's password; a thread hashes it, as that would block the event loop."""
+    """Return whether this is the user's password. A thread hashes it, so that the event loop goes on."""
     salt, _, expected = user.password.partition("$")
     derived = await asyncio.to_thread(_derive, password, bytes.fromhex(salt))
     return hmac.compare_digest(derived.hex(), expected)
@@ -85,7 +85,7 @@ _DAY = 24 * 3600
 
 @dataclass(frozen=True)
 class Bearer:
-    """The user of a valid token, and its claims; ``admin``: whether it was issued to an administrator."""
+    """The user and the claims of a valid token; ``admin`` says whether an administrator got the token."""
 
     username: str
     admin: bool
@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a new token, valid for ``expiration`` seconds; None: an application token, without end."""
+        """Return a new token for ``expiration`` seconds; if None, an application token without end."""
         claims = {
             "username": username,
             "admin": admin,
@@ -120,7 +120,7 @@ class Tokens:
         return token
 
     def _valid(self, column: str, value: str, seconds: int = 0) -> list[sqlite3.Row]:
-        """Return the tokens that have a value in a column and stay valid for more than ``seconds``."""
+        """Return the tokens that have ``value`` in ``column`` and stay valid for more than ``seconds``."""
         sql = f"SELECT * FROM tokens WHERE {column} = ? AND ifnull(ends, 1e99) > ? ORDER BY rowid"  # noqa: S608
         return self._store.rows(sql, (value, time.time() + seconds))
 

@@ -36,8 +36,8 @@ class Rule:
 
     Attributes:
         fault: one of `_FAULTS`.
-        method: of the requests; empty for all methods.
-        path: of the requests, without ``/rest-server``; ``*`` matches any text.
+        method: methods of the matching requests; empty for all methods.
+        path: path of the matching requests, without ``/rest-server``; ``*`` matches any text.
         rate: share of the matching requests that are affected, from 0 to 1.
         count: largest number of affected requests; None for no limit.
         skip: number of matching requests, from the first, that are not affected.
@@ -60,7 +60,7 @@ class Rule:
     dice: random.Random = field(default_factory=random.Random, repr=False)
 
     def strikes(self, method: str, path: str) -> bool:
-        """Count a request, and return whether the rule affects it."""
+        """Return whether the rule affects a request. A request that matches the rule is counted."""
         if (self.method and method not in self.method) or not fnmatchcase(path, self.path):
             return False
         self.seen += 1
@@ -76,7 +76,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force. The first rule that affects a request decides, except that delays add up first."""
+    """The rules in force. A request gets all delays up to the first other fault, and then this fault."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -100,7 +100,7 @@ class Faults:
 
 
 def read_faults(text: str) -> Any:
-    """Return the value of ``--faults``, which is JSON; raises ConfigError."""
+    """Return the JSON value of the text of ``--faults``. Raise ConfigError if the text is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ def parse_faults(value: Any) -> Faults:
     """Return the faults of a JSON value: ``{"seed": N, "rules": [...]}``, or the list of rules alone.
 
     Raises:
-        ConfigError: the value is not valid; the text has all problems and their places.
+        ConfigError: the value is not valid; the error names all problems and their places.
     """
     if isinstance(value, list):
         value = {"rules": value}

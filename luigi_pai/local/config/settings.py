@@ -89,7 +89,8 @@ FIRST_STORAGE = "nfs1"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
 DEFAULT_LIMITS = (600, 60, 60)
-"""Calls per minute and address, lists per minute and user, submissions per hour and user."""
+"""The limits of ``default``: calls per minute and address, lists per minute and user, submissions per hour
+and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
@@ -123,7 +124,7 @@ class Settings:
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in RELEASES:
-            raise ConfigError(f"api {self.api!r}: it is one of {', '.join(RELEASES)}")
+            raise ConfigError(f"api {self.api!r}: it must be one of {', '.join(RELEASES)}")
         _check_password(self.password)
         virtual_clusters(self.virtual_clusters)
         parse_limits(self.rate_limits)
@@ -161,13 +162,13 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Base of the REST API, the pages and, without a real HDFS, WebHDFS."""
+        """The base URL of the REST API and the pages, and of WebHDFS unless there is a real HDFS."""
         return f"http://{self.netloc}"
 
 
 @dataclass(frozen=True)
 class HdfsAddress:
-    """The URLs of HDFS: of its WebHDFS, without ``/webhdfs/v1``, and the value of ``$PAI_DEFAULT_FS_URI``."""
+    """The URL of WebHDFS, without ``/webhdfs/v1``, and the URI of HDFS, as in ``$PAI_DEFAULT_FS_URI``."""
 
     webhdfs_url: str
     fs_uri: str
@@ -208,7 +209,7 @@ def default_data_folder() -> Path:
 
 
 def parse_limits(text: str | None) -> tuple[int, int, int] | None:
-    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for None; raises ConfigError for others."""
+    """Parse ``default`` or ``CALLS,LISTS,SUBMISSIONS``. None stays None. Raise ConfigError for other text."""
     if text is None:
         return None
     if text == "default":
@@ -216,8 +217,8 @@ def parse_limits(text: str | None) -> tuple[int, int, int] | None:
     found = re.fullmatch(r"([1-9]\d{0,8}),([1-9]\d{0,8}),([1-9]\d{0,8})", text)
     if found is None:
         raise ConfigError(
-            f"--rate-limits {text}: it is `default` or three numbers, such as 600,60,60: calls a minute, "
-            "lists a minute, submissions an hour"
+            f"--rate-limits {text}: it must be `default` or three numbers, such as 600,60,60: calls a "
+            "minute, lists a minute, submissions an hour"
         )
     return int(found[1]), int(found[2]), int(found[3])
 

@@ -1,4 +1,4 @@
-"""The environment variables that a task gets on every release: of this machine, the job and the task."""
+"""The environment variables that a task gets on every release, about this machine, the job and the task."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def base_variables(start: TaskStart) -> dict[str, str]:
 
 
 def all_variables(api: str, values: Mapping[str, object], **fields: object) -> dict[str, str]:
-    """Return the environment variables for several values, by their keys: see `variables`."""
+    """Return what `variables` returns for each key and value of ``values``, in one dict."""
     found: dict[str, str] = {}
     for key, value in values.items():
         found |= variables(api, key, value, **fields)

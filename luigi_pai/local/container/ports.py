@@ -42,10 +42,10 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve all tasks' ports; return them by label, in the order of roles. OSError if too few are free.
+        """Reserve the ports of all tasks. Return label -> ports for each task, in the order of roles.
 
         A task gets its role's ports, and one each for ``http`` and ``ssh`` if the role has none of these. A
-        negative count means 0.
+        negative count means 0. OSError is raised if too few ports are free.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())

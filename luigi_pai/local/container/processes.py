@@ -1,10 +1,10 @@
-"""Processes of tasks: found, identified, waited for, ended.
+"""Processes of tasks: how they are found, identified, waited for and ended.
 
 A process belongs to a task if `TASK_VARIABLE` is in its environment, or in that of its session's first
 process. Children inherit the variable whatever session or parent they get, and another server can read it
 after a restart. macOS hides the environment of its own programs, such as /bin/bash; if a task runs one, only
 the task's first session is known. On Linux, orphans become children of the server, so that it finds its own
-tasks' processes among its descendants and reads no other processes: `Orphans`.
+tasks' processes among its descendants and reads no other processes (see `Orphans`).
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -83,7 +83,7 @@ def members(tasks: Mapping[str, int | None]) -> set[int]:
 
 
 def first_process(folder: str) -> int | None:
-    """Find the first process of a task whose pid was not saved, by its folder; None if it does not run."""
+    """Find a task's first process, whose pid was not saved, by the task's folder; None if none runs."""
     return next((pid for pid, found in _leaders() if found == folder and started(pid) is not None), None)
 
 
@@ -96,13 +96,13 @@ def _leaders() -> Iterator[tuple[int, str]]:
 
 
 def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
-    """Yield running processes of the tasks whose folders ``are_meant``; ``first`` maps pids to folders."""
+    """Yield running processes of tasks whose folder ``are_meant`` accepts; ``first`` maps pids to folders."""
     own, sessions = os.getsid(0), {} if psutil.LINUX else dict(first)
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             session = os.getsid(pid)
             if session in (0, own):
-                continue  # a kernel thread, or the server's own
+                continue  # a kernel thread, or a process of the server's session
             if session not in sessions:
                 sessions[session] = _folder_of(session)
             folder = sessions[session] or (_folder_of(pid) if pid != session else "")
@@ -130,7 +130,7 @@ async def end(
     grace: float,
     find: Callable[[Mapping[str, int | None]], set[int]] = members,
 ) -> None:
-    """End all processes of tasks: SIGTERM, after ``grace`` seconds SIGKILL, until none is left.
+    """End all processes of tasks with SIGTERM, and after ``grace`` seconds with SIGKILL, until none is left.
 
     A task's first process is killed last, because it reaps the command and then ends by itself. ``find``
     returns the running processes of ``tasks``, as `members` does.
@@ -202,7 +202,7 @@ class Orphans:
         """Return the running processes of this server's tasks; ``tasks`` maps folders to first processes."""
         if not self.adopting:
             return members(tasks)
-        # twice: if its parent ends during the first search, a process is found by the second one only
+        # A search can miss a process whose parent ends meanwhile. If it finds none, search once more.
         return self._below(tasks) or self._below(tasks)
 
     def _below(self, tasks: Mapping[str, int | None]) -> set[int]:

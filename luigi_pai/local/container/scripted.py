@@ -1,7 +1,7 @@
-"""Job scripts, for tests: rules that say how jobs end; their commands, code and plugins are not run.
+"""Job scripts, for tests: rules that say how jobs with certain names end.
 
 A rule is a JSON object with the fields of `_JobScript`. The first rule that is not used up and whose pattern
-matches the job's name applies.
+matches the job's name applies. The server runs none of that job's commands, code and plugins.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _SCHEMA = {
 
 @dataclass
 class _JobScript:
-    """A rule: how jobs with certain names end, instead of running their commands.
+    """A rule: how jobs with certain names end. The server does not run the commands of these jobs.
 
     Attributes:
         job: pattern of the jobs' names; ``*`` stands for anything.
         exit_code: exit code of every task.
         stdout, stderr: what every task writes.
         after: seconds that every task runs; None: until the job is stopped.
-        waits: whether the job waits, and never runs, until it is stopped.
+        waits: whether the job stays in the queue, without running, until it is stopped.
         times: number of jobs that the rule applies to; None: all.
         used: number of jobs that it was applied to.
     """
@@ -87,7 +87,7 @@ class JobScripts:
         return self._decided.get(job_id)
 
     def clear(self) -> None:
-        """Remove the rules, also from the jobs that they were chosen for."""
+        """Remove all rules, and forget which rule was chosen for which job."""
         self.rules.clear()
         self._decided.clear()
 

@@ -19,7 +19,7 @@ class Storages:
     """The storages of a data folder.
 
     A new data folder has the storage ``nfs1``. The user adds storages as folders, or as links
-    to existing folders, named like the storages of their cluster.
+    to existing folders, and gives each the name of a storage of the cluster.
     """
 
     def __init__(self, root: Path) -> None:
@@ -42,7 +42,7 @@ class Storages:
                 folder.mkdir()
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return the folders that ``extras.storages`` mount, by their path below the working folder.
+        """Return mount path -> folder for ``extras.storages``; the paths are relative to the working folder.
 
         Raises:
             ValueError: a mount path leads out of the working folder.
@@ -66,6 +66,6 @@ def mount_notes(mounts: Iterable[str]) -> list[str]:
 
 
 def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
-    """Return the mounts that scripts name by absolute path, which here is a path of the machine itself."""
+    """Return the mounts that scripts name by absolute path; on this machine, that path is not the mount."""
     text = "\n".join(scripts)
     return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]

@@ -60,15 +60,15 @@ class TaskStart:
 
 
 Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
-"""A function that makes the files of a task, or raises OSError; and the environment of its process."""
+"""A function that makes a task's files (it may raise OSError), and the environment of the task's process."""
 
 _MAX_CODE_BYTES = 200_000_000
-"""A task whose code folder is larger fails, as on OpenPAI 0.7."""
+"""Maximum size of a code folder in bytes. A task with a larger code folder fails, as on OpenPAI 0.7."""
 
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
-_SHORTEST_LINE = 6  # shorter lines of a secret, such as a brace, are too common to redact
+_SHORTEST_LINE = 6  # characters; shorter lines of a long secret, such as a brace, are too common to redact
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -140,7 +140,7 @@ class TaskFiles:
 
     def remove_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
-        with contextlib.suppress(OSError):  # the folder's name is too long for a file system
+        with contextlib.suppress(OSError):  # raised if the folder's name is too long for the file system
             for script in self.folder.glob("*.sh"):
                 script.unlink(missing_ok=True)
 
@@ -166,7 +166,7 @@ class TaskFiles:
             return float("inf")
 
     def last_lines(self) -> str:
-        """Return the last lines of the first log that is not empty: stderr, stdout, that of the plugins."""
+        """Return the last lines of stderr, or of stdout if stderr is empty, or of ``runtime`` if both are."""
         for path in (self.stderr, self.stdout, self.runtime):
             text = end_of(path, _TAIL_BYTES).decode("utf-8", "replace").strip()
             if text:
@@ -251,7 +251,7 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts secrets in a text: each as a whole, and each of its longer lines.
+    """Return a function that redacts secrets in a text: each whole secret, and each longer line of a secret.
 
     Lines are redacted because a part of a log may begin within a secret, and because commands may write
     a key's lines one by one.

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return the function that makes a v1 task's files, and the environment of its process."""
-    script = f"{start.role['command']} || exit $?\n\nexit 0\n"  # as in 0.7: the last exit code counts
+    """Return a function that makes a v1 task's files; also return the environment of the task's process."""
+    # as in 0.7: the exit code of the command's last line is the task's
+    script = f"{start.role['command']} || exit $?\n\nexit 0\n"
     ports = start.task.ports
     notes = [
         f"port {wanted} ({port['label']}) is in use on this machine; this task has {given}"
@@ -34,7 +35,7 @@ def exit_of(code: int, _files: TaskFiles, _redact: Callable[[str], str]) -> tupl
 
 
 def _hdfs_directories(job: Job, fs_uri: str) -> dict[str, str]:
-    """Return the job's three folders with ``$PAI_DEFAULT_FS_URI`` replaced, as the server does.
+    """Return the job's three HDFS folders with ``$PAI_DEFAULT_FS_URI`` replaced, as 0.7's rest-server does.
 
     An outputDir that is absent or empty becomes ``URI/Output/USER/NAME``.
     """

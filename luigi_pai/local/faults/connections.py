@@ -98,7 +98,7 @@ class _Request(HTTPMessageDelegate):
         return None if self._inner is None else self._inner.data_received(chunk)
 
     def finish(self) -> None:
-        """Pass the end of the request on or, if the application has not got the request, apply its fault."""
+        """End the request in the application; if the application never got the request, apply the fault."""
         if self._inner is not None:
             self._inner.finish()
         elif self._fate is not None:

@@ -60,7 +60,7 @@ class JobScriptControl(Control):
 
 
 class ContentsControl(Control):
-    """``GET`` of all jobs, ``DELETE`` of all but users, ``POST`` to delete jobs that ended before a time."""
+    """``GET`` lists jobs, ``DELETE`` keeps only the users, ``POST`` deletes jobs that ended before a time."""
 
     async def get(self) -> None:
         """Answer with the names and users of all jobs, in the order in which they were submitted."""
@@ -89,7 +89,7 @@ class ContentsControl(Control):
         self.answer(200, {})
 
 
-_WINDOW = 60  # seconds; Retry-After has the whole window, as with OpenPAI 1.8
+_WINDOW = 60  # seconds of OpenPAI 1.8's rate limits; its Retry-After is the whole window, not the rest of it
 
 
 class InjectedFaults:
@@ -100,7 +100,7 @@ class InjectedFaults:
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request, then return its fault or None; ``expire`` revokes the request's token at once."""
+        """Delay a request if a rule says so; return its fault or None. ``expire`` revokes the token here."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):

@@ -44,7 +44,7 @@ class OwnHdfs:
         return webhdfs_routes(self._tree)
 
     async def make_output(self, name: str, username: str) -> None:
-        """Make the output folder of a job, ``/Output/USER/NAME``, for its owner."""
+        """Make ``/Output/USER/NAME``, the output folder of the job ``name`` of the user ``username``."""
         self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755)
 
 
@@ -105,8 +105,8 @@ def _share(side: Hdfs) -> None:
         if fault.exception != "AccessControlException":
             raise
         raise Fault(
-            f"user {side.user} may not make {_OUTPUT} ({fault}); name one who may with --user, or "
-            f"let its superuser run: hdfs dfs -mkdir -p {_OUTPUT} && hdfs dfs -chmod 777 {_OUTPUT}"
+            f"user {side.user} may not make {_OUTPUT} ({fault}); use --user to name a user who may, or "
+            f"let the superuser of HDFS run: hdfs dfs -mkdir -p {_OUTPUT} && hdfs dfs -chmod 777 {_OUTPUT}"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""An attempt of a job: begins it, and starts, watches, retries and ends its tasks."""
+"""An attempt of a job: how the attempt begins, and how its tasks are started, watched, retried and ended."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class AttemptRun:
         self._allocated[task.container_id].set()
 
     def release(self, tasks: Iterable[Task] | None = None) -> None:
-        """Release the resources of tasks; of all tasks if none are named."""
+        """Release the resources of the given tasks, or of all tasks if ``tasks`` is None."""
         ids = [task.container_id for task in tasks] if tasks is not None else list(self._allocations)
         released = [self._allocations.pop(name) for name in ids if name in self._allocations]
         self._services.scheduler.release(released)
@@ -129,7 +129,7 @@ class AttemptRun:
             await asyncio.gather(must_end, *waits, return_exceptions=True)
 
     def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
-        """Return the outcome that tasks decided before another was lost; raise the error if there is none."""
+        """Return the outcome that ``ended`` decided before a task was lost; without one, raise ``error``."""
         outcome = attempt_outcome(self._roles, ended, len(self.tasks))
         if outcome is None or not isinstance(error, TaskLost):
             raise error
@@ -150,9 +150,12 @@ class AttemptRun:
     async def _ended_before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
     ) -> set[asyncio.Future[Any]]:
-        """Wait for tasks that exited before the last in ``done``; if the attempt must end, for all exited."""
+        """Wait for the tasks that exited before the last task in ``done`` did.
+
+        If the attempt must end, wait for all tasks that have exited.
+        """
         ends = [self._runner.end_time(waits[wait]) for wait in done if wait in waits]
-        latest = max(ends) if len(ends) == len(done) else float("inf")  # the attempt must end
+        latest = max(ends) if len(ends) == len(done) else float("inf")  # else the attempt must end
         earlier = {
             wait for wait, task in waits.items() if wait not in done and self._runner.end_time(task) < latest
         }
@@ -161,7 +164,8 @@ class AttemptRun:
     def _next_attempt(self, task: Task) -> Task | None:
         """Return the next attempt of a task, or None if there is none.
 
-        Without gang allocation, a task is retried by itself, if its exit code and taskRetryCount allow it.
+        A task of a gang has none. Without gang allocation, a single task is retried if its exit code and
+        taskRetryCount allow it.
         """
         if self.job.gang or task.exit_code is None:
             return None
@@ -214,7 +218,7 @@ def begin_attempt(
     allocated: Mapping[int, Allocation],
     services: Services,
 ) -> AttemptRun:
-    """Save the next attempt of a job, and that the job runs.
+    """Save the next attempt of a job, and save that the job runs. Return the attempt.
 
     ``reserved`` has the tasks' ports in the order of roles and indexes; ``allocated`` has allocations by the
     task's number in that order. Tasks without an allocation wait for one.

@@ -1,4 +1,4 @@
-"""The end of an attempt and of a job: when it ends, its result, what is saved, and the retry.
+"""How attempts and jobs end: when they end, with what result, what is saved, and which jobs are retried.
 
 The rules are those of OpenPAI 0.7's launcher (in its user manual), and 1.8 has the same. The release's
 `LauncherRules.decide_retry` decides whether there is another attempt.
@@ -96,7 +96,8 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
     """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
 
-    Without an outcome, the attempt was stopped or lost. A lost one is always retried, and not counted.
+    Without an outcome, the attempt was stopped or lost. After a lost attempt, the job is always retried, and
+    this retry does not count.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"

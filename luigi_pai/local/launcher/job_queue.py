@@ -125,9 +125,9 @@ class JobQueue:
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
         """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
-        In each virtual cluster, only the first job is tried, and the next one only after that has begun, so
-        that a long queue costs no time. A job that can never fit is not tried again. ``runs`` are the
-        running attempts by their jobs' ids; some of their tasks may wait.
+        In each virtual cluster, only the first job is tried. The job behind it is tried only once the first
+        job has begun, or is found never to fit, so that a long queue costs no time. A job that can never fit
+        is not tried again. ``runs`` has the running attempts by job id; some tasks of these may wait.
         """
         if self.closed:
             return
@@ -152,7 +152,7 @@ class JobQueue:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
-        """Begin a job: with all of its tasks or, without gang allocation, with those that fit."""
+        """Begin a job if all or, without gang allocation, some tasks fit; return why the others wait."""
         allocated, insufficient = self._allocate(job, _requests(job))
         begins = bool(allocated) or insufficient is None
         if begins:
@@ -173,7 +173,7 @@ class JobQueue:
     def _allocate(
         self, job: Job, requests: Sequence[Resources]
     ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
-        """Allocate resources to a gang, or to the tasks that fit; also return why the others wait."""
+        """Allocate resources to all tasks of a gang, or to those that fit; return why the rest waits, too."""
         if job.gang:
             gang = self._scheduler.allocate(job.virtual_cluster, requests)
             if isinstance(gang, InsufficientResources):

@@ -114,7 +114,7 @@ class Launcher:
                 for run in self._runs.values():
                     if not run.is_decided:
                         self._store.interrupt_attempt(run.attempt)
-        except sqlite3.Error:  # the next server treats their tasks as killed, with the same result
+        except sqlite3.Error:  # the next server takes the tasks for killed, and so retries the attempts
             self._log.exception("the end of this server cannot be saved")
         for run in self._runs.values():
             run.end(SHUTDOWN)
@@ -227,7 +227,7 @@ class Launcher:
         self._schedule()
 
     async def _conclude(self, run: AttemptRun, outcome: Outcome | None, problem: str) -> None:
-        """Save the end of an attempt, with retries until that succeeds; then retry, end or purge the job."""
+        """Save the end of an attempt, repeatedly while that fails; then retry, end or purge the job."""
         job, retry = run.job, False
         while run.ending != DELETE:
             try:

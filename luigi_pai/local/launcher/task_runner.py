@@ -39,7 +39,7 @@ class Services:
         stop_grace: seconds between SIGTERM and SIGKILL.
         scripts: the rules for jobs whose commands are not run.
         start_delay: seconds until the first process of an attempt starts, so that
-            the client gets the reply to its submission before.
+            the client first gets the reply to its submission.
         retry_seconds: seconds before a retry if the disk is full or ports are lacking.
     """
 
@@ -151,7 +151,7 @@ class TaskRunner:
 
         Raises:
             TaskLost: a task of a gang has left no exit code. (Without gang allocation, such a task fails with
-                -101 instead, and is retried by itself.)
+                -101 instead, and only this task is retried.)
         """
         if task.exit_code is not None:
             return
@@ -171,7 +171,8 @@ class TaskRunner:
     async def _exit_code(self, task: Task) -> int | None:
         """Wait until a task's process has ended, and return the exit code that it wrote.
 
-        If the task wrote none, return that of the process if this server started it, else None.
+        If the task wrote none, return the exit code of the process. If an earlier server started the process,
+        that exit code is not known: return None.
         """
         child = self._children.get(task.container_id)
         if child is None:

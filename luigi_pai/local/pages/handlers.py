@@ -35,7 +35,7 @@ class _Page(SmallBodyHandler):
         return _TEMPLATES
 
     def get_template_namespace(self) -> dict[str, Any]:
-        """Return what every template may use: functions, the current time, and ``live``, False by default."""
+        """Return functions, ``now`` and ``live`` for templates; a page that updates itself sets ``live``."""
         functions = {function.__name__: function for function in (time_of_day, duration, job_link)}
         return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 
@@ -43,7 +43,8 @@ class _Page(SmallBodyHandler):
         """Set the headers; they make the browser refuse everything that these pages do not need."""
         super().set_default_headers()
         self.set_header("Content-Security-Policy", _POLICY)
-        self.set_header("Referrer-Policy", "same-origin")  # no-referrer makes a form's Origin null: refused
+        # with no-referrer, the Origin of a form is null, and the server refuses the form
+        self.set_header("Referrer-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
     def show_no_job(self) -> None:
@@ -67,9 +68,9 @@ class JobPage(_Page):
     """One job, with the tasks of its last attempt."""
 
     def get(self) -> None:
-        """Show a job with failed and running tasks first, and the log of the task that made the job fail.
+        """Show a job with failed and running tasks first, and the log of the task that made it fail, if any.
 
-        The logs to choose from keep their order when tasks change state, so that the choice stays the same.
+        The menu of logs is not sorted by state, so that the selected log stays the same when states change.
         """
         user = self.get_query_argument("username", None)
         job = self.api.store.job(self.get_query_argument("jobName", ""), user)

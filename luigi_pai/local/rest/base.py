@@ -108,17 +108,17 @@ class ApiHandler(RestHandler):
         self.answer(201, {"message": message})
 
     def count_call(self) -> None:
-        """Count the request for the limit of calls; v1 has no limits and counts nothing."""
+        """Count the request for the limit of calls. v1 has no limits; v2 overrides this method."""
 
 
 Rule = str | range | tuple[Any, ...]
-"""The valid values of a field: texts that match a pattern, whole numbers in a range, or those in a tuple."""
+"""The valid values of a field: a pattern for texts, a range for whole numbers, or a tuple of all values."""
 
 
 def checked_body(
     body: Any, fields: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None
 ) -> dict[str, Any]:
-    """Return the body, which must have all ``fields``, may have ``optional`` ones, and no others.
+    """Return the body. It must have all ``fields``, may have ``optional`` fields, and must have no others.
 
     Raises:
         ApiError: 400 InvalidParametersError, which names every problem but quotes no values.

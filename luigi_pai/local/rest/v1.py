@@ -1,4 +1,4 @@
-"""The v1 REST API of OpenPAI 0.7.1: routes, which check requests in OpenPAI's order, and job configs."""
+"""The v1 REST API of OpenPAI 0.7.1: its routes, its checks of job configs, and the order of its checks."""
 
 from __future__ import annotations
 

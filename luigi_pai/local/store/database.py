@@ -118,8 +118,8 @@ def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
         its_api = db.execute("SELECT value FROM about WHERE key = 'api'").fetchone()[0]
         if its_api != api:
             raise ConfigError(
-                f"the data folder {path.parent} has the jobs of {RELEASES[its_api].name}, and this would be "
-                f"{RELEASES[api].name}; use it with --api {its_api}, or another folder with --data"
+                f"the data folder {path.parent} has the jobs of {RELEASES[its_api].name}, and this server "
+                f"would be {RELEASES[api].name}; give --api {its_api}, or another folder with --data"
             )
         return False
     if found or db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -132,9 +132,9 @@ def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Make every change inside take effect together, or none of them."""
+    """Commit the changes of this ``with`` block together; if it raises an error, undo all of them."""
     db.execute("BEGIN IMMEDIATE")
-    with db:  # commits, or rolls back: also where the commit fails
+    with db:  # commits; if the block or the commit fails, rolls back
         yield
 
 
@@ -147,7 +147,8 @@ class Database:
     """The SQLite file of an API's jobs; the tables are created in a new file.
 
     Deleted secrets are overwritten (``secure_delete``), on disk at the next checkpoint. A committed change
-    survives any end of this process; a failure of the machine only after a checkpoint or within `durably`.
+    survives any end of this process. It survives a failure of the machine if a checkpoint has followed, or if
+    it was committed within `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -207,10 +208,12 @@ class Database:
 
     @contextmanager
     def changing(self, *records: Any) -> Iterator[None]:
-        """Make every change inside take effect together, or none of them; may be nested.
+        """Commit the changes of this ``with`` block together; if it raises an error, undo all of them.
+
+        A block within another one belongs to the transaction of the outer block.
 
         Args:
-            *records: objects whose attributes are set back if the changes fail.
+            *records: objects whose attributes get their old values back if the block raises an error.
         """
         before = [(record, vars(record).copy()) for record in records]
         try:
@@ -232,7 +235,7 @@ class Database:
             self._empty_log()
 
     def _empty_log(self) -> None:
-        """Empty the write-ahead log, which may have deleted secrets; if it fails, the next change retries."""
+        """Empty the write-ahead log to remove deleted secrets. If that fails, the next change tries again."""
         self.execute("PRAGMA busy_timeout = 0")  # do not wait for a program that reads the file
         with contextlib.suppress(sqlite3.OperationalError):
             self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
@@ -240,7 +243,7 @@ class Database:
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Make changes committed inside survive a failure of the machine; no effect within a transaction."""
+        """Flush to disk what is committed in this ``with`` block; it does nothing in a transaction."""
         if self._connection.in_transaction:
             yield
             return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
-# the columns to save: of a job, of an attempt at its end, of a task
+# the columns that are saved when a job changes, when an attempt ends, and when a task changes
 _CHANGING = (
     "state sub_state execution_type retries counted_retries launched completed"
     " exit_code exit_type diagnostics deleted"
@@ -236,7 +236,7 @@ class Store(Database):
         self._update("tasks", "container_id", task, _RUNNING)
 
     def tasks(self, attempt: Attempt) -> list[Task]:
-        """Return the tasks of an attempt, each at its latest attempt, in the order of roles and indexes."""
+        """Return the tasks of a job attempt, each at its latest try, in the order of roles and indexes."""
         latest = (
             "JOIN (SELECT MIN(rowid) AS first, MAX(rowid) AS latest FROM tasks"
             " WHERE attempt_id = ? GROUP BY role, task_index) ON tasks.rowid = latest ORDER BY first"

@@ -102,7 +102,7 @@ class Job:
 
     @property
     def gang(self) -> bool:
-        """Whether the job's tasks start only all together, and no task is retried by itself."""
+        """Whether the job's tasks all start together, so that no task is retried without the others."""
         return bool(self.spec["gang"])
 
     @cached_property
@@ -151,8 +151,8 @@ class Task:
         pid_started: when that process started, as `processes.started` returns it.
         exit_code: the task's exit code; for a v2 job, as the runtime translates it.
         exit_info: the runtime's report on a failure, as JSON (v2).
-        number: number of this attempt of the instance, 0 for the first; a job
-            without gang allocation retries its tasks one by one.
+        number: number of this attempt of the instance, 0 for the first. Only a job without gang allocation
+            retries a task by itself.
         counted_retries: the retries so far that count towards taskRetryCount.
     """
 

@@ -27,8 +27,8 @@ MOST_KEPT = 50_000  # cached rows, of about 600 bytes each; with more, the cache
 class JobRows:
     """A cache of the rows of job lists: the JSON of each row by the job's id.
 
-    Listing 10,000 jobs takes only some milliseconds (SQL for the ids, joining the rows), because most
-    of the jobs have ended, so that their rows never change again.
+    Most of the jobs have ended, and their rows never change again. So a list of 10,000 jobs takes only
+    some milliseconds, for the SQL that returns the ids, and for joining the rows.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +71,7 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that the query of a URL selects in some virtual clusters; with ``clusters`` None, in all.
+    """The jobs that a URL's query selects in the virtual clusters ``clusters``; None means all of them.
 
     Raises:
         ApiError: 500 for an invalid number, 400 for a limit above 50000, as on the real server.

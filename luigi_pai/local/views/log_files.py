@@ -68,13 +68,13 @@ class _Log(SmallBodyHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
-        """Send ``[start:end]``, a slice as in Python, of the bytes of the joined files."""
+        """Send bytes of the joined files; ``start`` and ``end`` are those of a Python slice."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
-        """Send the range of the joined files that a Range header requests; answer 416 if it is empty."""
+        """Send the range in a Range header. For an invalid header, send all; for an empty range, send 416."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             whole = sum(lengths)
@@ -108,13 +108,13 @@ class _Log(SmallBodyHandler):
 
 
 class LogPage(_Log):
-    """The output of a task at the URL that 0.7.1 serves it at; the job pages of all releases use it."""
+    """The output of a task, at the URL that 0.7.1 has for it; job pages of all releases use this URL."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send the part of a log that the Range header or, as on YARN, the query's start and end request.
+        """Send part of a log: the Range header or, as on YARN, the query's ``start`` and ``end`` select it.
 
         A negative ``start`` counts from the end. By default, a URL with a ``stream`` gives the last 4096
-        bytes of that log; a URL without gives all of stdout, then all of stderr.
+        bytes of that log; a URL without one gives all of stdout, then all of stderr.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
@@ -139,7 +139,7 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """A log at the URL in 1.8's list of a task's logs, served as nginx serves a file; it may still grow."""
+    """A log at the URL of `log_locations`. It is served as nginx serves a file, but it may still grow."""
 
     async def get(self, name: str) -> None:
         """Send the whole log as it is now, its requested range or, with ``tail-mode``, its last 16 KiB.
@@ -166,7 +166,7 @@ def _opened(paths: Sequence[Path], opened: ExitStack) -> tuple[list[BinaryIO], l
 
 
 def _range(asked: str, length: int) -> range | None:
-    """Return the range of a Range header, up to ``length``; None if the header is invalid or has several."""
+    """Return the range of a Range header, up to ``length``; None if it is invalid or has several ranges."""
     ends = _RANGE.fullmatch(asked)
     if ends is None:
         return None

@@ -41,7 +41,8 @@ def job_row(job: Job, _tags: Sequence[str] = ()) -> dict[str, Any]:
 def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) -> dict[str, Any]:
     """Return a job as GET /jobs/NAME shows it.
 
-    ``waits_for``, why a WAITING job waits, becomes its diagnostics, which on 0.7.1 are null until its end.
+    ``waits_for`` says why a WAITING job waits. It is shown as the diagnostics of the job. (A real 0.7.1 shows
+    null as the diagnostics of a job that has not ended.)
     """
     attempt = None if job.sub_state == WAITING else store.last_attempt(job)
     tasks = [] if attempt is None else store.tasks(attempt)
@@ -60,7 +61,7 @@ def job_detail(job: Job, store: Store, address: Address, waits_for: str | None) 
 
 
 def tasks_by_role(tasks: Iterable[Task], status: Callable[[Task], dict[str, Any]]) -> dict[str, Any]:
-    """Return the task roles by name, with their tasks as the function ``status`` shows a task."""
+    """Return the task roles by name, each with its tasks; ``status`` returns a task as the API shows it."""
     roles: dict[str, Any] = {}
     for task in tasks:
         role = roles.setdefault(task.role, {"taskRoleStatus": {"name": task.role}, "taskStatuses": []})
@@ -84,7 +85,7 @@ def _application(
 
 
 def _diagnostics(job: Job, attempt: Attempt | None, tasks: Sequence[Task], address: Address) -> str | None:
-    """Return why a job ended; if a task made the job fail, in the form of 0.7.1's launcher."""
+    """Return why a job ended; if a task made it fail, the text has the form of 0.7.1's launcher."""
     decided = attempt and (attempt.trigger_role, attempt.trigger_index)
     task = next((each for each in tasks if (each.role, each.index) == decided), None)
     if task is None or not job.exit_code or not job.diagnostics:

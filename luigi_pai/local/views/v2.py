@@ -1,6 +1,6 @@
 """Jobs and their attempts as the v2 API of OpenPAI 1.8 shows them.
 
-The store has only the attempts that have started. This module makes up the attempt that a job waits for,
+The store has only the attempts that have started. This module adds the attempt that a job waits for,
 or was waiting for when the job was stopped.
 """
 
@@ -90,7 +90,7 @@ _TEXTS = {
     FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""The launcher's diagnostics of these exit codes; `_text` makes up those of all others."""
+"""The launcher's diagnostics of these exit codes; `_text` composes those of all other exit codes."""
 
 
 def _ending(shown: ShownAttempt) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _container(job: Job, shown: ShownAttempt, task: Task) -> dict[str, Any]:
 
 
 def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return a task's index, state and retries, and its times from the first try to the latest."""
+    """Return a task's index, state and retries, when its first try began, and when its latest try ended."""
     task = tried[0]
     return {
         "taskIndex": task.index,
@@ -267,7 +267,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return number, state and times of ``tried[0]``, created when the try before it, ``tried[1]``, ended."""
+    """Return number, state and times of the try ``tried[0]``, which was created when ``tried[1]`` ended."""
     task = tried[0]
     return {
         "attemptId": task.number,

@@ -275,7 +275,7 @@ def test_a_folder_that_may_not_be_made_is_named(tmp_path, refused):
     with answering(*replies) as url:
         words = ("--hdfs", url, "--fs-uri", "hdfs://nn:8020", "--data", str(tmp_path / "d"))
         errors = refused(*words, "--", "true")
-    assert "user admin may not make /Output (Permission denied: user=admin); name one" in errors
+    assert "user admin may not make /Output (Permission denied: user=admin); use --user to name" in errors
     assert "hdfs dfs -mkdir -p /Output && hdfs dfs -chmod 777 /Output" in errors
     assert not (tmp_path / "d").exists()
 

@@ -19,7 +19,7 @@ from luigi_pai.local.releases import RELEASES
 @pytest.mark.slow
 def test_a_wrong_name_is_refused():
     server = LocalPai(api="lpt")
-    with pytest.raises(ConfigError, match=r"api 'lpt': it is one of v1, v2, ltp"):
+    with pytest.raises(ConfigError, match=r"api 'lpt': it must be one of v1, v2, ltp"):
         server.start()
     assert not server.data.exists()
 

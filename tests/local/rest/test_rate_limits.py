@@ -101,7 +101,7 @@ def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):
     for text in ("", "5", "5,4", "0,1,1", "5,4,x", "5,4,3,2"):
         with pytest.raises(ConfigError, match="three numbers, such as 600,60,60"):
             parse_limits(text)
-    with pytest.raises(ConfigError, match="it is `default` or three numbers"):
+    with pytest.raises(ConfigError, match="it must be `default` or three numbers"):
         LocalPai(tmp_path / "data", rate_limits="none").start()
 
 

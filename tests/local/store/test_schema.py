@@ -92,8 +92,8 @@ def test_a_file_of_another_api_is_refused(its, api, tmp_path):
         schema.Database(path, api)
     names = {"v1": "OpenPAI 0.7.1", "v2": "OpenPAI 1.8", "ltp": "LTP 1.5"}
     assert str(caught.value) == (
-        f"the data folder {tmp_path} has the jobs of {names[its]}, and this would be {names[api]}; "
-        f"use it with --api {its}, or another folder with --data"
+        f"the data folder {tmp_path} has the jobs of {names[its]}, and this server would be {names[api]}; "
+        f"give --api {its}, or another folder with --data"
     )
     assert path.read_bytes() == before
     schema.Database(path, its).close()

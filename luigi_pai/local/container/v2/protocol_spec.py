@@ -35,12 +35,12 @@ def server_name(role: str) -> str:
 
 
 def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a valid protocol as the launcher reads it, without its secrets.
+    """Translate a protocol, which must be valid, into what the launcher reads. Secrets are not filled in.
 
     Returns:
-        ``retryCount``, ``gang``, ``storages`` and ``taskRoles``; a role has the
-        keys of a v1 role with the server's defaults filled in, its name in the
-        protocol as ``shown``, and ``plugins`` in the order of their start. If the runtime cannot read
+        ``retryCount``, ``gang``, ``storages`` and ``taskRoles``. A role has the keys of a v1 role, with
+        the server's defaults filled in. In addition, ``shown`` is the role's name in the protocol, and
+        ``plugins`` lists its plugins in the order of their start. If the runtime cannot read
         the parameters of a plugin, the plugin has the reason as ``fault``.
 
     Raises:
@@ -104,7 +104,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[len(PLUGIN) + 1 :]  # without the separator, whatever it is; may be empty
+            kind = kind[len(PLUGIN) + 1 :]  # drops any separator; what is left may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {
@@ -150,7 +150,7 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
 
 
 def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
-    """Return parameters with the references to secrets in their texts replaced by the exact values."""
+    """Return the parameters with each reference to a secret replaced by the exact value of the secret."""
 
     def filled(tag: re.Match[str]) -> str:
         found = mustache.look_up({"$secrets": secrets}, mustache.steps(tag[1].rstrip()))
@@ -159,7 +159,7 @@ def fill_plugin_secrets(value: Any, secrets: Mapping[str, Any]) -> Any:
     return mapped(value, lambda leaf: _SECRET.sub(filled, leaf) if isinstance(leaf, str) else leaf)
 
 
-@lru_cache(maxsize=16)  # the same plugin in many roles
+@lru_cache(maxsize=16)  # many roles may have the same plugin
 def _read(text: str) -> Any:
     import yaml  # noqa: PLC0415  heavy, and only needed here
 
@@ -167,5 +167,5 @@ def _read(text: str) -> Any:
         return json.loads(json.dumps(yaml.safe_load(text), default=str))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ValueError(
-            "1.8's runtime cannot read them back: a text has both kinds of quotes, perhaps by a reference"
+            "1.8's runtime cannot read them back: a text has both kinds of quotes, perhaps from a reference"
         ) from None

@@ -38,7 +38,7 @@ _LEFT_OUT = {
 
 
 def prepare(start: TaskStart) -> Preparation:
-    """Return a function that makes the files of a v2 task, and the environment of its process.
+    """Return a function that makes a v2 task's files; also return the environment of the task's process.
 
     Raises:
         ValueError: a storage cannot be mounted, or 1.8's init container fails: see `role_scripts`.
@@ -156,7 +156,7 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
-    """Return the commands of the plugin ``ssh``: mark the task as up; with a barrier, wait for the others."""
+    """Return the plugin's commands: they mark the task as up and, with a barrier, wait until all are up."""
     wanted = parameters if isinstance(parameters, dict) else {}
     job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
     commands = [f"touch {shlex.quote(f'{folder}/ssh-ready')}"] if job_ssh else []

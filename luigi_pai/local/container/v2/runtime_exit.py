@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-_REDACTED = 128 * 1024  # bytes redacted before the cut: no protocol, so no secret, is longer
+_REDACTED = 128 * 1024  # bytes that are redacted before they are cut; no protocol is longer, and so no secret
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
@@ -80,7 +80,7 @@ _COMMAND_NOT_FOUND = (220, ("command not found",))
 def runtime_exit(
     code: int, user_logs: Sequence[Path], runtime_log: Path, redact: Callable[[str], str]
 ) -> tuple[int, dict[str, Any]]:
-    """Translate the exit code of a command that failed; return it with the runtime's termination message.
+    """Translate a failed command's exit code; return the new code and the runtime's termination message.
 
     Args:
         code: exit code of the command, or of a plugin before or after it.

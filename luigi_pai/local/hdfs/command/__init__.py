@@ -1,1 +1,1 @@
-"""The hdfs and hadoop commands that jobs call; the standard library only, see `executable`."""
+"""The hdfs and hadoop commands that jobs call. They import only the standard library: see `executable`."""

@@ -25,10 +25,11 @@ class Fault(Exception):
 
 
 class Hdfs:
-    """HDFS, over WebHDFS at ``http://HOST:PORT``, as a user. Every method raises Fault.
+    """HDFS, accessed with the rights of one user through WebHDFS. Every method raises Fault.
 
-    If there is no reply, the error names ``setting``, where the URL was set. ``timeout`` is in seconds, for
-    a connection and for each part of a reply. A file or folder is described by its FileStatus.
+    The ``url`` of WebHDFS is ``http://HOST:PORT``. If there is no reply, the error names ``setting``, where
+    the URL was set. ``timeout`` is in seconds, for a connection and for each part of a reply. A file or
+    folder is described by its FileStatus.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Hdfs:
             connection.response_class = _Reply
             target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer says why
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer will say why
                     connection.request(method, target, stream, headers)
                 response: Any = connection.getresponse()
                 response.path = where.path
@@ -156,7 +157,7 @@ class _Reply(http.client.HTTPResponse):
         try:
             data = super().read(amt)
         except (OSError, http.client.HTTPException) as error:
-            raise Fault(f"{self.path}: the connection broke while it was read: {error}") from error
+            raise Fault(f"{self.path}: the connection broke while the reply was read: {error}") from error
         if not data and amt and self.length:
             raise Fault(f"{self.path}: the connection ended {self.length} bytes early")
         return data

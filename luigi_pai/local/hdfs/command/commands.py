@@ -101,7 +101,7 @@ class Item(NamedTuple):
 
 @dataclass
 class Call:
-    """A command line: options without dashes, then arguments; ``failed`` says whether a path failed."""
+    """A command line: ``options`` (dashes removed), ``words`` (the arguments), and whether a path failed."""
 
     name: str
     hdfs: Hdfs
@@ -137,7 +137,7 @@ class Call:
                 self.fault(fault)
 
     def on_hdfs(self, text: str) -> Item:
-        """Return the item of a path on HDFS, patterns unexpanded; the URI of any NameNode means this HDFS."""
+        """Return the item of a path on HDFS. Patterns are not expanded; the NameNode in a URI is ignored."""
         scheme, colon, rest = text.partition(":")
         if not colon or "/" in scheme:
             path, text = posixpath.join(f"/user/{self.hdfs.user}", text), text or "."
@@ -164,7 +164,7 @@ class Call:
         return items or [self.on_hdfs(text)]
 
     def found(self, words: Iterable[str]) -> list[Item]:
-        """Return the items that paths with patterns match; report the paths that fail."""
+        """Expand the patterns in paths, and return the matching items. Report paths that cannot be read."""
         items: list[Item] = []
         self.each(lambda word: items.extend(self.expand(word)), words)
         return items
@@ -230,7 +230,10 @@ def _mv(call: Call) -> None:
 
 
 def _each_to(call: Call, items: list[Item], goal: Item, work: Callable[[Item, Item], None]) -> None:
-    """Call ``work`` with each existing item and its destination, which must not be the item or below it."""
+    """Call ``work`` with each item and its destination.
+
+    A missing item, and an item whose destination is the item itself or lies in it, are reported instead.
+    """
     into_folder = goal.is_folder()
     if len(items) > 1 and not into_folder:
         raise goal.fault("Is not a directory" if goal.look() else "No such file or directory")
@@ -264,7 +267,7 @@ def _append_to_file(call: Call) -> None:
             call.hdfs.append(target.path, stream)
 
 
-# one path after the other
+# commands that treat each of their paths by itself
 
 
 def _mkdir(call: Call, item: Item) -> None:
@@ -310,7 +313,7 @@ def _ls(call: Call, item: Item) -> None:
 
 
 def _show(item: Item, facts: dict[str, Any]) -> None:
-    """Write the line of a file or folder."""
+    """Write the line with which ``ls`` shows a file or folder."""
     is_folder = facts["type"] == "DIRECTORY"
     mode = int(facts["permission"], 8) | (file_mode.S_IFDIR if is_folder else file_mode.S_IFREG)
     when = datetime.fromtimestamp(facts["modificationTime"] / 1000, timezone.utc).astimezone()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
-_NO_LIMIT = 2**62  # bytes of a request body
+_NO_LIMIT = 2**62  # bytes: more than any request body or file has
 _NOBODY = "dr.who"  # Hadoop's name for a request that names no user
 
 
@@ -50,7 +50,7 @@ class WebHdfsHandler(RequestHandler):
         self.upload_error: OSError | None = None
 
     def set_default_headers(self) -> None:
-        """Forbid guessing content types, as a file may look like a script."""
+        """Forbid browsers to guess content types, because a file may look like a script."""
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Content-Type-Options", "nosniff")
 
@@ -66,7 +66,7 @@ class WebHdfsHandler(RequestHandler):
             self.upload = self.tree.incoming()
 
     def data_received(self, chunk: bytes) -> None:
-        """Write a part of an upload to disk, until the disk is full; drop the body of any other request."""
+        """Write a part of an upload to disk if no earlier write failed; drop the body of other requests."""
         if self.upload and not self.upload_error:
             try:
                 self.upload.write(chunk)

@@ -80,7 +80,7 @@ class Tree:
         return self._status(self._existing(path), "")
 
     def children(self, path: str) -> list[dict[str, Any]]:
-        """Return the ``FileStatus`` of each entry of a folder, by name, or of a file itself."""
+        """Return the ``FileStatus`` of each entry of a folder, sorted by name; for a file, only its own."""
         try:
             place = self._existing(path)
         except FileNotFoundError:
@@ -147,7 +147,7 @@ class Tree:
             shutil.copyfileobj(new, file)
 
     def rename_into(self, path: str, destination: str) -> bool:
-        """Rename as HDFS's older ``rename`` does: into a folder, never onto a file; False if not done."""
+        """Rename like HDFS's older ``rename``: into a folder or to a new path. Return whether it worked."""
         place, goal = self._place(path), self._place(destination)
         if place == goal:
             return place.is_file()
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Move a path out of the tree in one step; return its new place, or None if missing or the root."""
+        """Move a path out of the tree in one step; return its new place, None if it is missing or ``/``."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None
@@ -205,7 +205,7 @@ class Tree:
             raise RemoteFault(exception, f"Invalid path name: {path}")
         place = self._root.joinpath(*names)
         with contextlib.suppress(FileNotFoundError):
-            place.lstat()  # raises OSError: the name is too long, or a parent is a file
+            place.lstat()  # raises OSError if the name is too long, or if a parent is a file
         return place
 
     def _existing(self, path: str) -> Path:

@@ -24,7 +24,7 @@ class AccessV2(ApiHandler):
     _limit_headers: Mapping[str, str] = MappingProxyType({})
 
     def set_default_headers(self) -> None:
-        """Set the headers of the request limit, which errors have, too."""
+        """Set the headers of the request limit here, so that error replies have these headers, too."""
         super().set_default_headers()
         for name, value in self._limit_headers.items():
             self.set_header(name, value)
@@ -85,7 +85,7 @@ class AccessV2(ApiHandler):
         return [FIRST_STORAGE] if FIRST_STORAGE in names else names[:1]
 
     def authenticated_user(self) -> Bearer:
-        """Return the authenticated user; raises ApiError 401, or 403 for an application token."""
+        """Return the user as `authenticated` does, but raise ApiError 403 for an application token."""
         bearer = self.authenticated()
         if bearer.application:
             raise ApiError(403, "ForbiddenUserError", "Applications are not allowed to do this operation.")

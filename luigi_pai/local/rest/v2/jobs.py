@@ -34,7 +34,7 @@ def _found(handler: AccessV2, name: str) -> Job:
 
 
 def _attempt(handler: AccessV2, job: Job, number: str, missing: str) -> ShownAttempt:
-    """Return an attempt by its number, from 0; raises ApiError 404 with the sentence ``missing``."""
+    """Return attempt ``number``, from 0. If there is none, raise ApiError 404 with the text ``missing``."""
     wanted = whole_number(number)
     shown = None if wanted is None else numbered_attempt(job, wanted, handler.api.store)
     if shown is None:
@@ -75,7 +75,7 @@ async def _list(handler: AccessV2) -> None:
 async def _submit(handler: AccessV2) -> None:
     """Save a job, then answer that it is accepted.
 
-    A thread parses the protocol: for a large one that takes seconds, in which others must be answered.
+    A thread parses the protocol, because a large one takes seconds, and other requests must not wait.
     """
     user = handler.authenticated().username
     handler.count("submission", user)
@@ -184,7 +184,7 @@ async def _events(handler: AccessV2, name: str) -> None:
 
 
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
-    """Return a job and the tag in the body; raises ApiError 403 if the user may not change the job's tags."""
+    """Return a job, and the tag from the body; raises ApiError 403 if the user may not change the job."""
     bearer = handler.authenticated()
     tag = checked_body(handler.body, {"value": ".+"})["value"]
     handler.check_owner(bearer, name.partition("~")[0], f"{doing} job {name}.")

@@ -54,7 +54,7 @@ async def _tokens(handler: AccessV2) -> None:
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.authenticated()
     shown = {**bearer.claims, "admin": handler.api.users.is_admin(bearer.username)}
-    if handler.api.release.private_jobs:  # LTP: the virtual clusters whose jobs the user administers
+    if handler.api.release.private_jobs:  # LTP lists the virtual clusters that a user administers: none
         shown["vcadmins"] = []
     handler.answer(200, shown)
 

@@ -51,7 +51,8 @@ def read_protocol(text: str, release: Release) -> dict[str, Any]:
     """Return the job protocol in a body.
 
     Raises:
-        ApiError: 500 for invalid YAML and for commands that cannot be rendered, 400 for an invalid protocol.
+        ApiError: 500 if the YAML is invalid, if a command cannot be rendered, or if a task role has no
+            ``instances``; 400 if the protocol is invalid in another way.
     """
     try:
         document = read_yaml(text).value
@@ -78,7 +79,7 @@ def _failure(error: SpecError) -> ApiError:
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return a protocol's virtual cluster, by default ``default``; the schema accepts values of any type."""
+    """Return a protocol's virtual cluster, by default ``default``. The schema lets it have any type."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 
@@ -89,8 +90,8 @@ def spec_of(
     """Return a protocol as the launcher reads it; ``storages`` has the names of all storages.
 
     Raises:
-        ApiError: 404 for a storage that does not exist, 500 for extras of a shape that makes the server fail
-            and for commands that cannot be rendered, 400 for more tasks or ports than this server accepts.
+        ApiError: 404 if a storage does not exist; 500 if a command cannot be rendered, or if the extras have
+            a shape on which the real server fails; 400 if there are more tasks or ports than are allowed.
     """
     try:
         extras = _with_storages(document.get("extras") or {}, storages, defaults)
