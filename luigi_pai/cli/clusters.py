@@ -27,7 +27,7 @@ _MIB_PER_GIB = 1024
 def clusters(*, as_json: bool) -> None:
     """Show the virtual clusters that you may use: GPUs, CPUs, memory, and jobs that wait.
 
-    Releases to 0.13 say what is in use, and not what there is in all.
+    Releases up to 0.13 report what is in use, but no totals.
     """
     with plain_failures():
         found = _virtual_clusters(connect())

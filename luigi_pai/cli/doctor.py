@@ -24,9 +24,9 @@ _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
 @on_cluster
 def doctor(*, as_json: bool) -> None:
-    """Check the configuration, the way to the cluster, the cluster, and its HDFS.
+    """Check the configuration, the connection to the cluster, the cluster, and its HDFS.
 
-    One line a check: ok, warn or fail, and what mends it. A folder is made and removed in /tmp
+    One line a check: ok, warn or fail, and how to mend it. A folder is made and removed in /tmp
     on HDFS; nothing is submitted. Exit code 0 if nothing fails, 2 for the configuration, 3 if
     the cluster cannot be reached, else 1.
     """

@@ -30,7 +30,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
     """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
 
     Only what is new or changed is sent. What .paiignore in the folder names is
-    left out. Where HDFS is, [OpenPai] of luigi.cfg says, or [OpenPai:NAME].
+    left out. HDFS is that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
     with plain_failures("stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong

@@ -43,8 +43,8 @@ def logs(
     """Show what the tasks of JOB write to standard output and standard error.
 
     JOB is a name, the address of its page, or @latest. Lines of several tasks have
-    `ROLE/INDEX |` in front. OpenPAI 1.4 and later give logs out whole; before, they are read
-    from the node where the task ran, if this machine reaches it.
+    `ROLE/INDEX |` in front. OpenPAI 1.4 and later serve logs. On 0.7 to 0.14 they are read from
+    the node where the task ran, if this machine reaches it. 0.15 to 1.3 serve none.
     """
     role, index = role_and_index(task)
     with plain_failures("stopped; the job goes on"):

@@ -46,10 +46,11 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
     """Run TASK of MODULE as `luigi --module MODULE TASK ...` does, and show what its jobs do.
 
     A line for each change of a job, and on a terminal a progress line below; a failure is shown
-    by the job's own error. Ctrl-C, SIGTERM or SIGHUP ends Luigi: jobs go on, or are stopped, as on_kill
-    says, and the next run takes them over. --cluster stands before MODULE: after it, it is a parameter of
-    TASK. Exit code 0: all is done; 1: a job failed, or the task did; 2: there is no such module,
-    task or parameter, or no scheduler of Luigi; 4: something could not be run.
+    by the job's own error. Ctrl-C, SIGTERM or SIGHUP ends Luigi. If on_kill is leave, jobs
+    continue, and the next run takes them over; if it is stop, they are stopped. --cluster stands
+    before MODULE: after it, it is a parameter of TASK. Exit code 0: all is done; 1: a job failed,
+    or the task did; 2: there is no such module, task or parameter, or no scheduler of Luigi; 4:
+    something could not be run.
     """
     words = [task, *arguments]
     sys.argv[0] = "luigi-pai run"
@@ -80,10 +81,10 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Lock this command line for this user in this folder. Luigi would lock it on the whole machine.
+    """Let Luigi lock this command line for this user and folder only, not on the whole machine.
 
-    Luigi would write its pid into a folder in /tmp. Any user may create that folder, and Luigi follows the
-    symbolic links in it.
+    By default, Luigi writes its pid into a folder in /tmp. Any user may create that folder, and Luigi
+    follows the symbolic links in it.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
         return

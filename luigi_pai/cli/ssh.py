@@ -84,7 +84,8 @@ def ssh(job: str, task: str | None, *, login: str, identity: str | None, command
     tasks. The image has to have an ssh server. Up to 0.14 the cluster makes a key for each job,
     which is fetched and removed again; from 0.15 on the job's ssh plugin names your public key.
 
-    One word of COMMAND is a line for the shell there, several are a program and its arguments.
+    A COMMAND of one word is a line for the shell there; several words are a program and its
+    arguments.
     The exit code is that of ssh, which is COMMAND's, or 255.
     """
     with plain_failures("stopped; the job goes on"):
@@ -203,7 +204,7 @@ def _not_running(what: str, state: str | None) -> NoReturn:
 
 @contextlib.contextmanager
 def _key_file(key: str | None) -> Iterator[str | None]:
-    """Write a private key to a temporary file for the user only, and yield its path; None without a key."""
+    """Yield the path of a temporary file (mode 600) with a private key; None if there is no key."""
     if key is None:
         yield None
         return

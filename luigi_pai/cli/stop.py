@@ -41,7 +41,8 @@ _POLL, _LONGEST = 0.5, 60.0
 def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bool) -> None:
     """Stop each JOB: a name, the address of its page, @latest, or a pattern in quotes.
 
-    Patterns and tags mean your jobs that have not ended; they are shown, and you are asked.
+    Patterns and tags select those of your jobs that have not ended. The jobs are shown, and
+    stopped after you have confirmed it.
     """
     if not jobs and not tags:
         give_up("name a JOB, a 'GLOB' or a --tag")

@@ -63,9 +63,9 @@ def sweep(
 ) -> None:
     """Show the table of the sweep TASK of MODULE, as its last run has written it.
 
-    Without TASK, of the sweep of that NAME, or in that folder. --cluster stands before MODULE:
-    after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is not, or
-    there is none.
+    A single word is the NAME of a sweep, or the folder of its table. --cluster stands before
+    MODULE: after it, it is a parameter of TASK. Exit code 0: the table is complete; 1: it is
+    incomplete, or there is none.
     """
     if (as_csv + as_json + stops + retry + opens > 1) or (failed and (stops or retry or opens)):
         give_up("--csv, --json, --stop, --retry and --open exclude each other")
