@@ -394,7 +394,7 @@ def _settings_of(section: str) -> type[OpenPai]:
 
 
 def _registry() -> Clusters:
-    """Return the registry of clusters; imported here, because only a run needs ``luigi_pai.api``."""
+    """Return the registry of clusters. It is imported here, because only a run needs ``luigi_pai.api``."""
     from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415
 
     return CLUSTERS

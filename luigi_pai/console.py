@@ -44,7 +44,7 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Shows the log of luigi_pai and of the user's tasks, and all warnings and errors.
+    """Shows the log of luigi_pai and of the user's tasks, and all warnings and errors but urllib3's warnings.
 
     Args:
         stream: the output; standard output by default.
@@ -56,7 +56,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to show a record: of Luigi's, only warnings, errors and "all tasks complete" are."""
+        """Return whether to show a record: Luigi's INFO records are hidden, but not "all tasks complete"."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
             return False  # it is about a retry: if the last retry fails, an error of luigi_pai is shown
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # seconds by which the clocks may differ; they matter because tokens contain times
+_MOST_SKEW = 60.0  # seconds by which the two clocks may differ: the times in tokens need equal clocks
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
@@ -113,7 +113,7 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """Yield which cluster is checked and the options for the others; nothing if [OpenPai] is the only one."""
+    """If there are [OpenPai:NAME] sections, yield a check with the chosen cluster and the others' options."""
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
         return

@@ -82,7 +82,7 @@ class PaiError(Exception):
     ``str()`` leaves control characters out, because the text may quote a server.
 
     Attributes:
-        mocked: whether a test replaced requests, so that nothing was sent; such an error is never retried.
+        mocked: whether a test replaced ``requests``; then nothing was sent, and nothing is retried.
         transient: whether the same request to HDFS may succeed soon. Only errors of HDFS set it.
     """
 
@@ -100,7 +100,7 @@ class PaiError(Exception):
 
 
 class ConfigError(PaiError, ValueError):
-    """A setting is missing or wrong; the text has its name and what to write."""
+    """A setting is missing or wrong. The error's text names the setting and says what to write."""
 
 
 class Level(str, Enum):
@@ -108,7 +108,7 @@ class Level(str, Enum):
 
     Attributes:
         REFUSED: the server refuses the job.
-        STRICTER: the server accepts the job, but the job fails later. Refused here, except by lenient checks.
+        STRICTER: the server accepts the job, but the job fails later. Only ``lenient`` checks accept the job.
         WARNING: the job runs, perhaps not as intended.
     """
 
@@ -301,7 +301,9 @@ class PaiOutputElsewhere(PaiJobError):
 
 
 class PaiSweepFailed(PaiError, RuntimeError):
-    """Too many points or the code of a sweep failed, a user's message stopped it, or another process runs it.
+    """A sweep did not succeed.
+
+    Too many of its points failed, its code failed, a user's message stopped it, or another process runs it.
 
     Attributes:
         sweep: name of the sweep.

@@ -11,8 +11,8 @@ from pathlib import Path
 def private_folder() -> Path:
     """Return the folder ``luigi-pai-UID`` in the temporary folder; make it if it does not exist.
 
-    Every user may write to the temporary folder, so ``luigi-pai-UID`` is checked: it must be a folder,
-    not a link, belong to this user, and be closed to all others.
+    Every user may write to the temporary folder, so ``luigi-pai-UID`` is checked. It must be a folder
+    (not a link) that belongs to this user and is closed to all others.
 
     Raises:
         PermissionError: the folder fails one of these checks.

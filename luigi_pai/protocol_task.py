@@ -174,5 +174,5 @@ class PaiJobTarget(luigi.Target):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
 
         definition = self.task._definition()  # noqa: SLF001  of this module
-        # without the task's own outputs: this target may be one of them
+        # leave out the outputs that the task defines, because this target may be one of them
         return TaskRun(replace(definition, targets=tuple)).is_complete()

@@ -33,9 +33,10 @@ _CONTROL = re.compile(
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
-    """Return a text without escape sequences, surrogates, and control, bidi, invisible or tag characters.
+    """Return a text without its unprintable characters.
 
-    All foreign texts pass through this function before they are shown. If ``of_log``, a line with
+    These are escape sequences, surrogates, control characters, bidi controls, invisible characters and tag
+    characters. All foreign texts pass through this function before they are shown. If ``of_log``, a line with
     carriage returns, such as a progress bar, keeps only the text after the last of them.
     """
     if text.isprintable():
@@ -69,7 +70,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield each secret and each of its lines, both unchanged and as OpenPAI's runtime HTML-escapes it."""
+    """Yield each secret and each line of it, stripped: as it is, and as OpenPAI's runtime HTML-escapes it."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():

@@ -170,7 +170,8 @@ class Peer:
         role, index: which task it is.
         host: its address. On v2 without gang allocation, it is None until the task has an address.
         ports: label -> port numbers; on v1, other tasks have the label ``http`` only.
-        gpus: its number of GPUs; None for other roles on v1, where no variable has the number.
+        gpus: its number of GPUs. It is None outside a container, and on v1 for the tasks of other roles, for
+            which no variable has the number.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -358,7 +359,7 @@ class Task:
             names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
             raise ContainerError(
                 f"the variables contradict each other: this is {self.role}[{self.index}], but the role has "
-                f"{len(peers)} tasks by {names[0].format(role=self.role)}"
+                f"{len(peers)} tasks according to {names[0].format(role=self.role)}"
             )
         own = peers[self.index]
         own.host = own.host or self._read("host")
@@ -430,7 +431,8 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
         roles: the roles that take part; all if None.
 
     Raises:
-        ContainerError: this task is in none of the roles, or the port is not known here.
+        ContainerError: this task is in none of the roles, the port is not known here, or the first task has
+            no address yet.
     """
     task = current()
     peers = task.peers_of(roles)
@@ -490,7 +492,7 @@ def _rank(task: Task, peers: "list[Peer]") -> int:
 _RETRY = 0.1  # seconds between attempts to reach a task that is not up yet
 _LONGEST = 4096  # bytes of a task's message
 _LINGER = 2.0  # seconds that tasks wait for each other's last messages
-_MOST_SECONDS = 1e6  # eleven days; Python raises an error for much longer timeouts of sockets
+_MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because sockets refuse much longer timeouts
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
@@ -506,7 +508,8 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 
     Raises:
         BarrierTimeout: tasks did not come; the message names them.
-        ContainerError: this task is in none of the roles, or the port is not known here, or is in use.
+        ContainerError: this task is in none of the roles, the port is not known here or is in use, or the
+            first task has no address yet.
     """
     task = current()
     peers = task.peers_of(roles)
@@ -661,7 +664,10 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to all tasks. They close the connections first, so that the port is free."""
+        """Send the missing ranks to all tasks, and wait up to 2 s until these tasks close their connections.
+
+        If this task closed a connection first, its port would stay in use for some time.
+        """
         for connection in self._ranks:
             self._tell(connection, missing)
         end = time.monotonic() + _LINGER
@@ -704,7 +710,7 @@ class _Meeting:
                         said += self._more(connection)
                     return json.loads(said.decode("ascii"))
                 except socket.timeout:
-                    connection.sendall(b"\n")  # this task gives up; the reply lists the other missing tasks
+                    connection.sendall(b"\n")  # this task gives up; the reply then lists the missing tasks
         return None
 
     @staticmethod
@@ -725,8 +731,8 @@ REPORTS = "_reports"
 
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
-_LONGEST_PAUSE = 160.0  # longest pause between two uses in seconds, after failures
-_HDFS_SECONDS = 120.0  # time limit of one use
+_LONGEST_PAUSE = 160.0  # maximum seconds between two uses of the hdfs command, after failures
+_HDFS_SECONDS = 120.0  # seconds that one use of the hdfs command may take
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
     {
@@ -816,9 +822,9 @@ class _Reporter:
         self._sending = threading.RLock()
         self._is_started = False
         self._is_ended = False
-        self._is_whole = False  # the last write succeeded, so the folder exists and no line is cut off
+        self._is_whole = False  # whether the last write succeeded: then the folder exists, and no line is cut
         self._main = threading.main_thread()
-        if self._is_hdfs:  # early, as a process that is forked during an import cannot import that module
+        if self._is_hdfs:  # import now: a process that is forked during an import cannot import that module
             import fcntl  # noqa: F401
             import shutil  # noqa: F401
             import subprocess  # noqa: F401

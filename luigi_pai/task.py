@@ -38,7 +38,7 @@ class PaiTask(JobTask):
     of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
     identifies the work: a run first looks up the job of that name. If this job waits
     or runs, the run takes it over. If it has succeeded, the run does nothing. Otherwise
-    the run submits the job, after a failure under the name ``NAME__attempt2``.
+    the run submits the job. After a failure the new job is named ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """

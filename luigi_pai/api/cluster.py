@@ -46,7 +46,7 @@ class Cluster(JobRequests):
 
     With ``api_version="auto"`` it starts with v1 and detects v2 from the replies; if the server may be of
     0.15 to 1.0, its version is requested once (``GET /api/v1/``). Requests that change nothing are
-    repeated for 3 s after transient errors. Every method raises ``PaiApiError`` or one of its subclasses.
+    repeated for 3 s after transient errors. If a request fails, methods raise ``PaiApiError`` or a subclass.
 
     Args:
         url: the rest-server, with its path if it has one.
@@ -125,6 +125,7 @@ class Cluster(JobRequests):
         Raises:
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of that job.
+            PaiNameTaken: a lookup after a lost reply showed that the name belongs to another user's job.
             PaiHttpError: the server refused the job; the text has the server's message.
             ClusterUnreachable, ServerFault: no success within ``polling.patience``; the text has the number
                 of tries, and whether the job may have been submitted.

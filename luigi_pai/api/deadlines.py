@@ -31,7 +31,8 @@ class Timer:
         queue_timeout, run_timeout: seconds; infinity for no limit.
         queued: whether it waits in the queue.
         since: while the job is queued, the time of its submission or of its return to the queue. While it
-            runs, the time when a lookup first showed it or, if it ran before, the server's time of its start.
+            runs, the time of the lookup that first showed it running. If the job already ran when the timer
+            was made, it is the server's time of the start.
         missed: the deadline that the job missed, so it is being stopped; None if it missed none.
     """
 

@@ -31,7 +31,7 @@ __all__ = ["Job", "lost_job"]
 class Job:
     """A job on a cluster. Making a handle makes no request.
 
-    Every method raises ``PaiApiError`` or one of its subclasses.
+    If a request fails, a method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
         book: of its cluster.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # share of the limit for polling, spread evenly; the rest is for other requests
-# share of a window's length: reported ends that differ by less, as after slow replies, are of one window
+# a share of a window's length: if the ends that two replies report differ by less than this, both replies are
+# of the same window (a slow reply, for example, reports a later end)
 _SAME_WINDOW = 0.5
 
 

@@ -77,7 +77,7 @@ class JobRequests:
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
-        self._detector.detect()  # v1 answers without a request
+        self._detector.detect()  # V1Dialect makes no request, so no reply could show a v2 server
         return self._call(lambda dialect: dialect.events(dialect.job_name(name)))
 
     def ssh(self, name: str) -> SshAccess:
@@ -155,7 +155,7 @@ class RestApi(JobRequests):
     # jobs
 
     def job_name(self, name: str) -> str:
-        """Return the name of a job on this cluster: v2 allows fewer characters than v1."""
+        """Return the name of a job on this cluster, in characters that its dialect allows."""
         return self.dialect.job_name(name)
 
     def status(self, name: str) -> JobStatus:

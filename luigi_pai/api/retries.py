@@ -1,7 +1,7 @@
 """Retry of transient errors with exponential backoff until a deadline.
 
-Nothing here sleeps. ``Steps`` are generators that yield the seconds to wait before their next
-step, and return a result; ``run_steps`` is the one loop that sleeps.
+``Steps`` never sleep. They are generators that yield the seconds to wait before their next
+step, and return a result. ``run_steps`` is the one loop that sleeps.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
 _TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
-_CREATED_WITHIN = 60.0  # seconds a job may be created before its request, as clocks of machines may differ
+_CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its request, as clocks may differ
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Server:
 
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; empty for v1)."""
-        self._detector.detect()  # v1 answers without a request
+        self._detector.detect()  # V1Dialect makes no request, so no reply could show a v2 server
         return self._detector.call(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
-        """Return the storages that the user may mount (1.0 and later; else none)."""
+        """Return the storages that the user may mount (1.0 and later; v1: none; 0.15 to 0.17: an error)."""
         self._detector.detect()  # as above
         return self._detector.call(lambda dialect: dialect.storages())
 

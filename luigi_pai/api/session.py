@@ -41,7 +41,7 @@ if http_logger.level == logging.NOTSET:
 
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
-_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; safe, as it changes nothing on the server
+_LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; the repetition changes nothing on the server
 
 _LOGIN_HINTS = {
     "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",

@@ -86,8 +86,8 @@ class SharedDocument:
             try:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
             except OSError as error:
-                # The kernel does not tell the threads of a process apart. If the other process, which has
-                # this lock, waits for a lock of another thread here, the kernel reports a false deadlock.
+                # The kernel does not tell the threads of a process apart. If another process holds this lock
+                # and waits for one that a thread of this process holds, the kernel reports a false deadlock.
                 if error.errno != errno.EDEADLK:
                     raise
                 time.sleep(_DEADLOCK_WAIT)

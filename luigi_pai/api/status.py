@@ -282,7 +282,7 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
         return JobState.STOPPED
     if state.finished or not array.finished:
         return state
-    return array.state  # the ended array has no state for this instance
+    return array.state  # the array has ended, but has no final state for this instance
 
 
 def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:

@@ -1,7 +1,7 @@
 """Posting of a job until the server has it.
 
 If a post without a reply may have been accepted, the job is posted again only after a lookup shows that the
-server does not know its name. Functions are steps (``retries.Steps``): they yield waits and never sleep.
+server does not know its name. All waits are yielded as ``retries.Steps``; nothing here sleeps.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Posting:
         self._must_be_new = must_be_new
         self._lookups = self._retry()
         self._tries = self._faults = 0  # posts; failed posts that the job may have caused
-        self._began: float | None = None  # when the first post failed
+        self._began: float | None = None  # start of the first post that failed
         self._refused_since: float | None = None
         self._is_held_back = False
         self.may_be_submitted = False
@@ -191,7 +191,8 @@ class Posting:
     def _first_status(self) -> JobStatus:
         """Return the status of the job that was just posted.
 
-        A single job is looked up; if that fails, it is UNKNOWN. One of many is WAITING, without a lookup.
+        A single job is looked up. If the lookup fails, the state of the job is UNKNOWN. One of many jobs gets
+        the state WAITING without a lookup.
         """
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")

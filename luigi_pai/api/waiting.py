@@ -92,7 +92,7 @@ class WaitingReasons:
         clusters = self._book.virtual_clusters(_AGAIN_AFTER, may_ask)
         own = None if clusters is None else shortage(demand, clusters, status.virtual_cluster)
         said = self._said(status, demand, may_ask)
-        if own is None or said.startswith("virtual cluster "):  # a text with the same numbers as `own`
+        if own is None or said.startswith("virtual cluster "):  # such a text has the same numbers as `own`
             return said or None
         return f"{own}; the cluster says: {said}" if said else own
 

@@ -26,9 +26,9 @@ _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
-_PATIENCE = 5.0  # seconds that a due job waits for a list, or its time between lookups if that is longer
+_PATIENCE = 5.0  # seconds that a due job waits for a list; a job that is looked up less often waits longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups if lists lack a job: first, longest
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds, first and longest: a job that lists lack is looked up alone
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
 
 
@@ -54,8 +54,9 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status; after LOST and REFUSED the last known one. A status from a list has no
-            tasks and no diagnostics; the status of a failed or stopped job is never from a list.
+        status: its current status; after LOST and REFUSED the last known one. Lists have no tasks and no
+            diagnostics, so a status from a list has none, or those of an earlier lookup. The status of a
+            failed or stopped job is never from a list.
         outcome: the kind of update.
         missed: the deadline that the job missed, so the watcher stopped it; None if it missed none.
         error: the error of the lookup, if the outcome is REFUSED.
@@ -233,7 +234,7 @@ class Watcher:
     def _is_list_worth_it(self, wait: float) -> bool:
         """Return whether at least three jobs become due before the first one is due again.
 
-        If the first job waits longer than that for the list, its wait counts.
+        If the first job would wait even longer for the list, all jobs that become due during this wait count.
         """
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
@@ -357,7 +358,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
     def _unknown(self, job: _Watched, *, for_good: bool) -> Update | None:
-        """Record that the server does not know a job; the job is lost only after a minute of this."""
+        """Record that the server lacks a job. The job is lost after a minute, or at once if ``for_good``."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if not for_good and now - job.unknown_since < _LOST_AFTER:

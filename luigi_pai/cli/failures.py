@@ -81,7 +81,7 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 def _code_of(error: PaiError) -> int:
     from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
 
-    if isinstance(error, (HdfsUnreachable, ServerFault)):  # ServerFault: no database, for example
+    if isinstance(error, (HdfsUnreachable, ServerFault)):  # the rest-server lost its database, for example
         return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
     return EXIT_USAGE if is_wrong_path else EXIT_FAILED

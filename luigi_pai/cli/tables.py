@@ -1,7 +1,7 @@
 """Tables, sentences and colours for people.
 
-On a terminal, columns of tables are cut to its width, and states have colours, unless NO_COLOR is set. Output
-to a pipe is not cut and has no colours.
+On a terminal, columns of tables are cut to its width. States have colours there if NO_COLOR is not set.
+Output to a pipe is not cut and has no colours.
 """
 
 from __future__ import annotations

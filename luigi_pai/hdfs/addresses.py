@@ -27,8 +27,9 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
     """Return the DataNode URL for a request that a NameNode redirected.
 
     Args:
-        location: URL of the redirect, from the NameNode or its proxy. OpenPAI 0.7.1's proxy, Pylon, redirects
-            to ``/a/HOST/PORT/...`` but serves ``/a/HOST:PORT/...`` (``nginx.conf.template``; 0.7.2 is right).
+        location: URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
+            redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
+            (The wrong redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the right one.)
         path: the path of the request. It replaces the path in ``location``, which may be that of another
             file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
         rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it stand for those of
@@ -47,7 +48,7 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
 
 
 def probe_of_decoding(address: str) -> str:
-    """Return the URL of a missing file ``%zz``; the server's error shows whether it decodes paths twice."""
+    """Return the URL of a missing file ``%zz``. Its error shows whether a server decodes paths twice."""
     parts = urlsplit(address)
     proxy, base, _path = parts.path.partition(_DATANODES_BASE)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _WHO_AND_WHERE]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
-_LAST_TIME = 60_000_000_000_000  # limit in ms from 1970 (the years 69 to 3871); Python has dates up to it
-_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # surrogates cannot be encoded in UTF-8
+_LAST_TIME = 60_000_000_000_000  # limit of times, in ms from 1970 (years 69 to 3871); Python has these years
+_IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # no file name has these; surrogates have no UTF-8 form
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 

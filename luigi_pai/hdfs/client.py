@@ -218,7 +218,7 @@ class WebHdfs(HdfsFileSystem):
         Files that ``upload`` ignores are ignored here, too.
 
         Raises:
-            FileAlreadyExists: the path exists.
+            FileAlreadyExists: the new path exists already.
             TransferError: some files cannot be sent, so none was published.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
@@ -228,7 +228,7 @@ class WebHdfs(HdfsFileSystem):
         """Copy a file or folder to a new local path, or into an existing folder.
 
         Raises:
-            FileAlreadyExists: the path exists.
+            FileAlreadyExists: the new local path exists already.
             TransferError: a file cannot be written.
         """
         server, place = self.at(path)
@@ -242,7 +242,7 @@ class WebHdfs(HdfsFileSystem):
         """Copy a file or folder, through this machine, to a new path on HDFS or into an existing folder.
 
         Raises:
-            FileAlreadyExists: the path exists.
+            FileAlreadyExists: the new path exists already.
             HdfsError: a folder would be copied into itself.
         """
         source, place = self.at(path)
@@ -299,11 +299,11 @@ class WebHdfs(HdfsFileSystem):
 
         Args:
             path: of the file or folder.
-            recursive: delete a folder even if it is not empty.
+            recursive: delete a folder even if it is not empty. If False, such a folder raises HdfsError.
             skip_trash: must be True, as WebHDFS has no trash.
 
         Raises:
-            HdfsError: the path does not exist, or is a folder that is not empty and ``recursive`` is False.
+            HdfsError: the path does not exist, or ``skip_trash`` is False.
         """
         server, place = self.at(path)
         if not skip_trash:

@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
     """Return path and FileStatus of everything that matches a pattern, sorted by path.
 
-    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. Temporary files never match.
+    Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. No wildcard matches a temporary folder.
     """
     found: dict[str, dict[str, Any]] = {}
     for plain in _expanded(pattern):

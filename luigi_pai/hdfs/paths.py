@@ -17,7 +17,7 @@ _NAMENODE_PORT = 8020  # the default
 
 
 def split_uri(path: str) -> tuple[str, str, str]:
-    """Return scheme, host and port, and path of a URI; the first two are empty for a plain path."""
+    """Return scheme, ``HOST:PORT`` and path of a URI. A plain path has an empty scheme and ``HOST:PORT``."""
     match = None if path.startswith("/") else _URI.fullmatch(path)
     if not match:
         return "", "", path
@@ -45,7 +45,8 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
             ``%``, ``*`` and ``[`` are characters like any other.
-        fs_uri: the ``fs_uri`` of [OpenPai]; paths on another file system are refused. None: all are accepted.
+        fs_uri: the ``fs_uri`` of [OpenPai]. A URI of its scheme with another host or port is refused.
+            None: HDFS URIs with any host are accepted.
 
     Raises:
         HdfsError: the path is relative, is not UTF-8, has another variable, or is on another file system.

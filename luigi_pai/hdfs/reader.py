@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each retry; the first do not wait, as a NameNode may name a dead DataNode every second time
+# seconds before each retry. The first are 0, as every second answer of a NameNode may name a dead DataNode
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
 _PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
@@ -118,7 +118,7 @@ class HdfsReader(io.RawIOBase):
         """Request the file from the current position on; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
-        # HttpFS sends no Content-Length; the length in the FileStatus also shows whether bytes are missing
+        # the length in the FileStatus replaces a missing Content-Length (HttpFS), and shows a too small one
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
@@ -173,7 +173,7 @@ class BufferedHdfsReader(io.BufferedReader):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return ``size`` bytes (fewer only at the end of the file); the rest if it is None or negative."""
+        """Return ``size`` bytes (fewer only at the file's end); the rest if ``size`` is None or negative."""
         if size is None or size < _BUFFER or self.closed or self.tell() != self._file.tell():
             return super().read(size)
         part = self._file.part(size)

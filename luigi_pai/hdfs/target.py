@@ -132,7 +132,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # a folder: without it, ``tidy`` would remove its parent
+        own = temporary_path(path, server.owner)  # a folder: else ``tidy`` would remove its empty parent
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)

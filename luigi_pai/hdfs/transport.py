@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_CONNECTIONS = 64  # connections kept open to one server: one for each thread of an upload
+_CONNECTIONS = 64  # maximum number of connections kept open to one server; each thread of an upload uses one
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_PART = 1024 * 1024  # maximum number of bytes in memory, and in one request
+_PART = 1024 * 1024  # maximum number of bytes in memory; a larger file is sent in parts of this size
 _LATE = 0.5  # seconds after a broken connection in which a DataNode may still create the file
 
 

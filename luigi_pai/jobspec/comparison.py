@@ -1,7 +1,7 @@
 """Comparison of jobs: the digest of a job, and the fields in which two jobs differ.
 
-Both ignore secrets, the description, the contributor and the job's name, because
-the submissions of one task have different names.
+Both ignore the job's name, because the submissions of one task have different
+names. Both also ignore secrets, the description and the contributor.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list
         If two lists differ in length, the path is that of the list.
     """
     if "protocolVersion" in mine:
-        with contextlib.suppress(SpecError):  # then both are compared as they are
+        with contextlib.suppress(SpecError):  # if ``resolve`` fails, both jobs are compared as they are
             mine, stored = resolve(mine), resolve(stored)
         mine, stored = masked(mine), masked(stored)
     return [path_text(path) for path in _differing(_compared(mine), _compared(stored), ())]
@@ -77,7 +77,7 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
 def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
     if isinstance(mine, dict) and isinstance(stored, dict):
         for key, value in mine.items():
-            if value not in ("", [], {}):  # to servers, the same as no field
+            if value not in ("", [], {}):  # for servers, these values are the same as no field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):
         for index, (one, other) in enumerate(zip(mine, stored, strict=True)):

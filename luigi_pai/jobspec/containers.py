@@ -70,7 +70,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return the command that exports attempt and checkpoint folder (empty if there is no output folder)."""
+    """Return a command to export attempt and checkpoint folder, which is ``""`` without an output folder."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 
@@ -78,8 +78,8 @@ def _export(name: str) -> str:
 def _unpacking() -> str:
     """Return the command that writes ``pai_runtime.py``, and adds its folder to PYTHONPATH.
 
-    The folder is the working folder or, if that is read-only, as in images whose user is not root, a
-    temporary one.
+    The folder is the working folder. If that is read-only, as in images whose user is not root, it is a
+    temporary folder.
     """
     packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
     return (

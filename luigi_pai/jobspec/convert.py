@@ -1,8 +1,8 @@
 """Conversion of v1 job configs to v2 job protocols, with a list of losses.
 
 A v2 container has other variables than a v1 container, no HDFS, and a shell that
-stops at the first failed command. Commands before the job's own undo these
-differences where they can; every other difference is reported as a loss.
+stops at the first failed command. Commands that run before the job's commands undo these
+differences where they can. Every other difference is reported as a loss.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's Infin
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
-_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # paths in which a shell changes only variables, if in "..."
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # in "...", a shell changes only variables in such a path
 
 _WITHOUT_COUNTERPART = {
     "authFile": "is left out; give the dockerimage prerequisite auth, with the password in secrets",
@@ -65,7 +65,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, without that of the default output folder of a task that sets no output folder."""
+        """The losses, without the one of ``outputDir`` if that is the default output folder of a task."""
         return [
             loss
             for loss in self.losses
@@ -281,7 +281,7 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return name -> shell word of jobEnvs: a parameter reference or, if that is unsafe, the value."""
+        """Return, by name, the shell words of jobEnvs: references to parameters or, if unsafe, the values."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

@@ -35,8 +35,8 @@ class VirtualCluster:
         total: its resources.
         used: the resources in use.
         share: its percentage of the whole cluster; None if the server does not send it.
-        load: the percentage of the whole cluster that its jobs use; None likewise.
-        jobs_waiting: number of its waiting jobs; None likewise.
+        load: the percentage of the whole cluster that its jobs use; None as for ``share``.
+        jobs_waiting: number of its waiting jobs; None as for ``share``.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Demand:
 
 
 def shortage(demand: Demand, clusters: Mapping[str, Any], name: str | None = None) -> str | None:
-    """Return, as text, what a virtual cluster lacks for a job; None if nothing, or if the cluster is unknown.
+    """Return, as text, what a virtual cluster lacks for a job; None if it lacks nothing or is unknown.
 
     If the server sends no totals (up to 0.13), the text has the cluster's use and what the job wants.
     ``clusters`` is a server's answer, virtual clusters by name. ``name`` defaults to the demand's cluster.

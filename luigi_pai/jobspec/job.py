@@ -295,7 +295,8 @@ class PaiJob(_Fields):
         Fields that the constructors do not take are left out; ``validate_job`` reports them.
 
         Raises:
-            TypeError: ``taskRoles`` is not a list of task roles, or a role has no name or command.
+            TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, or the job
+                has no name or image.
         """
         roles = document.get("taskRoles")
         tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
@@ -352,7 +353,7 @@ def _methods(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _to_json_value(o: Any) -> Any:
-    """Return as a dict: a part of a job, or a mapping such as the value of a Luigi DictParameter."""
+    """Convert a part of a job, or a mapping such as the value of a Luigi DictParameter, to a dict."""
     if isinstance(o, Mapping):
         return dict(o)
     return slot_to_dict(o)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _LIKE_NUMBERED = re.compile(rf"(?P<base>.*){_SUFFIX}[1-9][0-9]*", re.DOTALL)
 _LONGEST = 255 - len(f"{_SUFFIX}999")
-_ARRAY, _ARRAY_HASH = "-array-", 12  # what stands before an array's hash, and the length of the hash
+_ARRAY, _ARRAY_HASH = "-array-", 12  # in an array's name: the text before the hash, and the hash's length
 _ARRAY_NAME = re.compile(rf"(?P<prefix>.+){_ARRAY}[0-9a-f]{{{_ARRAY_HASH}}}", re.DOTALL)
 _NO_PREFIX = "points"  # the prefix if the names of an array's jobs begin differently
 _SHORTEST_PREFIX, _LONGEST_PREFIX = 3, 200  # characters
-_HASH = 6  # length of the hash in v2_name, which tells apart names that the replacements make equal
+_HASH = 6  # length of the hash that v2_name adds where it replaces characters, so that names stay different
 
 
 def v2_name(name: str) -> str:

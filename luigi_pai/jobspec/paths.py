@@ -37,7 +37,7 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield, with its path, every value in nested lists and mappings which is neither list nor mapping."""
+    """Yield each value that is neither list nor mapping, at any depth of ``value``, with its path."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))
@@ -69,7 +69,7 @@ def list_of(value: Any, key: str) -> list[Any]:
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return the mapping ``value``, or the mapping under ``key`` in it; if there is none, an empty one."""
+    """Return ``value`` or, if ``key`` is given, the value under ``key``. If that is no mapping, return {}."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 

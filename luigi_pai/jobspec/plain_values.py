@@ -24,8 +24,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
-    Mappings become dicts; lists and tuples become lists; dates and times (ISO 8601)
-    and paths become texts. An enum member that is a text or number itself becomes its
+    Mappings become dicts; lists and tuples become lists; dates, datetimes (both as
+    ISO 8601) and paths become texts. An enum member that is a text or number itself becomes its
     value. Any other enum member becomes its name, which Luigi writes on a command line, too.
 
     Raises:

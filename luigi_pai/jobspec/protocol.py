@@ -111,7 +111,8 @@ class Role(Part):
         dockerImage: name of a prerequisite of type dockerimage.
         commands: shell commands, at least one.
         resourcePerInstance: what each instance gets.
-        instances: number of instances; always sent, because release 1.8 answers 500 to a role without it.
+        instances: number of instances; the default is sent, too, because release 1.8 answers 500 to a
+            role without it.
         completion: how many failed or succeeded instances end the job.
         taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
         prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).

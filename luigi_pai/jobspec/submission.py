@@ -38,8 +38,8 @@ def submission_text(protocol: JobProtocol) -> str:
     """Return the YAML to post: the text as read, or a new one if ``resolve`` or the user changed the job.
 
     Raises:
-        SpecError: a required prerequisite is missing, prerequisites require each other in a circle, or the
-            text is larger than servers accept.
+        SpecError: the text is larger than servers accept, or ``resolve`` finds problems, such as a missing
+            prerequisite or a circle of requirements.
     """
     document = protocol.to_dict()
     resolved = resolve(document)
@@ -57,7 +57,7 @@ def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = Fa
     Secrets of a job protocol are redacted as ``******``. A mapping is taken as a v1 job config.
 
     Raises:
-        SpecError: as ``submission_text``, or with ``filled`` as ``filled_commands``.
+        SpecError: as in ``submission_text``. If ``filled`` is true: as in ``filled_commands``.
     """
     if isinstance(job, JobProtocol):
         if not filled:

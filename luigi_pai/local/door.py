@@ -43,7 +43,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request; when the first request of a connection begins, on accept, check its user."""
+        """Begin a request. A connection's first request begins on accept; the user is checked then."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -79,7 +79,7 @@ class _Refused(RestHandler):
 
 
 def is_own_connection(connection: socket.socket) -> bool:
-    """Return whether this user, or root, holds the other end of an accepted TCP connection."""
+    """Return whether this user, or on Linux root, holds the other end of an accepted TCP connection."""
     try:
         theirs, ours = connection.getpeername(), connection.getsockname()
         if not _kernel_tells():

@@ -35,7 +35,7 @@ def no_api(uri: str) -> ApiError:
 
 
 def logged_path(path: str) -> str:
-    """Return a request's path for the log; the token in the path of a request to revoke it is masked."""
+    """Return a request's path for the log. A token in the path, as in a request to revoke it, is masked."""
     return _TOKEN.sub(r"\1******", path)
 
 
@@ -105,7 +105,10 @@ class RestHandler(SmallBodyHandler):
         return scheme.lower(), rest.strip()
 
     def body_value(self) -> Any:
-        """Return the parsed body of JSON or a form, else {}; ApiError 413 if too large, 400 if invalid."""
+        """Return the parsed body if it is JSON or a form, else {}.
+
+        Raises ApiError 413 if the body is too large, and 400 for JSON that is invalid, or no object or array.
+        """
         if self.too_large:
             raise ApiError(413, None, "request entity too large")
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower()

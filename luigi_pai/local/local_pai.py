@@ -141,7 +141,7 @@ class LocalPai:
         """Start the server and wait until it answers.
 
         Raises:
-            ConfigError: it did not start; the text is its error output.
+            ConfigError: the server runs already, or it did not start; the text has the reason.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")

@@ -36,7 +36,7 @@ def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) ->
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
-    """Return the lines that a user can copy into luigi.cfg; only the default password is written out."""
+    """Return the lines to copy into luigi.cfg; a password other than the default is replaced by a hint."""
     section = open_pai_section(address, hdfs, settings)
     if settings.password != DEFAULT_PASSWORD:
         section["password"] = f"(the one in {PASSWORD_VARIABLE})"
@@ -81,8 +81,8 @@ def _content(path: str) -> configparser.RawConfigParser:
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
     """Return the text of a luigi.cfg: the earlier file's content, with all clusters pointed at this server.
 
-    So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each
-    ``[OpenPai:NAME]`` of the earlier file, and in those of ./luigi.cfg and other files (``further``). As
+    So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each section
+    ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further`` of ./luigi.cfg and other files. As
     LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, so that its keys override those
     of the other files. An application token is emptied, because the token belongs to another cluster.
 

@@ -128,7 +128,7 @@ def _spec(code: int) -> dict[str, str]:
 
 
 _RETRY_ALWAYS = -2
-"""With this limit every attempt is retried, even a success; 1.x and LTP never retry a permanent failure."""
+"""With this limit every attempt is retried, even a success, but 1.x and LTP retry no permanent failure."""
 _RETRY_FAILURES = -1
 """With this limit every failure that is not permanent is retried; a success is not."""
 
@@ -201,7 +201,7 @@ def _type_on_yarn(exit_code: int) -> str:
 
 
 def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
-    """Decide by the exit type; a retryCount of -1 sets no limit, -2 retries whatever the exit code."""
+    """Decide by the exit type whether to retry; a retryCount of -2 means always, -1 means without a limit."""
     if retry_count == _RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
     kind = _type_on_yarn(exit_code)
@@ -277,7 +277,8 @@ class Release:
         version: the version in ``GET /api/v2/info``.
         failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; with None,
             the reply is the error that names what is missing.
-        private_jobs: whether a job may be seen only by the job's owner and by administrators.
+        private_jobs: whether only its owner and administrators may get a job, its config, events and logs.
+            Lists of jobs show the jobs of other users, too, and anyone may get the attempts of a task.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use them.
         job_types: whether a job has a type, which is added to its tags and can filter lists of jobs.

@@ -48,7 +48,7 @@ async def serve(
     *,
     until_stdin_closes: bool = False,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP (not under nohup).
+    """Serve until SIGINT, SIGTERM or SIGHUP arrives; under ``nohup``, SIGHUP is ignored.
 
     ``ready`` is called once, when the server has begun to answer requests. With ``until_stdin_closes`` the
     server stops also at the end of its standard input, so that it cannot outlive the process that started it.
@@ -78,7 +78,7 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event) ->
 
 
 def main() -> int:
-    """Run the server of a `LocalPai` until its standard input ends, and return the exit code.
+    """Run the server of a `LocalPai` until the standard input of this process ends; return the exit code.
 
     The program's argument is the `Settings` as JSON; the password is in LUIGI_PAI_LOCAL_PASSWORD.
     """

@@ -149,7 +149,7 @@ class LocalServer:
         write_whereabouts(data, self.address, self.hdfs)
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Return the number of jobs created since ``time`` (ms since 1970 UTC), and names of failed jobs."""
+        """Return the number of jobs created since ``time`` (ms since 1970 UTC), and names of failed ones."""
         jobs = self._store.select_jobs("WHERE NOT deleted AND created >= ? ORDER BY id DESC", [time])
         return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
@@ -178,7 +178,7 @@ def _why(error: OSError | sqlite3.Error) -> str:
 
 
 def _lock(data: Path) -> IO[str]:
-    """Lock a data folder and return the lock file, which unlocks it when closed or when the process ends."""
+    """Lock a data folder; return the lock file. Closing the file or ending the process unlocks the folder."""
     file = (data / "lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +196,10 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets. Port 0 is ``last`` if that is free (running tasks know it), else any port."""
+    """Return listening sockets. For port 0, use port ``last`` if it is free, otherwise any free port.
+
+    ``last`` is the port of an earlier server. Tasks of that server that still run connect to this port.
+    """
     if port == 0 and last:
         with contextlib.suppress(OSError):
             return bind_sockets(last, host)

@@ -29,7 +29,7 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 RESULT = "result: "
 """Prefix of the log line that has the result."""
 
-_LONGEST = 10000  # characters of a result in the log; only the log's last 16 KB are read
+_LONGEST = 10000  # maximum length of a result in the log, because only the log's last 16 KB are read
 
 
 class Task:

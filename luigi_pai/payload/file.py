@@ -150,7 +150,7 @@ class Payload:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
-    """Pickles objects of the user's modules by value, and the classes of the task by number."""
+    """Pickles objects of the user's modules by value, and a class of the task as its index in ``classes``."""
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
         super().__init__(file)

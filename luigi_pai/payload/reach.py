@@ -132,7 +132,7 @@ class Reach:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value comes from luigi or this package, which containers lack."""
+    """Return whether a value comes from a module of luigi or this package that containers lack."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):

@@ -47,8 +47,8 @@ class Engine:
     """Runs the points of a sweep. ``step()`` does the work that is due; it waits at most 0.5 s for starts.
 
     Up to eight points or packs (see ``Pack``) are started at once, in threads. While HDFS or the server does
-    not answer, only one is started at a time, so that an outage is logged once, and starts are retried with
-    growing pauses. Submissions stay within the server's limit.
+    not answer, only one is started at a time, and pauses between these starts grow. So an outage is logged
+    only once. Submissions stay within the server's limit.
 
     Args:
         source: of the points.
@@ -85,10 +85,10 @@ class Engine:
         self._packs: list[Pack] = []  # to start before further points are drawn
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], SweepJob] = {}
-        self._seen: list[tuple[Member, JobStatus]] = []  # points just found running, with unrecorded starts
+        self._seen: list[tuple[Member, JobStatus]] = []  # running points; their starts are not recorded yet
         self._endings: list[Ending] = []  # to be recorded
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
-        self._is_proven = False  # the last start has ended without a transient error
+        self._is_proven = False  # whether the last start ended without a transient error
         self._patience = patience
         self._outage = Retry(patience, clock, table.sweep)  # of starts
         self._recording = Retry(patience, clock, table.sweep)
@@ -374,7 +374,7 @@ class Engine:
     def _record(self) -> None:
         """Record start times and ends of points on HDFS, in one thread.
 
-        The journal gets ends only afterwards, because no later run looks up a point whose end is there.
+        The journal gets ends only afterwards, as no later run looks up a point whose end is in the journal.
         """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
             self._workers.add(record(self._seen, self._endings, self._recording), [])

@@ -279,7 +279,7 @@ class Ending:
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
-    """Return the reason of a failed job in a line: its end, and the last line of its log or diagnostics."""
+    """Return in a line why a job failed: how it ended, and the last line of its log or diagnostics."""
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")

@@ -53,7 +53,7 @@ class Record:
     Attributes:
         claim: the claim of its last submission; None before the first.
         begun: numbers of its submissions.
-        before: number of its newest submission before the latest "again" gave it new attempts; 0 for none.
+        before: number of its newest submission when the latest "again" gave it new attempts; 0 for none.
         last: the fields of the last event "ended"; empty before the first.
         void: ids of ends that no longer count.
         pruned: keep() returned False; its job was stopped, or is being stopped.
@@ -196,7 +196,7 @@ class Journal:
                     del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
-        """Claim a submission in the journal, and return the claim. If it already has one, return that.
+        """Claim a submission in the journal. Return its claim, which another process may have written before.
 
         On a local file system, a lock lets only one of several processes claim it. The errors are those of
         ``write``.
@@ -265,8 +265,8 @@ class Journal:
         if _run_of(self.info) != self._run:
             name = str(self.info["sweep"])
             raise PaiSweepFailed(
-                f"sweep {name!r}: another process has begun to run this search and goes on with it, and "
-                "with its jobs; let one process run it at a time",
+                f"sweep {name!r}: another process has begun to run this search, and continues the search "
+                "and watches its jobs; only one process may run a search at a time",
                 name,
             )
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 500_000_000  # bytes
-_MOST_FILES = 1000  # a limit for faulty servers, which could report ever more files
+_MOST_FILES = 1000  # maximum number of a journal's files, because a faulty server could report ever more
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
@@ -80,7 +80,7 @@ class HdfsFiles:
         self._stem = f"{folder.rstrip('/')}/journal"
         self.path = self._path(1)
         self._number = 1  # number of the file to append to
-        self._read: dict[int, int] = {}  # bytes of each file that ``read`` has returned
+        self._read: dict[int, int] = {}  # number of a file -> how many of its bytes ``read`` has returned
 
     def read(self) -> bytes:
         """Return the whole lines that were added since the last call, also by this process."""

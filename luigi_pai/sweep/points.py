@@ -250,7 +250,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
-    # if the other file is missing, it was moved to this place, or is on another machine
+    # if ``other`` does not exist, the sweep's file was moved from there, or ``other`` is on another machine
     is_moved = file.name == other.name and (file == other or not other.exists())
     if is_known or is_moved or not other.name or not file.name:
         return
@@ -293,7 +293,7 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
     If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
 
     Raises:
-        SpecError: they cannot; the text names the first point that differs, and the fields that differ.
+        SpecError: a point cannot share a job, or the points differ; the text names the point and the fields.
         ConfigError: the cluster has the API v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
-_GROWTH = 0.2  # share of the sweep's age that passes between two lines
+_GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
 _RATE_OF = 100  # the rate of a sweep is estimated from the last 100 points that have ended
 _LEAST_ENDS = 5  # number of points that must have ended before the end of the sweep is estimated
 

@@ -157,7 +157,7 @@ class SweepResults(luigi.Target):
         return is_on_hdfs(self.folder)
 
     def path(self, ending: str) -> str:
-        """Return the path of a file by its ending, ``json``, ``csv`` or ``html``."""
+        """Return the path of a file by its ending: ``json``, ``partial.json``, ``csv`` or ``html``."""
         return f"{self.folder.rstrip('/')}/results.{ending}"
 
     def exists(self) -> bool:
@@ -183,7 +183,7 @@ class SweepResults(luigi.Target):
         Raises:
             FileNotFoundError: there is no table.
             HdfsError: HDFS failed.
-            ValueError: ``results.json`` is not a table.
+            ValueError: ``results.json`` or ``results.partial.json`` is not a table.
         """
         return self._read()[1]
 

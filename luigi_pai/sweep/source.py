@@ -102,7 +102,7 @@ class Source:
 
     @property
     def left(self) -> int:
-        """Number of known points that are not drawn yet."""
+        """Number of known points that ``draw`` is still to return, with those that were put back."""
         return len(self._again)
 
     def put_back(self, point: Point) -> None:

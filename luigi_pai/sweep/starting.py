@@ -53,7 +53,7 @@ class Started:
         jobs: the jobs that run points, or have run them.
         ended: points that were complete or pruned already.
         to_submit: points to submit in an array with others.
-        claimed: points that are claimed for an array that the server does not know, by the array's name.
+        claimed: name of an array that the server does not know -> the points that are claimed for it.
         again: points to look up again after a moment.
         failed: points that cannot be started, each with its error.
         recorded: the ends that were recorded on HDFS.
@@ -139,7 +139,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 def _is_new(member: Member, *, alone: bool) -> bool:
     """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
-    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS corrects an outdated list
+    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS would refuse a second job
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them as often
+_REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them every 10 s
 _SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
 _THREADS = 16  # for requests to stop jobs
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
-_STOPPED_WITHIN = 4.5  # seconds to stop jobs after a signal; before_signals waits for 5
+_STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signals() allows 5 s for this
 _LEAST_PAUSE = 0.001  # shortest pause in seconds; messages are read in the pauses only
 _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
@@ -44,9 +44,9 @@ class SweepRun:
         sweep: the task.
 
     Raises:
-        SpecError: the sweep or some of its points are not valid; names all problems.
+        SpecError: the sweep or some of its points are not valid; the error names all problems.
         ConfigError: a setting is wrong.
-        HdfsError, OSError, ValueError: the sweep's journal cannot be read.
+        HdfsError, OSError, ValueError: the sweep's journal cannot be read or written.
     """
 
     def __init__(self, sweep: PaiSweep) -> None:
@@ -104,7 +104,8 @@ class SweepRun:
         except PaiApiError as error:
             self._save()
             raise error.extended(self._continuing()) from None
-        except (KeyboardInterrupt, PaiSweepFailed):  # _killed() logged it, or another process has the search
+        except (KeyboardInterrupt, PaiSweepFailed):
+            # _killed() has logged the interruption, or another process runs this search now.
             raise
         except BaseException:
             self._save()
@@ -225,7 +226,10 @@ class SweepRun:
             self._table.write(complete=False)
 
     def _continuing(self, jobs: int | None = None) -> str:
-        """Return a text: how many jobs continue, and that the next run of the sweep takes them over."""
+        """Return a text that says how many jobs continue, and that the next run takes them over.
+
+        If no job continues, the text says how to go on with the sweep.
+        """
         count = len(self._engine.watched()) if jobs is None else jobs
         if not count:
             return "to go on, run the sweep again"

@@ -167,7 +167,7 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
     own = {name: value for each in classes for name, value in vars(each).items()}
     if "name" not in own:
         return []  # the inherited name has a hash of all parameters
-    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # by Luigi and us
+    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # inherited names
     parameters = [
         name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
     ]
@@ -189,7 +189,7 @@ def _uses_all(tree: ast.AST) -> bool:
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
     themselves = {argument.arg for node in functions for argument in node.args.args[:1]} | {"vars"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.decorator_list:  # luigi.util.requires may use them all
+        if isinstance(node, ast.ClassDef) and node.decorator_list:  # luigi.util.requires may use parameters
             return True
         if isinstance(node, ast.Attribute) and node.attr in _USE_ALL:
             return True

@@ -24,7 +24,7 @@ _FOLDER = "_luigi_pai"  # folder of the claims; Hadoop's own readers skip names 
 _LARGEST = 100_000  # bytes of a claim
 _LONGEST = 200  # characters of a job's name in the names of its claim files
 _HASH = 12
-_MOST = 999_999_999  # largest number of a submission: names of claim files have nine digits for it
+_MOST = 999_999_999  # largest number of a submission; it has at most nine digits in the name of a claim file
 _RUNNING = "RUNNING"
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 

@@ -28,7 +28,7 @@ _NOTIFIED_SINCE = (1, 5)
 
 
 class _NoJobError(SpecError, TypeError):
-    """The definition of a task makes no job. Also a TypeError, because luigi.contrib.pai raised one."""
+    """The definition of a task makes no job. It is a TypeError, too, because luigi.contrib.pai raised one."""
 
 
 def not_returned(name: str, job: object, wanted: str) -> SpecError:

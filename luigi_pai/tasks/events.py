@@ -30,7 +30,7 @@ class PaiEvent:
     Attributes:
         SUBMITTED: the job was submitted; called with the task and the ``JobStatus``.
         TAKEN_OVER: a waiting or running job of an earlier run was found; with task and status.
-        WAITING: why the job waits is known, or has changed; with task, status and the reason, a text.
+        WAITING: the reason why the job waits was found, or has changed; with task, status and reason.
         RUNNING: the job runs, also when the cluster has started it again; with task and status.
         SUCCEEDED: it has succeeded; with task and status.
         FAILED: it has failed, was stopped, or is no longer on the server; with task, last status and
@@ -46,7 +46,7 @@ class PaiEvent:
 
 
 def trigger(task: Any, event: str, *arguments: object) -> None:
-    """Call the handlers of an event with a task and further arguments; Luigi logs those that raise."""
+    """Call the handlers of an event with a task and further arguments. Luigi logs the handlers' errors."""
     task.trigger_event(event, task, *arguments)
 
 

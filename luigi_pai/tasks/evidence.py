@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-_MOST_COMPARED = 10  # jobs; in a process and its forks, no more are requested from the server for comparison
+_MOST_COMPARED = 10  # how many jobs without a claim a process and its forks compare with the server's copies
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
@@ -190,7 +190,7 @@ class Evidence:
         held = self._claims.claim(mine)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
-            # Not before the claim: until then, another process may have written the flag after a success.
+            # Before the claim this would be wrong: the flag might record another process's success.
             self._flag.discard(self._definition.name)
         if held.job == job_name and self._other_claims not in (None, self._claims):
             self._other_claims.replace(held)
@@ -199,7 +199,7 @@ class Evidence:
         return held.job
 
     def posted(self) -> None:
-        """Replace an earlier claim of the submission if the posted job differs from the one it records."""
+        """Replace an earlier claim of the submission if the posted job differs from the claimed job."""
         held, mine = self._known.claim, self._mine
         if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
             try:
@@ -219,7 +219,7 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """Check the output folder of a job without a claim. With a claim, warn if the task's job differs.
+        """If a job has no claim, check its output folder. If it has one, warn if the task's job has changed.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.

@@ -97,7 +97,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     @attribute
     def max_attempts(self) -> int | None:
-        """How often one run submits a job that fails, the first time included.
+        """How many times one run may submit a job that fails, including the first submission.
 
         A job that was stopped, by a user or at a timeout, is not submitted again. None: the setting of the
         same name.

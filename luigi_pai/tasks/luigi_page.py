@@ -51,11 +51,11 @@ class LuigiPage:
         self._reports(lambda: _link_job_page(self._task, url))
 
     def report(self, callback: str, value: object) -> bool:
-        """Call one of the callbacks that a worker of Luigi sets on a running task; a text is escaped.
+        """Call one of the callbacks that a worker of Luigi sets on a running task.
 
         Args:
             callback: its name, such as ``set_status_message``.
-            value: its argument.
+            value: its argument; a text is escaped for the page.
 
         Returns:
             False if the scheduler fails, or has failed in the last ten minutes; else True.

@@ -42,8 +42,8 @@ class Outputs:
     """The output folder of a job, and the targets of the task's own ``output()``.
 
     If the output folder is on the configured HDFS, it contains the completion flag, and the flag alone
-    decides whether the task is complete. Without a flag Luigi's own rule decides: there are targets, and
-    all of them exist.
+    decides whether the task is complete. If the folder is not on it, Luigi's own rule decides: the task is
+    complete if there are targets, and all of them exist.
 
     Args:
         hdfs: the cluster's HDFS; None if none is configured.
@@ -155,7 +155,7 @@ class Outputs:
     def _checkable_targets(self) -> Sequence[luigi.Target]:
         """Return the targets; an empty list if one of them is on HDFS and no HDFS is configured."""
         targets = self._targets()
-        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if not loaded, no target is of its classes
+        contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if it is not loaded, no target is from it
         if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
             return ()
         return targets

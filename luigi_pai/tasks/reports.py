@@ -24,8 +24,9 @@ INTERVAL = 10.0
 
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed
-_FILES = 8  # the newest report is searched in this many files, those changed last
-_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}  # the runtime adds them
+_FILES = 8  # how many of the most recently changed files are searched for the newest report
+_OWN: dict[str, type | tuple[type, ...]] = {"time": (int, float), "attempt": int}
+"""Keys that the runtime adds to each report, with the types of their values."""
 _NOT_SHOWN = (*_OWN, "steps", "progress")
 
 
@@ -112,7 +113,7 @@ def read_reports(
         hdfs: where the folder is.
         folder: the output folder of the job.
         attempt: number of the submission; default: the last one that has reported.
-        most: maximum number of files to read: the most recently changed ones; default: all.
+        most: maximum number of files to read, beginning with the most recently changed one; default: all.
 
     Returns:
         the reports in the last 64 KB of each container's file; an empty list if there are none.
@@ -143,7 +144,7 @@ def _lines(hdfs: WebHdfs, path: str, size: int) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             values = json.loads(line)
-        except (ValueError, RecursionError):  # longer than the tail, or not a report
+        except (ValueError, RecursionError):  # the line is cut off, or is not a report
             continue
         if isinstance(values, dict) and all(isinstance(values.get(key), _OWN[key]) for key in _OWN):
             yield values

@@ -130,7 +130,7 @@ class OnKill:
         self.note("")
 
     def note(self, name: str, *, is_there: bool = False) -> None:
-        """Note the job that is being submitted or, if ``is_there``, waits or runs; "" means no such job."""
+        """Note a job. If ``is_there``, it waits or runs; else it is being submitted. "" means no job."""
         self.name, self.is_there = name, is_there
 
     def act(self) -> None:

@@ -45,7 +45,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 RECENT = 30.0
-"""Seconds for which a run reuses the result of ``complete()``, unless a reply 409 or a claim corrects it."""
+"""Seconds for which a run reuses the result of ``complete()``. A reply 409 or a claim may correct it."""
 
 
 class TaskRun:
@@ -233,7 +233,8 @@ class TaskRun:
                 raise error.extended(submission_unknown(name)) from None
             self.evidence.release()
             if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
-                return (yield from self.book.latest(self._name, self.evidence))  # with the other API version
+                # The server was found to have the other API version: look the job up with this version.
+                return (yield from self.book.latest(self._name, self.evidence))
             raise error.reworded(f"job {name!r} was not submitted: {error}") from None
         except PaiError:
             self.evidence.release()

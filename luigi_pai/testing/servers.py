@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 _POLLING = {"poll_min": "0.02", "poll_max": "0.2", "poll_patience": "10"}
-"""In seconds; short, because jobs of tests are short."""
+"""Settings for polling, in seconds. They are short, because jobs of tests are short."""
 
 
 class Servers:

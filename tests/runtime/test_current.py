@@ -169,7 +169,7 @@ def test_variables_that_contradict_each_other():
     """As where a job's own commands set them."""
     environ = v1(ALONE, "main", 0) | {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "3"}
     with pytest.raises(
-        ContainerError, match=r"this is main\[3\], but the role has 1 tasks by PAI_TASK_ROLE_main_"
+        ContainerError, match=r"this is main\[3\], but the role has 1 tasks according to PAI_TASK_ROLE_main_"
     ):
         Task(environ)
 
@@ -177,7 +177,7 @@ def test_variables_that_contradict_each_other():
 def test_variables_of_v2_that_contradict_each_other():
     """The error names the variable that v2 has."""
     environ = v2(ALONE, "main", 0) | {"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "3"}
-    with pytest.raises(ContainerError, match=r"the role has 1 tasks by PAI_TASK_ROLE_INSTANCES$"):
+    with pytest.raises(ContainerError, match=r"the role has 1 tasks according to PAI_TASK_ROLE_INSTANCES$"):
         Task(environ)
 
 

@@ -125,7 +125,7 @@ def test_a_second_process_goes_on_with_a_search(pai, request, monkeypatch, kind,
             second.run()
 
     monkeypatch.setattr(Engine, "step", meanwhile)
-    with pytest.raises(PaiSweepFailed, match="another process has begun to run this search and goes on"):
+    with pytest.raises(PaiSweepFailed, match="another process has begun to run this search, and continues"):
         first.run()
     names = [base_name(name) for name in pai.posts()]
     assert len(names) == len(set(names)) == kind.trials

@@ -35,9 +35,9 @@ class Book(Jobs):
 
     A job is looked up alone, by its name. If two jobs were looked up alone within half a minute, the third
     lookup requests a list of all jobs instead. A job that the list lacks is looked up alone. If the newest
-    submission of a piece of work is unknown or has failed, the search continues with its recorded submission.
-    If none is recorded, the search continues with the list, and with those arrays in the list whose names
-    begin like the name of the work.
+    submission of a piece of work is unknown or has failed, the search continues with the last submission
+    that was recorded for the work. If none was recorded, the search continues with the list, and with those
+    arrays in the list that, by their names, may contain the work.
 
     Safe to share between threads and over a fork.
 
@@ -105,7 +105,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Look up the job with the name of a submission. If it has failed, return the newest submission."""
+        """Return the entry of a submission's own job or, if that job has failed, of the newest submission."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import ServerFault
 
 _KEY = "failed posts"
-_OF_ONE_JOB = 500  # unlike 502 to 504, the job itself may cause this status
+_OF_ONE_JOB = 500  # the HTTP status that a job itself may cause; 502 to 504 are the server's fault
 _BROKEN_INSIDE = re.compile(r"\b(ECONNREFUSED|ECONNRESET|ETIMEDOUT)\b")  # errors between cluster services
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 
@@ -19,11 +19,11 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 class FailedPosts:
     """The failed posts of all forked processes since the server last accepted a post.
 
-    The job may be the cause of a 500. The server is the cause if the error names a broken connection, or if
-    a second job gets the same error. For example, while the write merger of 1.8 is down, lookups work, but
-    posts fail with ECONNREFUSED, then with ECONNRESET. While the server is the cause, a single post every
-    0.5 to 15 s tests for all jobs whether the server accepts submissions again, because failed submissions
-    count towards the server's request limit, too.
+    The server is the cause of every status but 500. A 500 may be caused by the job. The server is the cause
+    of a 500 if the error names a broken connection, or if a second job gets the same error. For example,
+    while the write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with
+    ECONNRESET. While the server is the cause, a single post every 0.5 to 15 s tests for all jobs whether the
+    server accepts submissions again, because failed submissions count towards its request limit, too.
 
     Args:
         shared: a document that forked processes share.

@@ -26,7 +26,8 @@ UNREACHABLE = "unreachable"
 """A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-# seconds for which a list shows the newest submission: no other machine submits a job that ends so soon
+# seconds for which a list is trusted to show the newest submission: a job that another machine submits after
+# the list was made does not end within these seconds
 _NEWEST_FOR = 2.0
 
 
@@ -120,7 +121,7 @@ class Jobs:
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Request a new list, and return given name -> status for those of the jobs that the list has.
+        """Request a new list, and return the statuses of those named jobs that it has, by their names.
 
         Raises:
             PaiApiError: the list failed.
@@ -129,7 +130,7 @@ class Jobs:
         return {name: rows[full(name)] for name in names if full(name) in rows}
 
     def list_wait(self) -> float | None:
-        """Return the seconds until ``statuses`` may be called (0.0: now); None if lists fail at present."""
+        """Return the seconds until ``statuses`` may be called (0.0: now), or None; see ``Lists.wait``."""
         return self._lists.wait(self.api)
 
     def space_lists(self, waits: list[float]) -> None:
@@ -197,7 +198,7 @@ class Jobs:
         return self._held[1:]
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the highest number of the work's submissions in the list; 0 if the list has none after NAME.
+        """Return the number of the work's last submission in the list; 0 if the list has none after NAME.
 
         Args:
             name: of the work.

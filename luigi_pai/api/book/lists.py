@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 _KEPT = 10.0  # seconds
 _SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
-# share of the time for lists; seconds of the longest pause (a suspended process makes a list seem slow)
+# _TIME_SHARE: lists take at most this share of the time. _LONGEST_PACE: the longest pause for this, in
+# seconds. It is bounded, because a list seems slow if the process was suspended during the request.
 _TIME_SHARE, _LONGEST_PACE = 0.1, 30.0
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
@@ -45,7 +46,7 @@ _FIELDS = (  # of a row that is shared between processes
 
 @dataclass(frozen=True)
 class Listing:
-    """The user's jobs at one time, as the server lists them. A job that the list lacks may exist.
+    """The user's jobs at one time, as the server lists them. The list may lack a job that exists or existed.
 
     Lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
 
@@ -68,10 +69,10 @@ class Lists:
     """The last list of a user's jobs, and when the next one may be made. Forked processes share it.
 
     A list is requested when two jobs have been looked up alone within 30 s and a third is to be looked
-    up. The list is used for 10 s. Before the next one is requested, there is a pause of at least
+    up. The list is used for 10 s. Before the next one is requested, there is a pause. It is the longest of
 
     - a fifth of the median time until the watched jobs are to be looked up again,
-    - as long as half of the server's limit for lists requires: 2 s if the limit is 60 a minute,
+    - the pause with which lists use half of the server's limit for them: 2 s if the limit is 60 a minute,
     - ten times the duration of the last list, but at most 30 s: 5 s after a list that took 0.5 s.
 
     After a failed list, none is requested for 15 s. The pause doubles with each further failure, up to 10
@@ -92,14 +93,14 @@ class Lists:
         self._single = 0  # lookups since the last list
         self._single_at = 0.0
         self._single_v1: str | None = None
-        self._flat = False  # the jobs of a v1 list can be looked up by name alone
+        self._flat = False  # whether the jobs of a v1 list can be looked up by name alone
         self._pause = 0.0
         self._paused_until = 0.0
         self._not_before = 0.0  # see space()
         self._failure: tuple[float, PaiApiError] | None = None  # time and error of the last failed list
 
     def wait(self, api: RestApi) -> float | None:
-        """Return the seconds until the next list may be made; None if lists fail at present."""
+        """Return the seconds until the next list may be made; None if lists fail or no dialect is known."""
         now = api.clock.monotonic()
         if api.detector.known is None or now < self._paused_until:
             return None

@@ -46,10 +46,10 @@ class Search:
         """Find the newest submission.
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If that one has failed,
-        look up the following numbers one by one, up to the first unknown name. No number is looked up if a
-        list of the last 2 s shows that none follows. If no submission is found, or the last one has failed,
-        use the last record in ``evidence`` or, if it has no record, the list. A reply without owner and
-        submission time, as mocked tests send, is returned as it is.
+        look up the highest number in the current list, then the numbers after it one by one, up to the first
+        unknown name. No number is looked up if a list of the last 2 s shows that none follows. If no
+        submission is found, or the last one has failed, use the last record in ``evidence``. If there is
+        none, use the list. Return a reply without owner and submission time, as mocked tests send, as it is.
         """
         entry = yield from self.at(first)
         if entry is None and first > 1:
@@ -100,7 +100,7 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # looked up once: the array may appear meanwhile
+            members = yield from self._members(record.job)  # one lookup, as the array may appear between two
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))

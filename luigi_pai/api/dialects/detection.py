@@ -23,7 +23,8 @@ T = TypeVar("T")
 Dialect: TypeAlias = V1Dialect | V2Dialect
 """Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-_V2_ONLY = ("NoApiError", "InvalidProtocolError")  # replies of 1.1 and later, and of 0.15 to 1.0, to v1 jobs
+# v2 servers refuse a v1 job with these codes: 1.1 and later with the first one, 0.15 to 1.0 with the second
+_V2_ONLY = ("NoApiError", "InvalidProtocolError")
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
     "luigi.cfg"

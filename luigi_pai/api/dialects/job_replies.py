@@ -89,7 +89,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): the job is queued then
+        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): queued jobs have it too
         completed_ms=numbers.get("completedTime") or None,
         # v2 replies (with attemptId) have only 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,

@@ -1,4 +1,4 @@
-"""Diagnostics of the launcher of OpenPAI 0.x: the task that decided the end of a job, and why it ended."""
+"""Diagnostics of the launcher of OpenPAI 0.x: the task that decided the end of a job, and the reason."""
 
 from __future__ import annotations
 

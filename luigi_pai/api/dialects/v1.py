@@ -191,9 +191,9 @@ class V1Dialect:
         return []
 
     def page(self, name: str, username: str) -> str:
-        """Return the path of a job's page: ``view.html`` up to 0.10, ``job-detail.html`` from 0.11 on.
+        """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` from 0.12 on.
 
-        Replies of 0.10 and 0.11 do not differ, so on 0.11 the path is ``view.html``, too, which is wrong.
+        The path is wrong on 0.11, which has ``job-detail.html``, but sends the same replies as 0.10.
         """
         del username  # if the URL names a user, the page looks for another kind of job, and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"

@@ -28,7 +28,7 @@ STREAMS = ("stdout", "stderr")
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
 _LONGEST_LINE = 1024 * 1024
-_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two readings of a log that does not grow
+_SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait doubles while no log grows
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
 _GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
@@ -86,7 +86,7 @@ class _Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start: the task, and the attempts of task and job; on 0.x, the log's URL instead."""
+        """A key of this start: the task, and the job's and task's attempts or, on 0.x, the log's URL."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -101,7 +101,7 @@ class LogReader:
         index: only this task of each role.
         streams: which of ``stdout`` and ``stderr``.
         attempt: number of a start of the job by the cluster, from 0 (v2); default: the last one.
-        lines: the number of last lines with which the reading of each stream begins; default: all lines.
+        lines: the first read of a stream yields this many of the stream's last lines; default: all lines.
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
@@ -146,7 +146,7 @@ class LogReader:
         return self._in_vain >= _LONGEST_IN_VAIN
 
     def tasks(self) -> list[TaskStatus]:
-        """Return the tasks whose logs are read, by the last lookup."""
+        """Return the tasks whose logs are read, according to the last lookup of the job."""
         tasks = self.status.tasks if self.status is not None else ()
         return [
             task for task in tasks if self._role in (None, task.role) and self._index in (None, task.index)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiHttpError
 
 _EXCERPT = re.compile(r"\n\n *\d+ \|.*", re.DOTALL)  # of js-yaml 4
-_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")  # in a virtual cluster (OpenPAI 1.x)
+# the message of OpenPAI 1.x to a user who has no right in a virtual cluster
+_NO_RIGHT_IN = re.compile(r"is not allowed to do operation in \S+$")
 _INFERENCE = "add it to parameters, or change jobType"
 _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier servers refuse
 

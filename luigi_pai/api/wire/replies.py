@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOT_JSON = object()
 """What ``parsed`` returns for a reply that is not JSON."""
 
-_DIGITS = 20  # a longer whole number becomes a float
+_DIGITS = 20  # most digits of an int; a longer whole number becomes a float
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
     HTTPStatus.CONFLICT: NameConflict,
@@ -147,7 +147,7 @@ def raise_error(
         wait = reset_after(response.headers, now)
         raise RateLimited(text, reset_at=None if wait is None else now + wait, **about)
     is_mocked_job = mocked and method == "GET" and code != "NoApiError"
-    is_bare = response.content.strip() in (b"", b"{}")  # a 404 with another text is from a gateway
+    is_bare = response.content.strip() in (b"", b"{}")  # other 404s without an error code are from a gateway
     if status == HTTPStatus.NOT_FOUND and (is_mocked_job or code == "NoJobError" or is_bare):
         raise JobNotFound(text, **about)
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):

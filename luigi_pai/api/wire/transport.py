@@ -41,7 +41,7 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated within 0.2 s, once for each kind of error, at most twice; callers retry for longer."""
+"""A GET is repeated once for each kind of error, at most twice in all, within 0.2 s. Callers retry longer."""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -80,7 +80,7 @@ class Transport:
     Redirects of GET are followed, without the token if they leave the host; any other redirect is
     returned. A GET is repeated once if its connection breaks, before or during the reply.
 
-    Proxies and CA bundle of the environment are read once.
+    Each process reads the proxies and the CA bundle of the environment only once, see ``Environment``.
 
     Args:
         account: where the server is, and the timeouts.

@@ -49,7 +49,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request without a reply. It names the server; libraries would name a pool.
+    """Return the error for a request without a reply. It names the server; an error of urllib3 names a pool.
 
     Args:
         failed: the request.
@@ -171,7 +171,8 @@ def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> 
     """Return the system's text for a failure, or the library's text if the system has none.
 
     Args:
-        error: as raised. For an invalid URL, a fixed text is returned: the error's may show a password.
+        error: as raised. For an invalid URL, a fixed text is returned, because the error's text may
+            show a password.
         causes: the error and its causes.
         timeout: the text to return for a timeout.
     """

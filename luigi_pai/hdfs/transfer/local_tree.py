@@ -173,7 +173,7 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     try:
         lines = file.read_text("utf-8").splitlines() if os.path.lexists(file) else []
         return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
-    except (OSError, ValueError) as error:  # also where it is not UTF-8
+    except (OSError, ValueError) as error:  # ValueError: the file is not UTF-8, or has a wrong rule
         raise TransferError(f"{folder} was not sent", [Problem(_IGNORE_FILE, str(error))]) from None
 
 

@@ -52,7 +52,7 @@ class Stage:
         return self
 
     def __exit__(self, *_about: object) -> None:
-        with contextlib.suppress(HdfsError):  # the next upload removes it
+        with contextlib.suppress(HdfsError):  # if this fails, the next upload removes the folder
             self._server.remove(self._path, recursive=True)
         tidy(self._server, posixpath.dirname(self._path))
 

@@ -89,7 +89,8 @@ class Upload:
         Raises:
             HdfsError: HDFS refused a request or did not answer. Files that were sent before are published,
                 and the next upload sends the others.
-            TransferError: a local file could not be read to its end, or is a folder on HDFS.
+            TransferError: a local file could not be read to its end, or a file on one side is a folder on
+                the other.
         """
         with one_at_a_time(f"{self._server.server}{self._path}"):
             for _try in range(_TRIES):

@@ -84,10 +84,10 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
 
 
 def check_alike(jobs: Iterable[JobProtocol]) -> None:
-    """Check that all of these jobs can share an array, as ``array_of`` does.
+    """Check, as ``array_of`` does, that all of these jobs can share an array.
 
     Raises:
-        SpecError: a job cannot.
+        SpecError: a job cannot share it.
     """
     _alike(resolve(job.to_dict()) for job in jobs)
 
@@ -255,7 +255,7 @@ def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
         variables("v2", "task_host", f'"${_HOST}"', **place),
     ):
         values |= named
-    # variables of each instance: number 3 gets PAI_PORT_LIST_main_3_http as PAI_PORT_LIST_main_0_http
+    # variables with an index: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http
     before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
     pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
     names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"

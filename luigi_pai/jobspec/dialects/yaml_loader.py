@@ -21,9 +21,9 @@ _REPLACED = re.compile(
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's composer, which sets the tag of a node itself if the text gives the node no tag.
+    """PyYAML's composer, but with other tags for nodes to which the text gives no tag.
 
-    The tag is then ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all others.
+    The tag is ``!`` for a scalar in quotes or in a block (``|``, ``>``), and empty for all other nodes.
     """
 
     def __init__(self, text: str) -> None:

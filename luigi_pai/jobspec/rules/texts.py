@@ -89,7 +89,7 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
 
 
 def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
-    """Yield a warning if a path is not on HDFS; ``what`` names it in the message: ``code folder``."""
+    """Yield a warning if a folder is not on HDFS. The message calls it ``what``, such as ``code folder``."""
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
         text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
         yield _warning(path, f"{text}, and copy local files there with uploads or luigi-pai put")

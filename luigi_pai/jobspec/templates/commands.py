@@ -68,7 +68,7 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
-    """Return role -> all its commands with paths: the default deployment's stand around the role's own."""
+    """Return role -> its commands with paths; the default deployment's commands stand before and after."""
     around = _default_deployment(document)
     found: dict[str, list[tuple[Path, str]]] = {}
     for name, role in mapping_of(document, "taskRoles").items():

@@ -44,7 +44,7 @@ def filled(prerequisite: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    """Yield a problem for each reference to a key that the prerequisite at this path does not have."""
+    """Yield a problem for each wrong reference of the prerequisite at this path, such as to a missing key."""
     for place in _PLACES:
         for at, text in texts(prerequisite.get(place), (*path, place)):
             for match in _REFERENCE.finditer(text):

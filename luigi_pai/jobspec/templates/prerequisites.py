@@ -42,8 +42,8 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of a document with ``require`` resolved; an equal copy if there is nothing to resolve.
 
     Raises:
-        SpecError: prerequisites require each other in a circle, or one requires a missing prerequisite or
-            a dockerimage, or refers to a key that it does not have.
+        SpecError: prerequisites require each other in a circle, a required prerequisite is missing or is a
+            dockerimage, or a reference of a prerequisite to its own keys is wrong.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -224,7 +224,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each variable that a role's commands use, but only a callback's shell exports."""
+    """Yield a warning for each variable in a role's commands that only a callback's own shell exports."""
     for role, of in known.roles.items():
         commands = [text for _, text in _names(of, "commands")]
         used = {name for text in commands for name in _USED.findall(text)}

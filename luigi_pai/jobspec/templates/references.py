@@ -113,8 +113,9 @@ def _is_run(prerequisite: Mapping[str, Any]) -> bool:
 def reference_findings(document: Mapping[str, Any]) -> list[Finding]:
     """Return the problems of a document's references.
 
-    A tag that is not closed makes the server fail. The server accepts all other problems; the
-    rendered command then contains the reference, or nothing in its place.
+    A tag that is not closed makes the server fail. The server accepts a job with any other problem. A
+    command then contains the wrong reference, or nothing in its place. A wrong reference in the parameters
+    of a plugin makes every task fail.
     """
     views = Views(document)
     found = [_finding(reference, document, views) for reference in references(document)]

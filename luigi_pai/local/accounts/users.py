@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a new token for ``expiration`` seconds; if None, an application token without end."""
+        """Return a new token, valid for ``expiration`` seconds. None: return an endless application token."""
         claims = {
             "username": username,
             "admin": admin,

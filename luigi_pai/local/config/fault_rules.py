@@ -76,7 +76,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force. A request gets all delays up to the first other fault, and then this fault."""
+    """The rules in force. A request gets delays up to the first fault of another kind, then that fault."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -120,7 +120,7 @@ def parse_faults(value: Any) -> Faults:
 
 
 def check_rules(what: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Check a value of JSON against a schema; raises ConfigError, which names every problem and its place."""
+    """Check a JSON value against a schema. If it is wrong, raise ConfigError with all problems and places."""
     if value in ([], {}, {"rules": []}):
         return
     from jsonschema import Draft7Validator  # noqa: PLC0415  heavy, and most servers have no rules

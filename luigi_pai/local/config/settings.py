@@ -89,8 +89,8 @@ FIRST_STORAGE = "nfs1"
 DEFAULT_PASSWORD = "admin-password"  # noqa: S105 - the documented password of a server on loopback
 PASSWORD_VARIABLE = "LUIGI_PAI_LOCAL_PASSWORD"  # noqa: S105 - a name, not a password
 DEFAULT_LIMITS = (600, 60, 60)
-"""The limits of ``default``: calls per minute and address, lists per minute and user, submissions per hour
-and user."""
+"""The limits for ``--rate-limits default``: calls per minute and address, lists per minute and user,
+submissions per hour and user."""
 _WEB = ("http", "https")
 _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
@@ -242,6 +242,6 @@ def _check_password(password: str) -> None:
         raise ConfigError(f"the password in {PASSWORD_VARIABLE} is shorter than {minimum} characters")
     if password != password.strip() or not password.isprintable() or "${" in password:
         raise ConfigError(
-            f"the password in {PASSWORD_VARIABLE} has a space at its end, a control character or ${{ in it, "
-            "which luigi.cfg cannot carry"
+            f"the password in {PASSWORD_VARIABLE} has a space at its start or end, a control character or "
+            "${ in it, which luigi.cfg cannot carry"
         )

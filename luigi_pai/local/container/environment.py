@@ -79,7 +79,7 @@ def without_proxies(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_this_machine(bin_folder: Path) -> Mapping[str, str]:
-    """Return what a task inherits from the server; its PATH begins with the hdfs command and this Python."""
+    """Return what a task inherits from the server. The folders of hdfs and this Python come first in PATH."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
     folders = [str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH") or os.defpath]

@@ -14,15 +14,16 @@ _FIRST = 10_000
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _TRIES = 2_000
 _FIRST_EPHEMERAL = 32_768
-"""First port of outgoing connections, if /proc does not have it; macOS begins at 49152."""
+"""Assumed first port of outgoing connections if /proc does not name it. On macOS it is higher: 49152."""
 _ALWAYS = ("http", "ssh")
 
 
 class Ports:
     """The ports that running tasks have reserved.
 
-    A port is chosen below the range that the kernel gives to outgoing connections, is checked to be free, and
-    belongs to one task until it is released. Only the task binds the port, not this server.
+    A port that a role asks for is taken if it is free. Every other port is chosen at random, below the range
+    that the kernel gives to outgoing connections, and is checked to be free. A port belongs to one task until
+    it is released. Only the task binds the port, not this server.
 
     Args:
         end: the first port that is not given to tasks; None for the start of the kernel's range.
@@ -100,7 +101,7 @@ def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]
 
 
 def _first_ephemeral() -> int:
-    """Return the end of the ports for tasks: the first port that the kernel gives to outgoing connections."""
+    """Return the end of tasks' ports: the first of outgoing connections, or 65,536 if that is too low."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):

@@ -42,7 +42,7 @@ class Storages:
                 folder.mkdir()
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return mount path -> folder for ``extras.storages``; the paths are relative to the working folder.
+        """Return mount path -> folder of ``extras.storages``; mount paths are relative to the working folder.
 
         Raises:
             ValueError: a mount path leads out of the working folder.

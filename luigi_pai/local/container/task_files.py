@@ -35,8 +35,8 @@ class TaskStart:
 
     Attributes:
         tasks: all tasks of the attempt, with their ports.
-        allocated: container ids of the tasks that have resources. A task without
-            resources that has not started has no address yet.
+        allocated: container ids of the tasks that have resources. A task that
+            has not started and has no resources has no address yet.
         application_id: the attempt's id as YARN writes it.
         bin: the folder of the ``hdfs`` and ``hadoop`` commands.
     """
@@ -68,7 +68,7 @@ _MAX_CODE_BYTES = 200_000_000
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
-_SHORTEST_LINE = 6  # characters; shorter lines of a long secret, such as a brace, are too common to redact
+_SHORTEST_LINE = 6  # characters; a shorter one of several lines, such as a brace, is too common to redact
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -145,7 +145,7 @@ class TaskFiles:
                 script.unlink(missing_ok=True)
 
     def log_error(self, sentence: str) -> None:
-        """Add a sentence of the server to the error log; make a missing folder. Raises OSError."""
+        """Add a sentence of the server to the error log; make the folder if it is missing. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.stderr.open("a", encoding="utf-8") as stderr:
             stderr.write(log_lines([sentence]))
@@ -240,7 +240,7 @@ def _find_bash() -> str:
 
 
 def end_of(path: Path, size: int) -> bytes:
-    """Return the last bytes of a file, at most ``size``; none if the file cannot be read."""
+    """Return the last bytes of a file, at most ``size``; ``b""`` if the file cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -251,10 +251,10 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts secrets in a text: each whole secret, and each longer line of a secret.
+    """Return a function that redacts secrets in a text: each whole secret, and the lines of each secret.
 
-    Lines are redacted because a part of a log may begin within a secret, and because commands may write
-    a key's lines one by one.
+    If a secret has several lines, those with at least ``_SHORTEST_LINE`` characters are redacted, because a
+    part of a log may begin within a secret, and because commands may write a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
     return lambda text: mask(text, redacted)

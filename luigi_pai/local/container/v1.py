@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def prepare(start: TaskStart) -> Preparation:
     """Return a function that makes a v1 task's files; also return the environment of the task's process."""
-    # as in 0.7: the exit code of the command's last line is the task's
+    # as in 0.7: the task gets the exit code of the command's last line
     script = f"{start.role['command']} || exit $?\n\nexit 0\n"
     ports = start.task.ports
     notes = [

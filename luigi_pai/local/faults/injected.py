@@ -82,25 +82,25 @@ class ContentsControl(Control):
         body = self.body_value()
         before = body.get("endedBefore") if isinstance(body, dict) else None
         if not isinstance(before, int):
-            raise ApiError(400, "InvalidParametersError", "not of the form {endedBefore: milliseconds}")
+            raise ApiError(400, "InvalidParametersError", "the body must be {endedBefore: milliseconds}")
         for job in self.api.store.select_jobs("WHERE completed < ?", [before]):
             self.api.folders.remove(job.id, job.name)
             self.api.store.purge_job(job)
         self.answer(200, {})
 
 
-_WINDOW = 60  # seconds of OpenPAI 1.8's rate limits; its Retry-After is the whole window, not the rest of it
+_WINDOW = 60  # window of OpenPAI 1.8's rate limits in seconds; 1.8's Retry-After is always the whole window
 
 
 class InjectedFaults:
-    """Applies the rules in force to the server's requests, and logs each request that they affect."""
+    """Applies the rules in force to the server's requests, and logs each fault other than a delay."""
 
     def __init__(self, api: Api, log: logging.Logger) -> None:
         self._api = api
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request if a rule says so; return its fault or None. ``expire`` revokes the token here."""
+        """Delay a request if a rule says so; return its fault or None. For ``expire``, revoke its token."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):

@@ -32,7 +32,7 @@ class OwnHdfs:
         self._tree.mkdirs(_OUTPUT, _SHARED)
 
     def empty(self) -> None:
-        """Delete every file and folder."""
+        """Delete every file and folder; then make ``/Output`` again."""
         for entry in self._tree.children("/"):
             gone = self._tree.delete(f"/{entry['pathSuffix']}", recursive=True)
             if gone is not None:

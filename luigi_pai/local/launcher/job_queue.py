@@ -54,7 +54,7 @@ class JobQueue:
         return len({*self._jobs, *self._delays, *self._reasons, *self._reported})
 
     def add(self, job: Job) -> None:
-        """Add a job; one that can never fit is reported at once, even if others are before it."""
+        """Add a job; if it is a gang that can never fit, report that at once, even if jobs are before it."""
         self._jobs[job.id] = job
         never = self._scheduler.never_fits(job.virtual_cluster, _requests(job)) if job.gang else None
         if never is None:
@@ -152,7 +152,7 @@ class JobQueue:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
-        """Begin a job if all or, without gang allocation, some tasks fit; return why the others wait."""
+        """Begin a job if its tasks fit; without gang allocation, some suffice. Return why the others wait."""
         allocated, insufficient = self._allocate(job, _requests(job))
         begins = bool(allocated) or insufficient is None
         if begins:
@@ -173,7 +173,7 @@ class JobQueue:
     def _allocate(
         self, job: Job, requests: Sequence[Resources]
     ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
-        """Allocate resources to all tasks of a gang, or to those that fit; return why the rest waits, too."""
+        """Allocate resources to a gang or, without one, to each task that fits. Also say why others wait."""
         if job.gang:
             gang = self._scheduler.allocate(job.virtual_cluster, requests)
             if isinstance(gang, InsufficientResources):

@@ -114,7 +114,7 @@ class Launcher:
                 for run in self._runs.values():
                     if not run.is_decided:
                         self._store.interrupt_attempt(run.attempt)
-        except sqlite3.Error:  # the next server takes the tasks for killed, and so retries the attempts
+        except sqlite3.Error:  # the next server treats the tasks as killed, and so retries the attempts
             self._log.exception("the end of this server cannot be saved")
         for run in self._runs.values():
             run.end(SHUTDOWN)

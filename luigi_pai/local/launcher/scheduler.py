@@ -42,7 +42,7 @@ class Scheduler:
     """The resources of every virtual cluster.
 
     GPUs are numbered across all virtual clusters, from 0 in the first; a GPU has one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine; a job with more tasks than that runs alone.
+    ``max_tasks`` tasks run at once on this machine. A gang of more tasks runs nevertheless, but alone.
 
     Attributes:
         allocations: of the running tasks.

@@ -146,9 +146,9 @@ def now_ms() -> int:
 class Database:
     """The SQLite file of an API's jobs; the tables are created in a new file.
 
-    Deleted secrets are overwritten (``secure_delete``), on disk at the next checkpoint. A committed change
-    survives any end of this process. It survives a failure of the machine if a checkpoint has followed, or if
-    it was committed within `durably`.
+    Deleted secrets are overwritten (``secure_delete``); the next checkpoint overwrites them on disk. A
+    committed change survives any end of this process. It survives a failure of the machine if a checkpoint
+    has followed, or if it was committed within `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -243,7 +243,7 @@ class Database:
 
     @contextmanager
     def durably(self) -> Iterator[None]:
-        """Flush to disk what is committed in this ``with`` block; it does nothing in a transaction."""
+        """Flush to disk what is committed in this ``with`` block. Inside an open transaction, do nothing."""
         if self._connection.in_transaction:
             yield
             return

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = "SELECT jobs.*, config_json, spec_json FROM jobs JOIN job_texts ON job_id = jobs.id"
 _NEWEST_FIRST = "ORDER BY created DESC, id DESC"
-# the columns that are saved when a job changes, when an attempt ends, and when a task changes
-_CHANGING = (
+_CHANGING = (  # the columns that save_job() writes
     "state sub_state execution_type retries counted_retries launched completed"
     " exit_code exit_type diagnostics deleted"
 )
-_ENDING = "completed exit_code trigger_role trigger_index trigger_message"
-_RUNNING = "gpus pid pid_started exit_code launched completed exit_info"
+_ENDING = "completed exit_code trigger_role trigger_index trigger_message"  # end_attempt() writes these
+_RUNNING = "gpus pid pid_started exit_code launched completed exit_info"  # save_task() writes these
 _NEW_TASK = ("container_id", "attempt_id", "role", "folder", "gpus", "launched", "number", "counted_retries")
 _SLIM_JOB = "SELECT *, '' AS config_json, '' AS spec_json FROM jobs"
 

@@ -91,12 +91,12 @@ class Job:
 
     @cached_property
     def config(self) -> Any:
-        """The job config as the user sent it."""
+        """The content of ``config_json``."""
         return json.loads(self.config_json)
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """The job config with every default filled in."""
+        """The content of ``spec_json``."""
         spec: dict[str, Any] = json.loads(self.spec_json)
         return spec
 
@@ -119,8 +119,8 @@ class Attempt:
         number: 1 for the first.
         interrupted: the server has begun to end the attempt because the server
             is shut down; then the exit codes of the tasks do not count.
-        trigger_role, trigger_index, trigger_message: the task that decided the
-            outcome, and the rule.
+        trigger_role, trigger_index: the task that decided the outcome.
+        trigger_message: the rule by which the outcome was decided.
     """
 
     id: int
@@ -152,7 +152,7 @@ class Task:
         exit_code: the task's exit code; for a v2 job, as the runtime translates it.
         exit_info: the runtime's report on a failure, as JSON (v2).
         number: number of this attempt of the instance, 0 for the first. Only a job without gang allocation
-            retries a task by itself.
+            retries one task without the others.
         counted_retries: the retries so far that count towards taskRetryCount.
     """
 

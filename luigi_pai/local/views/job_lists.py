@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.store.records import Job
 
 _ROWS: dict[str, Callable[[Job, Sequence[str]], dict[str, Any]]] = {"v1": v1_row, "v2": v2_row}
-MOST_KEPT = 50_000  # cached rows, of about 600 bytes each; with more, the cache is emptied
+MOST_KEPT = 50_000  # maximum number of cached rows (about 600 bytes each); with more, the cache is emptied
 
 
 class JobRows:

@@ -74,7 +74,10 @@ class _Log(SmallBodyHandler):
             await self._send(files, lengths, range(sum(lengths))[start:end])
 
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
-        """Send the range in a Range header. For an invalid header, send all; for an empty range, send 416."""
+        """Send the range that a Range header asks for.
+
+        For an invalid header or an empty log, send the whole log. For an empty range of a log, send 416.
+        """
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             whole = sum(lengths)

@@ -267,7 +267,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return number, state and times of the try ``tried[0]``, which was created when ``tried[1]`` ended."""
+    """Return number, state and times of the try ``tried[0]``; a retry was created when ``tried[1]`` ended."""
     task = tried[0]
     return {
         "attemptId": task.number,

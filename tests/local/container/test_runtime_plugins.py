@@ -82,8 +82,8 @@ def test_nothing_of_any_plugin_runs_where_one_cannot_be_prepared(v2):
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"callbacks": [], "preCommands": ["true"]}, "exclude each other"),
-        ({"callbacks": [], "postCommands": []}, "exclude each other"),
+        ({"callbacks": [], "preCommands": ["true"]}, "used together"),
+        ({"callbacks": [], "postCommands": []}, "used together"),
         ({"callbacks": [{"commands": ["true"]}]}, "a callback has no event"),
         ({"callbacks": [{"event": "taskStarts"}]}, "the callback of taskStarts has no commands"),
         ({"callbacks": [{"event": "taskSucceeds"}]}, "the callback of taskSucceeds has no commands"),

@@ -148,7 +148,7 @@ def test_jobs_that_ended_long_ago_are_forgotten(pai):
     assert len(pai.jobs()) == 2
     pai.forget_jobs(time.time() + 60)
     assert [job["name"] for job in pai.jobs()] == [running]
-    with pytest.raises(ConfigError, match="not of the form"):
+    with pytest.raises(ConfigError, match="the body must be"):
         pai._control("POST", {"endedBefore": "1"}, "/local/contents")
     client.stop(running)
     wait_until(lambda: client.status(running)["state"] == "STOPPED")

@@ -104,7 +104,7 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[len(PLUGIN) + 1 :]  # drops any separator; what is left may be empty
+            kind = kind[len(PLUGIN) + 1 :]  # drops the separator, whatever it is; the rest may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {

@@ -1,8 +1,8 @@
-"""The preparation of a v2 task: the scripts of its command and of the plugins around it, and its storages.
+"""The preparation of a v2 task: the scripts of the command and of the plugins around it, and the storages.
 
-The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11): all plugins are prepared before any command
-runs; a plugin may have one script before the command and one after it; scripts after it run in reverse order,
-and only if the command succeeded. Secrets are filled in exactly.
+The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before any command
+runs. A plugin may have one script before the command, and one after it. The scripts after the command run in
+reverse order, and only if the command succeeded. Secrets are filled in unchanged.
 """
 
 from __future__ import annotations
@@ -119,7 +119,10 @@ def _refuse_unknown(plugin: Mapping[str, Any]) -> None:
 def _plugin_scripts(
     plugin: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """Return a plugin's scripts before and after the command; ValueError if its parameters are wrong."""
+    """Return a plugin's scripts that run before and after the command.
+
+    Raise ValueError for wrong parameters; with the failurePolicy ``ignore``, return no scripts for them.
+    """
     name, policy = plugin["plugin"], plugin["failurePolicy"]
     if name == "ssh":
         return {BEFORE: _script(_ssh(plugin["parameters"], folder, tasks), policy)}
@@ -136,14 +139,14 @@ def _plugin_scripts(
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the commands that the plugin ``cmd`` runs before the role's command, and after its success."""
+    """Return what ``cmd`` runs before the role's command, and what ``cmd`` runs after that has succeeded."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:
         pre, post = (parameters.get(key, ()) for key in ("preCommands", "postCommands"))
         return pre, post
     if "preCommands" in parameters or "postCommands" in parameters:
-        raise ValueError("callbacks and preCommands or postCommands exclude each other")
+        raise ValueError("callbacks cannot be used together with preCommands or postCommands")
     commands: dict[str, list[str]] = {"taskStarts": [], "taskSucceeds": []}
     for callback in parameters["callbacks"]:
         if "event" not in callback:
@@ -156,7 +159,7 @@ def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _ssh(parameters: Any, folder: str, tasks: Sequence[str]) -> list[str]:
-    """Return the plugin's commands: they mark the task as up and, with a barrier, wait until all are up."""
+    """Return, for ``jobssh``, commands that mark the task as up and, with a barrier, wait for all tasks."""
     wanted = parameters if isinstance(parameters, dict) else {}
     job_ssh, waits = (str(wanted.get(key)).lower() == "true" for key in ("jobssh", "sshbarrier"))
     commands = [f"touch {shlex.quote(f'{folder}/ssh-ready')}"] if job_ssh else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-_REDACTED = 128 * 1024  # bytes that are redacted before they are cut; no protocol is longer, and so no secret
+_REDACTED = 128 * 1024  # bytes of a log to redact before the cut to _SHOWN; any protocol or secret has fewer
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
@@ -86,7 +86,7 @@ def runtime_exit(
         code: exit code of the command, or of a plugin before or after it.
         user_logs: the files of the command's output.
         runtime_log: the file of the plugins' output.
-        redact: redacts the secrets in a text; called before anything is cut off.
+        redact: redacts the secrets in a text; called before a text is cut to the length that is shown.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)

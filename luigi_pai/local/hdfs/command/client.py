@@ -25,7 +25,7 @@ class Fault(Exception):
 
 
 class Hdfs:
-    """HDFS, accessed with the rights of one user through WebHDFS. Every method raises Fault.
+    """HDFS, accessed with the rights of one user through WebHDFS. Every method raises Fault for an error.
 
     The ``url`` of WebHDFS is ``http://HOST:PORT``. If there is no reply, the error names ``setting``, where
     the URL was set. ``timeout`` is in seconds, for a connection and for each part of a reply. A file or
@@ -127,7 +127,7 @@ class Hdfs:
 
     @contextlib.contextmanager
     def _answer(self, method: str, address: str, stream: Any = None) -> Iterator[_Reply]:
-        """Send a request, with a stream as its body, and yield the reply; raises Fault for an error reply."""
+        """Send a request with the body ``stream``; yield the reply. Raise Fault for an error or no reply."""
         where = urlsplit(address)
         kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(where.netloc, timeout=self._timeout, blocksize=CHUNK)) as connection:

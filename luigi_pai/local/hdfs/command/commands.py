@@ -116,7 +116,7 @@ class Call:
         while self.words and self.words[0].startswith("-") and self.words[0] != "-":
             option = self.words.pop(0)
             if option[1:] not in known.split():
-                raise Usage(f"Illegal option {option}; it takes {known or 'none'}")
+                raise Usage(f"Illegal option {option}; this command takes {known or 'none'}")
             self.options.add(option[1:])
         if len(self.words) < least:
             raise Usage(f"Not enough arguments: expected {least} but got {len(self.words)}")

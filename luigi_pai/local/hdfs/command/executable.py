@@ -37,10 +37,10 @@ sys.exit(main(sys.argv[1:]))
 
 
 def install(bin_dir: Path) -> None:
-    """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH, created where missing.
+    """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH.
 
-    Existing ones are replaced in one step. Otherwise a task could call an executable
-    that is still empty, and see a success; on a full disk it would stay empty.
+    A missing folder is created. An existing executable is replaced in one step. Otherwise a task could call
+    an executable that is still empty, and see a success; on a full disk it would stay empty.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]

@@ -42,7 +42,7 @@ class WebHdfsHandler(RequestHandler):
     """One WebHDFS request."""
 
     def initialize(self, tree: Tree) -> None:
-        """Store what all requests share."""
+        """Store the tree, which all requests share, and set the defaults of this request."""
         self.tree = tree
         self.operation = ""
         self.hdfs_path = "/"
@@ -97,7 +97,7 @@ class WebHdfsHandler(RequestHandler):
         self.finish({"RemoteException": {"exception": error.exception, "message": str(error)}})
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Log errors of the server, without the query; refused requests are not logged."""
+        """Log unexpected errors, without the query; refused requests and disk errors are not logged."""
         if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 

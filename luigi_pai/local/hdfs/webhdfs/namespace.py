@@ -1,9 +1,9 @@
 """A folder on disk with the rules of an HDFS namespace (Hadoop 2.7.4).
 
-The folder stays a plain tree. Beside it lies
-``NAME.webhdfs``, on the same file system so that publishing and deleting are one
-``rename``: ``incoming`` (uploads that are not complete) and ``deleted`` (what is being
-removed). Only one process at a time may serve a tree.
+The folder ``NAME`` stays a plain tree. Beside it lies the folder ``NAME.webhdfs``, which has the folders
+``incoming`` (uploads that are not complete) and ``deleted`` (what is being removed). ``NAME.webhdfs`` is on
+the same file system, so that publishing and deleting are one ``rename``. Only one process at a time may
+serve a tree.
 
 The mode of a file or folder is its mode on disk, to which access for this server's user is always added. No
 request is refused for missing permissions.

@@ -61,7 +61,7 @@ class AccessV2(ApiHandler):
         return bearer
 
     def _bearer(self) -> Bearer | None:
-        """Return the user of ``Bearer TOKEN`` or, with an application token, ``Basic`` ``USER:TOKEN``."""
+        """Return the user of ``Bearer TOKEN`` or ``Basic USER:TOKEN`` (an application token), or None."""
         scheme, credentials = self.credentials()
         if scheme == "bearer":
             return self.api.tokens.check(credentials)

@@ -54,8 +54,8 @@ async def _tokens(handler: AccessV2) -> None:
 async def _check_token(handler: AccessV2) -> None:
     bearer = handler.authenticated()
     shown = {**bearer.claims, "admin": handler.api.users.is_admin(bearer.username)}
-    if handler.api.release.private_jobs:  # LTP lists the virtual clusters that a user administers: none
-        shown["vcadmins"] = []
+    if handler.api.release.private_jobs:
+        shown["vcadmins"] = []  # the virtual clusters that the user administers; only LTP shows them
     handler.answer(200, shown)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _with_storages(
     extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a protocol's extras in which every one of the ``storages`` has only a name and a mount path.
+    """Return a protocol's extras with those ``storages`` that have a name; only name and mount path are kept.
 
     The server takes ``share`` and ``readOnly`` from its own configuration. ``known`` has the names of all
     storages, ``defaults`` the names of the storages that a job with an empty list gets.
