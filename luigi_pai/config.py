@@ -64,10 +64,10 @@ logger = logging.getLogger("luigi-interface")
 
 @dataclass(frozen=True)
 class HdfsAccount:
-    """Access to HDFS: URLs, user and authentication.
+    """The URLs, the user and the authentication for access to HDFS.
 
     Attributes:
-        urls: WebHDFS of each NameNode, as configured; at least one.
+        urls: the URL of the WebHDFS of each NameNode, as configured.
         user: the user on HDFS.
         auth: ``simple`` or ``kerberos``.
     """
@@ -86,7 +86,7 @@ class _Everything(set[str]):
 
 @dataclass(frozen=True)
 class _Current:
-    """The current settings, their source text, and their cluster."""
+    """The current settings, what they were read from (to notice changes), and their cluster."""
 
     source: tuple[Any, ...]
     settings: OpenPai
@@ -94,13 +94,13 @@ class _Current:
 
 
 class OpenPai(PickledSettings, luigi.Config):
-    """The settings: each name is a key of ``[OpenPai]`` in luigi.cfg.
+    """The settings. Each of them has the name of a key of ``[OpenPai]`` in luigi.cfg.
 
-    The first four keys are those of ``luigi.contrib.pai``. Durations are in seconds.
+    ``luigi.contrib.pai`` has the first four keys, too. Durations are in seconds.
 
-    A further cluster has its own section, ``[OpenPai:NAME]``, with the same keys; ``current("NAME")``
-    returns its settings. This section must have ``pai_url`` and ``username``. If it lacks keys for timeouts,
-    polling, ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), those of ``[OpenPai]`` apply.
+    A further cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
+    settings. The section must have ``pai_url`` and ``username``. If it lacks keys for timeouts, polling,
+    ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), the values in ``[OpenPai]`` apply.
 
     Attributes:
         section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
@@ -218,7 +218,7 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
-        """Read the section. The errors raised here show no values; those of Luigi may show a password.
+        """Read the section. A ConfigError contains no values; errors raised by Luigi may contain a password.
 
         Raises:
             ConfigError: keys cannot be read; the text names each of them.
@@ -236,7 +236,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 raise
         raise ConfigError(
             f"[{cls.section}] in luigi.cfg: " + "; ".join(wrong)
-        )  # raised outside of the except block, so that __context__ shows no value
+        )  # raised outside of the except block, so that it has no __context__ with a value
 
     @classmethod
     def _source(cls, key: str) -> str:
@@ -269,11 +269,11 @@ class OpenPai(PickledSettings, luigi.Config):
 
     @classmethod
     def current(cls, cluster: str | None = None) -> OpenPai:
-        """Return the settings, checked; they are read again only if the configuration has changed.
+        """Return the checked settings; they are read again only if their sources have changed meanwhile.
 
         Args:
             cluster: the NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
-                ``LUIGI_PAI_CLUSTER`` gives the NAME; if it is not set, ``[OpenPai]`` is read.
+                ``LUIGI_PAI_CLUSTER`` gives the NAME; if the variable is not set, ``[OpenPai]`` is read.
 
         Raises:
             ConfigError: there is no such section, or a setting is wrong.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.config import OpenPai
 
 _Check = tuple[Callable[[Any], bool], str]
-_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse shorter and longer ones
+_SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
 _NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
 _OPTIONAL = ("retry_exit_codes", "tags", "notify", "queue_timeout", "run_timeout", "server_retention")
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
@@ -27,7 +27,7 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 def problems(settings: OpenPai) -> Iterator[str]:
-    """Yield a text for each wrong setting: its key, its value, and valid values."""
+    """Yield a text for each wrong setting, with its key, valid values, and its value if that is no secret."""
     yield from _url_problems(settings)
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
@@ -103,7 +103,7 @@ _CHECKS_OF_TASKS: dict[str, _Check] = {
     "queue_timeout": _DURATION,
     "run_timeout": _DURATION,
 }
-"""Settings that a task can override: the check of a value, and a description of valid values."""
+"""For each setting that a task can override: the check of a value, and a description of valid values."""
 
 _CHECKS: dict[str, _Check] = {
     "hdfs_auth": _one_of("simple", "kerberos"),
@@ -196,13 +196,13 @@ def _is_redirect(rule: str) -> bool:
 
 
 def exit_codes(value: object) -> tuple[range, ...]:
-    """Parse exit codes and ranges of them.
+    """Parse exit codes and ranges of exit codes.
 
     Args:
         value: a text such as ``"1, 128-255"``, a code, or a list of codes, ranges and texts.
 
     Raises:
-        ValueError: the value is not valid; the text describes valid ones.
+        ValueError: the value is not valid; the text of the error describes valid values.
     """
     if isinstance(value, str):
         parts: list[object] = [*value.split(",")]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
-"""Environment variable: the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
+"""Environment variable with the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
 NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
 _PREFIX = f"{SECTION}:"
@@ -86,10 +86,10 @@ def with_address(cluster: str | None = None) -> Iterator[None]:
 def chosen_section(cluster: str | None) -> str:
     """Return the section of a cluster: ``OpenPai:NAME``, or ``OpenPai`` if no cluster is named.
 
-    If ``cluster`` is None or empty, the environment variable ``LUIGI_PAI_CLUSTER`` may name the cluster.
+    If ``cluster`` is None or empty, the environment variable ``LUIGI_PAI_CLUSTER`` can name the cluster.
 
     Raises:
-        ConfigError: luigi.cfg has no such section; the text lists the existing ones.
+        ConfigError: luigi.cfg has no such section; the text of the error lists the sections of clusters.
     """
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
@@ -118,7 +118,7 @@ def cluster_option(section: str) -> str:
 
 
 def raw_settings(section: str) -> tuple[Any, ...]:
-    """Return the sources of the settings, for comparison: equal sources give equal settings."""
+    """Return what the settings are read from. If it has not changed, the settings have not changed either."""
     parser = luigi.configuration.get_config()
     data = getattr(parser, "data", None)  # only a TOML parser has it
     text = ""

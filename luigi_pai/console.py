@@ -44,7 +44,7 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Shows the log of luigi_pai and of the user's tasks, and all warnings and errors but urllib3's warnings.
+    """Prints the log of luigi_pai and the user's tasks, and all warnings and errors but urllib3's warnings.
 
     Args:
         stream: the output; standard output by default.
@@ -58,12 +58,12 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to show a record: Luigi's INFO records are hidden, but not "all tasks complete"."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
-            return False  # it is about a retry: if the last retry fails, an error of luigi_pai is shown
+            return False  # it announces a retry; if the last retry fails, luigi_pai raises an error
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
         return record.levelno > logging.INFO or not from_luigi or bool(_all_complete(record.getMessage()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a record; a change of a job is written to the progress pipe, too, if there is one."""
+        """Print a record; if it is about a change of a job, write the change to the progress pipe, too."""
         super().emit(record)
         job = getattr(record, "job", None)
         if isinstance(job, dict):
@@ -74,15 +74,16 @@ _progress_pipe: int | None = None
 
 
 def report_progress_to(pipe: int) -> None:
-    """Let this process and its forks write changes of jobs and sweeps, as JSON, to a non-blocking pipe."""
+    """Let this process and its forks write changes of jobs and sweeps to a non-blocking pipe, as JSON."""
     global _progress_pipe  # noqa: PLW0603  one console for the one root logger
     _progress_pipe = pipe
 
 
 def note_progress(event: Mapping[str, Any]) -> None:
-    """Write an event to the progress pipe, if there is one.
+    """Write an event to the progress pipe, if there is such a pipe.
 
-    Its keys are ``job`` and ``state``; for a sweep, ``sweep``, ``total``, ``best`` and one for each count.
+    An event about a job has the keys ``job`` and ``state``; an event about a sweep has ``sweep``, ``total``,
+    ``best`` and the name of each count.
     """
     if _progress_pipe is not None:
         with contextlib.suppress(OSError):  # the reader of the pipe has ended, or the pipe is full
@@ -90,7 +91,7 @@ def note_progress(event: Mapping[str, Any]) -> None:
 
 
 class _Short(logging.Formatter):
-    """Shows an error of luigi_pai by its text alone, which says enough without a traceback."""
+    """Formats an error of luigi_pai without its traceback, because its text says enough."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record. An error of luigi_pai replaces the message of Luigi about it."""
@@ -117,9 +118,10 @@ def _all_complete(message: str) -> int:
 
 
 def install(stream: TextIO | None = None) -> None:
-    """Show the log of this process and its forks by a ``Console``; it replaces other handlers for terminals.
+    """Let a ``Console`` print the log of this process and its forks, in place of other handlers for streams.
 
-    Handlers for files stay. Ctrl-C shows no traceback; jobs continue or are stopped, as ``on_kill`` says.
+    Handlers for files are not removed. At Ctrl-C, no traceback is printed; ``on_kill`` decides whether jobs
+    continue or are stopped.
 
     Args:
         stream: the output; standard output by default.
@@ -142,13 +144,13 @@ def install(stream: TextIO | None = None) -> None:
 
 
 def _keep_luigi_from_logging() -> None:
-    """Keep a later luigi.build from adding a log handler, unless the user has a logging configuration."""
+    """If the user has no logging configuration, prevent a later luigi.build from adding a log handler."""
     import luigi.configuration  # noqa: PLC0415  loads Luigi
 
     config = luigi.configuration.get_config()
     if not config.get("core", "logging_conf_file", ""):
         config.set("core", "no_configure_logging", "true")
-        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 warns: option not used
+        warnings.filterwarnings("ignore", ".*no_configure_logging")  # Luigi 3.2 warns of an unused option
 
 
 def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -157,7 +159,7 @@ def _quiet_on_ctrl_c(kind: type[BaseException], error: BaseException, trace: Tra
 
 
 def _end_at_ctrl_c() -> None:
-    """Let Ctrl-C end a worker process of Luigi without a traceback, unless SIGINT has another handler."""
+    """Let Ctrl-C end a worker process of Luigi without a traceback, if SIGINT has Python's handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

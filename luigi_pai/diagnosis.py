@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # seconds by which the two clocks may differ: the times in tokens need equal clocks
+_MOST_SKEW = 60.0  # maximum difference of the two clocks in seconds; if it is larger, times in tokens mislead
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
@@ -53,7 +53,7 @@ class Check:
         name: what was checked.
         state: ``ok``, ``warn`` or ``fail``.
         text: the result.
-        mend: advice, if something is wrong.
+        mend: advice if something is wrong; else empty.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Check:
 
 
 def diagnose() -> Iterator[Check]:
-    """Run the checks one after the other, without those that a failed check makes impossible.
+    """Run the checks one after the other; leave out a check if an earlier check failed that it depends on.
 
-    The cluster is that of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
-    and removed.
+    They check the cluster of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
+    and removed again.
     """
     level = logging.getLogger("luigi-interface").level
     logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem is a Check below

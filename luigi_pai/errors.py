@@ -25,9 +25,9 @@ The tree::
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
-RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised: ``except``
-clauses written for it still work when luigi_pai is imported instead. ValueError is Python's type for a wrong
-value, and FileSystemException is the base of the errors of Luigi's own file systems.
+RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised, so ``except``
+clauses written for ``luigi.contrib.pai`` work with luigi_pai, too. ValueError is Python's type for a wrong
+value, and FileSystemException is the base of the errors of the file systems in Luigi.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Level(str, Enum):
     Attributes:
         REFUSED: the server refuses the job.
         STRICTER: the server accepts the job, but the job fails later. Only ``lenient`` checks accept the job.
-        WARNING: the job runs, perhaps not as intended.
+        WARNING: the job runs, but perhaps not as intended.
     """
 
     REFUSED = "refused"
@@ -119,13 +119,13 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a job description.
+    """A problem of a job description, or of a file to transfer.
 
     Attributes:
-        path: field of the job format: ``taskRoles[1].portList[0].label``.
+        path: the field of the job format, such as ``taskRoles[1].portList[0].label``, or the file's path.
         message: what is wrong, and what is valid.
         level: severity.
-        line: line number in the file, from 1; None if there is no file.
+        line: number of the line in the job file, from 1; None if it is not known.
     """
 
     path: str
@@ -142,7 +142,7 @@ class SpecError(PaiError, ValueError):
     """The description of a job, or of a sweep, is not valid. Nothing was sent.
 
     Attributes:
-        name: name of the job or of the sweep; name of the file if its text cannot be read as a job.
+        name: name of the job or of the sweep, or of a file whose text cannot be read as a job.
         problems: all problems, in the order of the job's fields, or of the sweep's points.
         kind: ``job`` or ``sweep``.
     """
@@ -199,13 +199,13 @@ class InvalidReply(PaiApiError, HTTPError):
 class PaiHttpError(PaiApiError, HTTPError):
     """An error reply of an OpenPAI.
 
-    ``response``, inherited from requests, is always None, because a response would expose
-    the token and the password of its request wherever the error is printed.
+    ``response``, inherited from requests, is always None, because a response contains its request,
+    with the token and the password, which may be printed where the error is printed.
 
     Attributes:
         status: the HTTP status.
         code: OpenPAI's error code (``NoJobError``); None if the reply has none.
-        server_message: OpenPAI's own text.
+        server_message: the message in OpenPAI's reply.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class PaiJobError(PaiError, RuntimeError):
     """A job did not succeed.
 
     Attributes:
-        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; empty if there is none.
+        job_name: the job's name on the server, ``NAME`` or ``NAME__attempt2``; empty if there is no job.
     """
 
     def __init__(self, message: str, job_name: str = "") -> None:
@@ -270,7 +270,7 @@ class PaiJobFailed(PaiJobError):
 
     Attributes:
         status: the job's last status.
-        last_line: last line of the log of the task that ended the job; empty if it is not known.
+        last_line: last line of the log of the task that ended the job; empty if the line is not known.
     """
 
     def __init__(self, message: str, status: JobStatus, last_line: str = "") -> None:
@@ -303,7 +303,7 @@ class PaiOutputElsewhere(PaiJobError):
 class PaiSweepFailed(PaiError, RuntimeError):
     """A sweep did not succeed.
 
-    Too many of its points failed, its code failed, a user's message stopped it, or another process runs it.
+    Too many points failed, the user's code failed, a user sent ``stop`` to it, or another process runs it.
 
     Attributes:
         sweep: name of the sweep.

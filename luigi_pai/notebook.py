@@ -54,11 +54,11 @@ class Link(str):  # noqa: SLOT000  a text with one attribute more
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """Return a table as HTML; states of jobs have colours.
+    """Return a table as HTML, in which the states of jobs have colours.
 
     Args:
         titles: the titles of the columns.
-        rows: texts, one for each column; a ``Link`` becomes a link.
+        rows: for each row, a text for each column; a ``Link`` becomes an HTML link.
         note: text below the table.
     """
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
@@ -86,11 +86,11 @@ class Drawing:
         self._handle: Any = None
 
     def draw(self, text: str, done: float | None = None) -> None:
-        """Replace the text.
+        """Draw the line, in place of the line that an earlier call has drawn.
 
         Args:
             text: the line.
-            done: progress from 0 to 1; None for no bar.
+            done: progress from 0 to 1; if it is None, no bar is drawn.
         """
         ipython: Any = import_module("IPython.display")
         bar = "" if done is None else f'<progress value="{done:.3f}" style="width:20em"></progress> '

@@ -1,4 +1,4 @@
-"""OptunaSweep: a search with points from Optuna (``pip install luigi-pai[optuna]``)."""
+"""OptunaSweep: a search whose points Optuna proposes (``pip install luigi-pai[optuna]``)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Let a sampler return recorded parameters. It still draws new ones, to advance its random state.
+    """Let a sampler return recorded parameters for the trials that have any.
+
+    It still draws new parameters for these trials, so that its random state advances as without a record.
 
     Args:
         sampler: the sampler to change.
-        known: recorded parameters of trials by their numbers.
+        known: number of a trial -> its recorded parameters.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
 
@@ -72,8 +74,8 @@ class OptunaSweep(PaiSweep):
                 return Train(rate=trial.suggest_float("rate", 1e-4, 0.1, log=True))
 
     A point that has failed, or has no number in a column of ``direction``, is a failed trial. After a kill
-    the study is rebuilt from the journal: its trials have the recorded parameters, and a sampler with a seed
-    continues as it would have without the kill.
+    the study is rebuilt from the journal, so that its trials have the recorded parameters, and a sampler with
+    a seed continues as if there had been no kill.
     """
 
     trials: ClassVar[Any] = luigi.IntParameter(
@@ -97,7 +99,7 @@ class OptunaSweep(PaiSweep):
             return optuna.samplers.TPESampler(seed=1, constant_liar=True)
 
     def pruner(self) -> BasePruner | None:
-        """Return the pruner that stops poor points early. By default, return None: no point is stopped.
+        """Return the pruner that stops poor points early. The default is None, so that no point is stopped.
 
         The pruner gets the reported values of the first column of ``direction``, each with the ``step`` of
         its report, or with the report's number if it has no ``step``.

@@ -12,7 +12,7 @@ def private_folder() -> Path:
     """Return the folder ``luigi-pai-UID`` in the temporary folder; make it if it does not exist.
 
     Every user may write to the temporary folder, so ``luigi-pai-UID`` is checked. It must be a folder
-    (not a link) that belongs to this user and is closed to all others.
+    (not a link) that belongs to this user, and no other user may have any access to it.
 
     Raises:
         PermissionError: the folder fails one of these checks.

@@ -1,4 +1,4 @@
-"""PaiProtocolTask: a job of OpenPAI's YAML job protocol as a step of a Luigi pipeline."""
+"""PaiProtocolTask: a step of a Luigi pipeline that runs as a job of OpenPAI's YAML job protocol."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class PaiProtocolTask(JobTask):
     """A Luigi task that runs as a job of the YAML job protocol (OpenPAI 0.15 to 1.8, LTP).
 
     Subclass it and define ``protocol``; ``parameters`` and ``secrets`` are merged into the
-    protocol. The task runs as a ``PaiTask`` does: the name identifies the work, an existing
-    job is taken over, and a failed job is submitted again as ``NAME__attempt2``.
+    protocol. The task runs as a ``PaiTask`` does. Because the name identifies the work, an
+    existing job of this name is taken over, and a failed job is submitted again as ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -49,7 +49,7 @@ class PaiProtocolTask(JobTask):
     @attribute
     @abc.abstractmethod
     def protocol(self) -> JobProtocol | str | os.PathLike[str]:
-        """The job: a JobProtocol, YAML text, or the path of a YAML file. Required.
+        """The job, as a JobProtocol, as YAML text, or as the path of a YAML file. Required.
 
         A string with a line break, or that begins with ``{``, is YAML. Any other string is a
         path, absolute or relative to the folder of the module that defines ``protocol``.
@@ -67,19 +67,19 @@ class PaiProtocolTask(JobTask):
 
     @attribute
     def parameters(self) -> Mapping[str, Any]:
-        """Values of ``<% $parameters.KEY %>``; they replace those of the protocol."""
+        """Values of ``<% $parameters.KEY %>``; each replaces the protocol's value of the same key."""
         return {}
 
     @attribute
     def secrets(self) -> Mapping[str, Any]:
-        """Values of ``<% $secrets.KEY %>``; they replace those of the protocol. They are never shown.
+        """Values of ``<% $secrets.KEY %>``; each replaces the protocol's value of this key. None is shown.
 
-        Do not use Luigi parameters for secrets: Luigi shows them on its web page and in logs.
+        Do not use Luigi parameters for secrets, because Luigi shows parameters on its web page and in logs.
         """
         return {}
 
     def job(self) -> JobProtocol:
-        """Return the job that ``run()`` submits. Override it to change fields that have no property here.
+        """Return the job that ``run()`` submits. Override it to change fields without a property here.
 
         Raises:
             SpecError: the protocol is not YAML, or not a job protocol.
@@ -114,7 +114,7 @@ class PaiProtocolTask(JobTask):
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
-        """The protocol, read once for each run and each ``complete()``."""
+        """The protocol. It is read again for each run and each ``complete()``, and cached until then."""
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given
@@ -174,5 +174,5 @@ class PaiJobTarget(luigi.Target):
         from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
 
         definition = self.task._definition()  # noqa: SLF001  of this module
-        # leave out the outputs that the task defines, because this target may be one of them
+        # leave out the outputs that the task defines, because this target may be among these outputs
         return TaskRun(replace(definition, targets=tuple)).is_complete()

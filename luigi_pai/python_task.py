@@ -1,4 +1,4 @@
-"""PaiPythonTask: a Python method as a job on an OpenPAI cluster."""
+"""PaiPythonTask: a Luigi task whose Python method runs as a job on an OpenPAI cluster."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class PaiPythonTask(PaiTask):
     def work(self) -> Mapping[str, Any] | None:
         """Do the work of the job, in the container; an exception fails the job.
 
-        ``self`` is no Luigi task there: it has the parameters, ``name``, ``pai``, and those of your
-        attributes that ``work`` uses.
+        ``self`` is no Luigi task there. It has only the parameters, ``name``, ``pai``, and the attributes
+        of yours that ``work`` uses.
 
         Returns:
             None, or a JSON object, which ``result()`` returns. It becomes ``metrics.json`` in the output
-            folder, if that can be written. With several instances, the result of the first counts.
+            folder, if the container can write there. Only the first instance's result is used.
         """
 
     @property
@@ -68,7 +68,7 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def name(self) -> str:
-        """Name of the job: the task's family, and a hash of its significant parameters if it has any."""
+        """Name of the job: the task's family and, if the task has significant parameters, a hash of them."""
         return self._with_hash(str(self.get_task_family()))  # type: ignore[no-untyped-call]
 
     @attribute
@@ -119,7 +119,7 @@ class PaiPythonTask(PaiTask):
     def result(self) -> Mapping[str, Any]:
         """Return the result of ``work``, or the values of the last reports if ``work`` returned None.
 
-        It is read from ``metrics.json`` in the output folder, or from the log of the newest submission.
+        The result is read from ``metrics.json`` or, if there is none, from the log of the newest submission.
 
         Raises:
             PaiApiError: the log cannot be read.
@@ -190,10 +190,10 @@ class PaiPythonTask(PaiTask):
         return {name: _plain(getattr(self, name)) for name in sorted(names)}
 
     def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
-        """Return the payload, and three texts in base64: its file, the values of the task, and the secrets.
+        """Return the payload, and as base64 texts the payload's file, the task's values, and the secrets.
 
         Raises:
-            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload cannot go to HDFS.
+            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs an HDFS.
         """
         payload = self._payload()
         secrets = self._values(payload, secret=True)
@@ -214,9 +214,9 @@ class PaiPythonTask(PaiTask):
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
-        """Return a job that has its payload in the command or, on HDFS, in the code folder.
+        """Return a job that has its payload in the command, or in the code folder on HDFS.
 
-        The payload is in the code folder if there is HDFS, and the API is v1 or the payload is large.
+        The payload is in the code folder if there is HDFS and either the API is v1 or the payload is large.
         """
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):

@@ -48,9 +48,9 @@ def printable(text: str, *, of_log: bool = False) -> str:
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Let a stream escape characters that its encoding lacks, as stderr does, instead of raising an error.
+    """Let a stream escape the characters that its encoding lacks (as stderr does), without an error.
 
-    Containers may print any language, and the encoding of a terminal may be ISO 8859.
+    Containers may print texts in any language, but the encoding of a terminal may be ISO 8859.
     """
     if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
         stream.reconfigure(errors="backslashreplace")
@@ -64,7 +64,7 @@ def redact(text: str) -> str:
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
     """Return a text with ``******`` in place of secrets; None and secrets under 4 characters are ignored."""
     known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
-    for secret in sorted(known, key=len, reverse=True):  # the longest first: one may contain another
+    for secret in sorted(known, key=len, reverse=True):  # longest first, as one secret may contain another
         text = text.replace(secret, MASK)
     return text
 

@@ -120,7 +120,7 @@ VARIABLES = {
     "checkpoint_dir": _row("checkpoint folder, of all submissions of a task", "LUIGI_PAI_CHECKPOINT_DIR"),
     "attempt": _row("number of the submission, from 1", "LUIGI_PAI_ATTEMPT"),
 }
-"""Key of a value -> environment variables. luigi_pai sets those of the last two keys, OpenPAI all others."""
+"""Key of a value -> environment variables. luigi_pai sets the last two keys' variables, OpenPAI the rest."""
 
 
 def variables(api: str, key: str, value: object, **fields: object) -> "dict[str, str]":
@@ -164,14 +164,14 @@ class BarrierTimeout(ContainerError):
 
 
 class Peer:
-    """A task of the job, as the other tasks see it.
+    """A task of the job, with what the task that runs here knows about it.
 
     Attributes:
         role, index: which task it is.
         host: its address. On v2 without gang allocation, it is None until the task has an address.
-        ports: label -> port numbers; on v1, other tasks have the label ``http`` only.
-        gpus: its number of GPUs. It is None outside a container, and on v1 for the tasks of other roles, for
-            which no variable has the number.
+        ports: label -> port numbers; on v1, only the label ``http`` is known of other tasks.
+        gpus: its number of GPUs. It is None outside a container, and on v1 for the tasks of other roles,
+            because no variable has their number.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -202,7 +202,7 @@ class Peer:
             ) from None
 
     def address(self, label: str = "http") -> str:
-        """Return the task's ``HOST:PORT``, for its first port with this label.
+        """Return the task's ``HOST:PORT``; PORT is its first port with this label.
 
         Raises:
             ContainerError: the task has no address yet, or no such port.
@@ -222,13 +222,13 @@ class Task:
         api: ``v1`` or ``v2``; None outside a container.
         user, virtual_cluster: the job's user and virtual cluster.
         job: the job's name, without ``USER~``.
-        name: the job's name without ``__attempt2``; the same for all submissions of a Luigi task.
+        name: the job's name without a suffix like ``__attempt2``, so that all submissions have the same name.
         attempt: number of the submission, from 1.
         role, index: which task of the job this is.
         roles: role -> its tasks. A role that was renamed in the conversion from v1 to v2 is found under
             both names (``my_role`` and ``myrole``).
         peers: all tasks of the job, in the order of their ranks.
-        cpus, gpus, memory_mb, shm_mb: own resources; None if OpenPAI sets no variable.
+        cpus, gpus, memory_mb, shm_mb: this task's resources; None if OpenPAI sets no variable for them.
         work_dir: the working folder.
     """
 
@@ -353,7 +353,7 @@ class Task:
         return peers
 
     def _own(self) -> Peer:
-        """Return this task, with its own host and ports."""
+        """Return this task's `Peer`, and add the host and the ports that only the task itself knows."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
@@ -369,7 +369,7 @@ class Task:
         return own
 
     def _resources(self, role: str) -> "list[int | None]":
-        """Return GPUs, CPUs, memory and shared memory of a role's task; on v1, always those of this task."""
+        """Return GPUs, CPUs, memory, shared memory of a role's tasks; on v1, this task's for every role."""
         text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
         if text:
             gpus, cpus, memory, shared = _numbers(text)
@@ -389,7 +389,7 @@ class _Roles(dict):  # type: ignore[type-arg]
 
 
 class _FreePorts(dict):  # type: ignore[type-arg]
-    """The ports of a task outside a container: each label that is looked up gets a free port."""
+    """The ports of a task outside a container, where a label gets a free port when it is first looked up."""
 
     def __missing__(self, label: str) -> "list[int]":
         import socket
@@ -410,7 +410,7 @@ def _numbers(text: str) -> "list[int]":
 
 
 def current() -> Task:
-    """Return the task that runs here, as its environment describes it.
+    """Return the task that runs here, as its environment variables describe the task.
 
     Raises:
         ContainerError: the variables of OpenPAI contradict each other.
@@ -422,12 +422,13 @@ def current() -> Task:
 
 
 def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[str, str]":
-    """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE for one process in each task, and return them.
+    """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in this process, and return them.
 
-    ``torch.distributed.init_process_group("gloo")`` then needs no arguments.
+    The values are right if one process in each task calls this. After the call,
+    ``torch.distributed.init_process_group("gloo")`` needs no further arguments.
 
     Args:
-        port: label of the first task's port, to which all processes connect; on v1, ``http`` only.
+        port: label of the first task's port, to which all processes connect; on v1, it must be ``http``.
         roles: the roles that take part; all if None.
 
     Raises:
@@ -444,10 +445,10 @@ def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[
 
 
 def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
-    """Return the value of TF_CONFIG: the addresses of all tasks, by role, and this task's role and index.
+    """Return the value of TF_CONFIG, which has the tasks' addresses by role, and this task's role and index.
 
     Args:
-        port: label of the port on which each task serves; on v1, ``http`` only.
+        port: label of the port on which each task serves; on v1, it must be ``http``.
         roles: the roles that take part; all if None. TensorFlow's task types have the roles' names.
 
     Raises:
@@ -467,8 +468,8 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
         roles: the roles that take part; all if None.
 
     Raises:
-        ContainerError: slots must be given (v1 does not say how many GPUs other roles have), or a task has
-            no address yet.
+        ContainerError: ``slots`` is None, but v1 does not say how many GPUs the tasks of other roles have;
+            or a task has no address yet.
     """
     hosts = []
     for peer in current().peers_of(roles):
@@ -496,18 +497,18 @@ _MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because socke
 
 
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
-    """Wait until every task has reached the barrier of this name; one process of each task calls this.
+    """Wait until every task has reached the barrier of this name; one process of each task must call this.
 
-    The first task listens at its port, which nothing else may use meanwhile; the others connect to it.
+    The first task listens at its port, and the other tasks connect to it; nothing else may use it meanwhile.
 
     Args:
-        name: name of the barrier; each task passes a barrier once.
-        timeout: seconds.
-        port: label of the port; on v1, ``http`` only.
+        name: name of the barrier; a task may pass a barrier of this name only once.
+        timeout: maximum seconds of the wait.
+        port: label of the port; on v1, it must be ``http``.
         roles: the roles that take part; all if None.
 
     Raises:
-        BarrierTimeout: tasks did not come; the message names them.
+        BarrierTimeout: tasks did not come in time; the message names them.
         ContainerError: this task is in none of the roles, the port is not known here or is in use, or the
             first task has no address yet.
     """
@@ -527,16 +528,16 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 
 
 class _Meeting:
-    """A barrier. The first task listens at its port, and finally sends the missing ranks to the others.
+    """A barrier. The first task listens at its port; at the end it sends the others the missing ranks.
 
-    If one task gives up, it sends a message, and all others give up with it.
+    A task that gives up sends a second message to the first task, and the barrier ends for all tasks.
 
     Args:
         job: the job's name.
         name: name of the barrier; the tasks of one barrier send the same job and name.
         peers: the tasks that take part; their places in this list are their ranks.
         port: label of the port.
-        deadline: when the barrier fails, in seconds of the monotonic clock.
+        deadline: when the barrier fails if tasks are missing, in seconds of the monotonic clock.
     """
 
     def __init__(self, job: str, name: str, peers: "list[Peer]", port: str, deadline: float) -> None:
@@ -631,7 +632,7 @@ class _Meeting:
         said = self._texts[connection]
         if not text or len(said) > _LONGEST:
             return False
-        if connection in self._ranks:  # a second message: the task gives up
+        if connection in self._ranks:  # the task gives up, because this is its second message
             self._is_over = True
         elif b"\n" in said:
             try:
@@ -664,9 +665,9 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to all tasks, and wait up to 2 s until these tasks close their connections.
+        """Send the missing ranks to all other tasks, and wait up to 2 s for them to close their connections.
 
-        If this task closed a connection first, its port would stay in use for some time.
+        This task does not close them first, because its port then stays in use for some time.
         """
         for connection in self._ranks:
             self._tell(connection, missing)
@@ -681,7 +682,7 @@ class _Meeting:
         while self._left() > 0:
             try:
                 answer = self._ask(rank)
-            except (OSError, ValueError):  # the first task does not listen yet, or no longer
+            except (OSError, ValueError):  # the first task does not listen now, or its reply is no JSON
                 answer = None
             if isinstance(answer, list):
                 return answer
@@ -691,14 +692,14 @@ class _Meeting:
         return [0]
 
     def _ask(self, rank: int) -> object:
-        """Return the first task's reply: the missing ranks, or the name of the barrier where it waits."""
+        """Return the first task's reply: the missing ranks, or the other barrier at which it waits."""
         import socket
         import struct
 
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # if no task listens, TCP can connect a port to itself: reset the connection to free the port
+                # TCP can connect a port to itself if no task listens; a reset then frees the port
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -732,7 +733,7 @@ REPORTS = "_reports"
 _SEND_AFTER = 1.0  # seconds from the first report to the first use of the hdfs command
 _SEND_EVERY = 10.0  # seconds between two uses of the hdfs command
 _LONGEST_PAUSE = 160.0  # maximum seconds between two uses of the hdfs command, after failures
-_HDFS_SECONDS = 120.0  # seconds that one use of the hdfs command may take
+_HDFS_SECONDS = 120.0  # maximum seconds of a use of the hdfs command, and of the wait for its lock
 _KEPT = 10_000  # lines that are kept while HDFS does not accept them
 _PLACE = sorted(
     {
@@ -762,7 +763,7 @@ def report(**values: object) -> None:
         folder, name, attempt = "", "", 1
     own = {"time": round(time.time(), 3), "attempt": attempt}
     line = _line({**own, **values, **own})
-    key = os.getpid(), folder, name  # a forked process lacks its parent's threads: it needs its own reporter
+    key = os.getpid(), folder, name  # without its parent's threads, a forked process needs another reporter
     reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
     reporter.add(line)
 
@@ -822,9 +823,9 @@ class _Reporter:
         self._sending = threading.RLock()
         self._is_started = False
         self._is_ended = False
-        self._is_whole = False  # whether the last write succeeded: then the folder exists, and no line is cut
+        self._is_whole = False  # whether the last write succeeded, so the folder exists and no line is cut
         self._main = threading.main_thread()
-        if self._is_hdfs:  # import now: a process that is forked during an import cannot import that module
+        if self._is_hdfs:  # import now, because a process forked during an import cannot import the module
             import fcntl  # noqa: F401
             import shutil  # noqa: F401
             import subprocess  # noqa: F401
@@ -866,14 +867,14 @@ class _Reporter:
             time.sleep(pause)
 
     def send(self, *, last: bool = False) -> bool:
-        """Send the queued lines. If that fails, they stay queued.
+        """Send the queued lines. If HDFS does not accept them, the newest 10,000 stay queued.
 
-        They are printed instead if this is the ``last`` time, or if the folder is not on HDFS.
+        Other lines that cannot be sent are printed; so are all such lines if this is the ``last`` time.
 
         Returns:
             False if lines could not be sent.
         """
-        if os.getpid() != self._pid:  # this process was forked: its parent sends the lines
+        if os.getpid() != self._pid:  # this process was forked, and its parent sends the lines
             return True
         with self._sending:
             lines = []
@@ -947,7 +948,7 @@ def _alone() -> "Iterator[None]":
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     time.sleep(_RETRY)
-                else:  # unlock, as closing is not enough: a process forked meanwhile may hold the file open
+                else:  # unlock, because closing is not enough if a process forked meanwhile has the file open
                     stack.callback(fcntl.flock, lock, fcntl.LOCK_UN)
                     break
         yield
@@ -957,7 +958,7 @@ def _hdfs(*words: str, data: bytes = b"") -> None:
     import subprocess
     import tempfile
 
-    with tempfile.TemporaryFile() as file:  # no pipe: a process that was forked meanwhile would keep it open
+    with tempfile.TemporaryFile() as file:  # no pipe, because a process forked meanwhile can keep it open
         file.write(data)
         file.seek(0)
         subprocess.run(  # noqa: S603  fixed words, and the job's own folder

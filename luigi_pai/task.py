@@ -1,4 +1,4 @@
-"""PaiTask: a job on an OpenPAI cluster as a step of a Luigi pipeline."""
+"""PaiTask: makes a job on an OpenPAI cluster a step of a Luigi pipeline."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class PaiTask(JobTask):
     Subclass it and give ``name``, ``image`` and ``tasks``, as properties, class
     attributes or Luigi parameters; the cluster and the user are in ``[OpenPai]``
     of luigi.cfg, or in ``[OpenPai:NAME]`` with ``cluster = "NAME"``. The name
-    identifies the work: a run first looks up the job of that name. If this job waits
-    or runs, the run takes it over. If it has succeeded, the run does nothing. Otherwise
-    the run submits the job. After a failure the new job is named ``NAME__attempt2``.
+    identifies the work, so a run first looks up the job of that name. If this job waits
+    or runs, the run takes it over. If it has succeeded, the run does nothing. If it does not
+    exist, the run submits it. If it has failed or was stopped, the new job is named ``NAME__attempt2``.
 
     Constructing a task makes no network requests.
     """
@@ -197,9 +197,9 @@ def _keep_retry_count_apart() -> None:
     """Keep OpenPAI's retry_count out of Luigi's retry policy.
 
     Luigi reads a task's attribute ``retry_count`` as the number of failures after
-    which its central scheduler disables the task for a day. With OpenPAI's default 0,
-    one failure would disable it, and the next run could not submit the job again.
-    If a release of Luigi lacks ``_POLICY_OF``, nothing is done; a test detects this.
+    which its central scheduler disables the task for a day. If Luigi read OpenPAI's default 0,
+    one failure would disable the task, and the next run could not submit the job again. If a
+    release of Luigi lacks ``_POLICY_OF``, this does nothing; a test detects such a release.
     """
     luigi_policy_of = getattr(luigi.worker, _POLICY_OF, None)
     if luigi_policy_of is None:

@@ -2,7 +2,7 @@
 
 The timeout of ``requests`` limits each pause, but neither the time nor the size of a whole answer. Here both
 are limited while the answer is received, and its size also while it is decompressed, so that the limits hold
-even if ``requests`` itself reads the answer. The content of a file, requested with ``stream``, has no limits.
+even if ``requests`` reads the whole answer. The content of a file, requested with ``stream``, has no limits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_ANSWER = 64 * 1024 * 1024
 """Largest answer in bytes, both as received and after decompression."""
 
 _MIB = 1024 * 1024
-_WHOLE_ANSWER = 4  # times the timeout: the longest time until a whole answer is read
+_WHOLE_ANSWER = 4  # a whole answer must be read within this number of timeouts
 
 
 class OverLimit(OSError):
@@ -52,7 +52,7 @@ class AnswerTimeout(OverLimit, TimeoutError):
 
 
 class _TimedBytes(io.RawIOBase):
-    """The bytes of an answer from a socket, until a deadline of four times the socket's timeout.
+    """Reads the bytes of an answer from a socket. The deadline is four times the socket's timeout.
 
     Attributes:
         is_unlimited: whether neither the deadline nor the length is checked.
@@ -112,9 +112,9 @@ class TimedAnswer(HTTPResponse):
 
 
 class _Progress(threading.local):
-    """The progress of this thread's request, which shows whether the server may have executed it.
+    """The progress of this thread's request, which tells whether the server may have executed the request.
 
-    The connection records it, because the exceptions of urllib3 do not contain it.
+    The connection records the progress, because the exceptions of urllib3 do not contain it.
 
     Attributes:
         sent: whether a part of the request was written to a connected socket; None before connecting.
@@ -187,7 +187,7 @@ class TimedAdapter(HTTPAdapter):
         return super().send(request, **options)
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
-        """Return an answer. Its size after decompression is limited, too, except for the content of files."""
+        """Return an answer. Its size after decompression is limited, too, unless it is a file's content."""
         if not _is_content(resp.status):
             resp.stream = functools.partial(_bounded, resp, resp.stream)
         return super().build_response(req, resp)

@@ -26,7 +26,7 @@ class BoundedCache(OrderedDict[K, V]):
         self._locks: dict[int, threading.Lock] = {}  # by process id
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} entries)"  # no values: they may hold secrets
+        return f"{type(self).__name__}({len(self)} entries)"  # no values, because they may contain secrets
 
     def put(self, key: K, value: V) -> None:
         """Store a value."""
@@ -37,7 +37,7 @@ class BoundedCache(OrderedDict[K, V]):
                 self.popitem(last=False)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key; make it, once, if there is none."""
+        """Return the value of a key. If it has none, make and store a value, while other threads wait."""
         with self._lock():
             value = self.get(key)
             if value is None:
@@ -47,5 +47,5 @@ class BoundedCache(OrderedDict[K, V]):
             return value
 
     def _lock(self) -> threading.Lock:
-        # one for each process: if a thread holds the lock during a fork, no thread of the child releases it
+        # one for each process, because a child process could never release a lock that was held at the fork
         return self._locks.setdefault(os.getpid(), threading.Lock())

@@ -37,15 +37,15 @@ class Cluster(JobRequests):
     """An OpenPAI cluster, used with the account of one user. The constructor makes no request.
 
     It owns the connections, the token, the dialect and the cached statuses of jobs. It is safe to share
-    between threads and over a fork: forked processes share the token, the dialect and the request
+    between threads and over a fork. Forked processes share the token, the dialect and the request
     limits. ::
 
         cluster = Cluster("http://HOST:9186", "anna", password="...")
         job = cluster.submit(PaiJob("hello", "python:3", [TaskRole("main", "echo hello")]))
         print(job.wait().state, job.url)
 
-    With ``api_version="auto"`` it starts with v1 and detects v2 from the replies; if the server may be of
-    0.15 to 1.0, its version is requested once (``GET /api/v1/``). Requests that change nothing are
+    With ``api_version="auto"`` it starts with v1 and detects v2 from the replies. If a reply may be from
+    0.15 to 1.0, the server's version is requested once (``GET /api/v1/``). Requests that change nothing are
     repeated for 3 s after transient errors. If a request fails, methods raise ``PaiApiError`` or a subclass.
 
     Args:
@@ -57,10 +57,10 @@ class Cluster(JobRequests):
         portal_url: the web portal; default: derived from ``url``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
-        verify: check TLS certificates: True, False, or a file of CA certificates.
-        connect_timeout, read_timeout: seconds. ``read_timeout`` bounds each silence of the server.
+        verify: whether to check TLS certificates, or a file of the CA certificates to check them with.
+        connect_timeout, read_timeout: seconds. ``read_timeout`` limits each wait for data from the server.
         polling: how often jobs are looked up, and how long transient errors are retried.
-        retention: seconds for which the server keeps an ended job; default: that of the release
+        retention: seconds for which the server keeps an ended job; default: the release's default
             (12 hours up to release 0.17, 30 days from release 1.0 on).
         section: the section of luigi.cfg that error texts name: ``OpenPai`` or ``OpenPai:NAME``.
         clock: measures all ages and waits.
@@ -117,14 +117,14 @@ class Cluster(JobRequests):
     # jobs
 
     def submit(self, job: PaiJob | JobProtocol) -> Job:
-        """Submit a job under its own name, once, and return its handle.
+        """Submit a job under its name, never under NAME__attempt2, and return its handle.
 
-        If the reply is lost, the job is looked up before it is posted again. Transient errors are
-        retried for ``polling.patience`` seconds.
+        If the reply is lost, the job is looked up before it is posted again, so that it is submitted only
+        once. Transient errors are retried for ``polling.patience`` seconds.
 
         Raises:
             SpecError: the job cannot run as it is written; nothing was sent.
-            NameConflict: the name is in use; ``cluster.job(name)`` is the handle of that job.
+            NameConflict: the name is in use; ``cluster.job(name)`` is the handle of the job with this name.
             PaiNameTaken: a lookup after a lost reply showed that the name belongs to another user's job.
             PaiHttpError: the server refused the job; the text has the server's message.
             ClusterUnreachable, ServerFault: no success within ``polling.patience``; the text has the number
@@ -167,7 +167,7 @@ class Cluster(JobRequests):
     # state
 
     def close(self) -> None:
-        """Close the connections; the next call opens new ones."""
+        """Close the connections; the next request opens new connections."""
         self._session.close()
 
     def reset(self) -> None:

@@ -28,12 +28,12 @@ class Timer:
     """How long a job has waited or run, in seconds of the monotonic clock.
 
     Attributes:
-        queue_timeout, run_timeout: seconds; infinity for no limit.
+        queue_timeout, run_timeout: seconds; infinity if there is no limit.
         queued: whether it waits in the queue.
         since: while the job is queued, the time of its submission or of its return to the queue. While it
             runs, the time of the lookup that first showed it running. If the job already ran when the timer
-            was made, it is the server's time of the start.
-        missed: the deadline that the job missed, so it is being stopped; None if it missed none.
+            was made, ``since`` is the start time from the server.
+        missed: the missed deadline, because of which the job is being stopped; None if it missed none.
     """
 
     queue_timeout: float

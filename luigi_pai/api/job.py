@@ -36,7 +36,7 @@ class Job:
     Args:
         book: of its cluster.
         name: its name on the server; for a later submission, ``NAME__attempt2``.
-        submitted: its first status, if it was submitted just now; used until the server shows the job.
+        submitted: its first status, if it was submitted just now; used until the server knows the job.
 
     Attributes:
         book, name: as given; the book is for other modules of this package.
@@ -68,7 +68,7 @@ class Job:
         return self._api.page(self.name)
 
     def status(self) -> JobStatus:
-        """Return its current status; the status of a finished job is cached for 10 s.
+        """Return the job's current status; the status of a finished job is cached for 10 s.
 
         Raises:
             JobNotFound: the server knows no job of this name.
@@ -93,10 +93,10 @@ class Job:
             run_timeout: seconds of running after which the job is stopped.
             on_change: called with each new status, the first one included.
             on_waiting: called with the status of a waiting job and the reason why it waits, when the reason
-                becomes known or changes. The reason is looked up after a second, then once a minute; not
-                all releases give one.
+                becomes known or changes. The reason is looked up after a second, then once a minute. Not
+                all releases report reasons.
 
-        A notebook shows each status in the output of the cell, unless ``on_change`` is given.
+        In a notebook, each status is displayed below the cell if ``on_change`` is not given.
 
         Raises:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
@@ -165,16 +165,16 @@ class Job:
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of a task of the job, by the logs' names: ``stdout``, ``stderr``, ``all``.
 
-        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``); if this machine cannot
-        reach it, ``ClusterUnreachable`` is raised. 0.15 to 1.3 serve no logs: ``PaiHttpError`` is raised.
+        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``). ``ClusterUnreachable``
+        is raised if this machine cannot reach it. 0.15 to 1.3 serve no logs, so ``PaiHttpError`` is raised.
 
         Args:
             role: the task role, as in ``status().tasks``.
             index: of the task in its role.
-            tail: only the last 16 KB of each.
+            tail: whether to return only the last 16 KB of each log.
 
         Raises:
-            JobNotFound: the job has no such task role.
+            JobNotFound: the server does not know the job, or the job has no such task role.
         """
         status = self._last if self._last is not None and self._last.finished else self.status()
         roles = sorted({task.role for task in status.tasks})

@@ -31,13 +31,13 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a job that failed or was stopped: end, cause, logs, pages, next step.
+    """Return the error for a failed or stopped job. Its text has end, cause, log, pages and next step.
 
     Args:
-        api: the REST API of the job's cluster, for the job's log.
+        api: the REST API of the job's cluster, to read the job's log.
         status: of the job, at its end.
-        missed: the deadline that the job missed, so it was stopped; None if it missed none.
-        secrets: values in the job, redacted because its log may show them.
+        missed: the missed deadline, because of which the job was stopped; None if it missed none.
+        secrets: values in the job; they are redacted, because the job's log may contain them.
         next_step: last line of the error.
     """
     # the diagnostics may contain the end of a log, with secrets
@@ -61,18 +61,18 @@ def job_failure(
     if task is not None:
         lines.append(f"last lines of {task}:\n{_end_of(log)}")
     has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
-    if report and not has_log:  # beside a log, the report would repeat the end of the log
+    if report and not has_log:  # the report repeats the end of the log, so it is left out beside a log
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []
-    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # continuations: indented twice
+    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # later lines are indented twice
     kind = PaiJobFailed if missed is None else PaiJobTimeout
     return kind(text, status, log.rstrip().rpartition("\n")[2].strip())
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:
-    """Return the failed tasks, with the task that caused the end in front; empty if that one is unknown."""
+    """Return the failed tasks, first the task that caused the job's end; [] if this task is unknown."""
     decided = deciding_task(status)
     return [] if decided is None else [decided, *(task for task in status.failed_tasks() if task != decided)]
 

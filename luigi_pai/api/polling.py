@@ -26,9 +26,9 @@ class Polling:
 def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     """Return the seconds to wait before the next lookup of a job.
 
-    The wait is a quarter of the time in the queue, at most 10 s, and an eighth of the run time once the
-    job runs. It is between ``polling.shortest`` and ``polling.longest``, plus or minus 10 %. With the
-    defaults, 0.1 s and 30 s:
+    While the job is queued, the wait is a quarter of the time in the queue, at most 10 s. While it runs, the
+    wait is an eighth of the run time. The bounds are ``polling.shortest`` and ``polling.longest``. To spread
+    the load, the wait varies by up to 10 %, but not beyond the longest. With the defaults, 0.1 s and 30 s:
 
     ========  =====  ====  ====  =====  =====  ======  ======
     queued    0.4 s  1 s   4 s   10 s   20 s   40 s    1 h
@@ -39,19 +39,19 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
 
     The next table has means of 1,000 simulated jobs (1 s to 10 h, log-uniform; queued for up to 2 h): the
     delay until the end is noticed, in seconds and as share of the run, and the number of requests. The last
-    column has the requests of one job of 1 h. See ``benchmarks/polling.py``.
+    column has the requests of one unqueued job of 1 h. See ``benchmarks/polling.py``.
 
     ==============================  =========  ==========  ========  ===========
     schedule                        mean late  of the run  requests  1 h, no queue
     ==============================  =========  ==========  ========  ===========
     luigi.contrib.pai: every 5 s    2.6 s      24 %        1450      724
     a tenth of the whole age        14.8 s     149 %       285       168
-    this one                        8.4 s      27 %        541       176
+    this schedule                   8.4 s      27 %        541       176
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
     The square root needs fewer requests, but for jobs of less than a minute the delay is 20 % of the run on
-    average, with this schedule 6 %.
+    average; with this schedule it is 6 %.
 
     Args:
         age: seconds since the job was first seen running, or since its submission while it is queued.

@@ -18,7 +18,7 @@ class Clusters:
 
     Attributes:
         clock: the clock for each new Cluster.
-        cache: for values of other modules, each with keys of its own; ``reset`` empties it.
+        cache: values that other modules store; no two modules use the same key. ``reset`` empties it.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Clusters:
 
 
 CLUSTERS = Clusters()
-"""The one registry of a process."""
+"""The registry of this process; the process has no other."""
 
 
 def reset_clusters() -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _KEY = "limits"
 _POLLING_SHARE = 0.8  # share of the limit for polling, spread evenly; the rest is for other requests
-# a share of a window's length: if the ends that two replies report differ by less than this, both replies are
-# of the same window (a slow reply, for example, reports a later end)
+# if the ends that two replies report differ by less than this share of a window's length, both replies are
+# from the same window (a slow reply, for example, reports a later end)
 _SAME_WINDOW = 0.5
 
 
@@ -78,7 +78,7 @@ class Limits:
             what: the request, for the error.
 
         Raises:
-            RateLimited: the server would refuse it; ``sent`` is False, ``reset_at`` the end of the window.
+            RateLimited: the window has no request left. ``sent`` is False, ``reset_at`` is the window's end.
         """
         kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
         if all(self._window(self._state.read(), each) is None for each in kinds):
@@ -101,12 +101,12 @@ class Limits:
         )
 
     def record(self, kind: Kind, headers: Mapping[str, str], *, refused: bool = False) -> None:
-        """Record the limit that a reply reports, if it reports one.
+        """Record the limit that a reply reports, if it reports a limit.
 
         Args:
             kind: of the request.
             headers: of its reply.
-            refused: the reply is a 429.
+            refused: whether the reply is a 429.
         """
         left = 0.0 if refused else _number(headers.get("X-RateLimit-Remaining"))
         if left is None or (wait := reset_after(headers, self._clock.time(), _WINDOWS[kind])) is None:
@@ -170,8 +170,8 @@ class Limits:
 def reset_after(headers: Mapping[str, str], now: float, window: float | None = None) -> float | None:
     """Return the seconds until a request limit ends; None if the reply does not say when.
 
-    This is Retry-After, or the time from Date to X-RateLimit-Reset; if the reply has both, the smaller one.
-    If the reply has X-RateLimit-Reset, the result is at most ``window``.
+    The result is Retry-After, or the time from Date to X-RateLimit-Reset. If both exist, the smaller time is
+    returned. If the reply has X-RateLimit-Reset, the result is at most ``window``.
 
     Args:
         headers: of the reply.

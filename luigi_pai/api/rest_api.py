@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
 PATIENCE = 3.0
-"""Seconds for which a request that is safe to repeat is retried, unless the caller sets another limit."""
+"""Seconds for which a request that is safe to repeat is retried, if the caller sets no other limit."""
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class JobRequests:
         return self._detector.call(request)
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return the status of one start of a job by the cluster, counted from 0 (0.x: only the last start).
+        """Return the status of one start of a job by the cluster, from 0 (0.x reports only the last).
 
         Raises:
             JobNotFound: there is no such job, or the job has no such start.
@@ -56,7 +56,7 @@ class JobRequests:
 
         Args:
             username: of the jobs; default: this user; None: all users.
-            states: only jobs in one of these: ``WAITING``, ``RUNNING``, ...
+            states: only jobs in one of these states: ``WAITING``, ``RUNNING``, ...
             tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
         """
         username = self.username if username == "" else username
@@ -117,7 +117,7 @@ class RestApi(JobRequests):
 
     Attributes:
         session, detector, polling: as given.
-        url, username, section, clock: those of the session and its account.
+        url, username, section, clock: as in the session and its account.
         log_files: fetches the logs that ``task_logs`` of a dialect returns.
     """
 
@@ -184,7 +184,7 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried. If a request limit lasts longer, it is not retried.
+            patience: seconds for which it is retried. If a request limit lasts longer, there is no retry.
             what: what the request is, for the log.
         """
         return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)

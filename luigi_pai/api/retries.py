@@ -45,7 +45,7 @@ def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
 
     Args:
         steps: the generator.
-        sleep: waits for a number of seconds.
+        sleep: a function that waits for a number of seconds.
     """
     try:
         wait = next(steps)
@@ -64,18 +64,18 @@ def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
 class Retry:
     """Decides after each transient error whether to give up, and if not, how long to wait.
 
-    The first wait is at most 0.5 s, and each further wait twice as long, up to 15 s. After a 429 the wait
-    lasts until the end of the limit (for at most an hour), if the server sends that end.
+    The first wait is at most 0.5 s. This maximum doubles with each further wait, up to 15 s. If the server
+    sends the time at which a request limit ends, the wait after a 429 ends then, or after at most an hour.
 
     Requests that were not sent because of a known limit do not count towards the deadline. Requests
-    that the server refuses with 429 do, but the deadline is at least three times the wait that the
-    server sends.
+    that the server refuses with 429 do count, but the deadline is then at least three times the wait
+    that the server sends.
 
     Args:
         limit: seconds without success after which the last error is raised.
         clock: measures these seconds.
         what: subject of the log lines, such as ``job NAME``.
-        longest: seconds; if the end of a request limit is farther away, its error is raised at once.
+        longest: seconds; if a request limit ends later than that, the error is raised without a wait.
     """
 
     __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what")
@@ -140,11 +140,11 @@ class Retry:
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> Steps[T]:
-        """Call a function until it succeeds, in steps, and return its result.
+        """Call a function until it succeeds, yield the waits between the calls, and return the result.
 
         Raises:
-            PaiError: the last transient error, of the server or of HDFS, when the deadline is reached; any
-                other error at once.
+            PaiError: a transient error (of the server or of HDFS) after which ``wait_after`` gives up, or
+                the first error that is not transient.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Server: a server's name and version, its clock, the login, request limits, storages."""
+"""Server: finds out a server's name and version, its clock, the login, request limits and storages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its requ
 
 @dataclass(frozen=True)
 class Greeting:
-    """The reply from the URL of a rest-server; another program may have sent it.
+    """The reply from the URL at which a rest-server is expected; another program may have sent the reply.
 
     Attributes:
         status: the HTTP status code.
         is_page: whether the reply is HTML.
-        info: ``name``, ``version``, ``launcherType``, ``authnMethod`` (0.15 and later).
+        info: the JSON object of the reply, from 0.15 on with ``name``, ``version``, ``launcherType`` and
+            ``authnMethod``; empty if the reply is not a JSON object.
         error_code: the code, if the reply is an error of a rest-server; else None.
-        skew: seconds by which the server's clock is ahead of this machine's; None if it sends no Date.
+        skew: seconds by which the server's clock is ahead of this machine's; None if it sends no Date header.
     """
 
     status: int
@@ -48,7 +49,7 @@ class Server:
 
     Args:
         session: the connection.
-        detector: knows the dialect.
+        detector: detects which dialect (API version) the server speaks.
     """
 
     def __init__(self, session: Session, detector: DialectDetector) -> None:
@@ -83,7 +84,7 @@ class Server:
         return created < moment + (skew or 0.0) - _CREATED_WITHIN
 
     def token_life(self) -> float | None:
-        """Log in if there is no token yet; return the token's remaining seconds, None if it never expires.
+        """Log in if no token is kept. Return the token's remaining seconds; None if the token has no expiry.
 
         Raises:
             AuthenticationError: the login was refused.

@@ -64,10 +64,10 @@ _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [Op
 
 
 class Session:
-    """Requests to one rest-server as one user. Safe to share between threads and over a fork.
+    """Requests to one rest-server as one user. Threads and forked processes may share a session.
 
-    It logs in when a request first needs a token, keeps the token for its lifetime, and logs in again if
-    the server rejects the token. Forked processes share the token and the request limits.
+    The session logs in when a request first needs a token, sends this token until shortly before it
+    expires, and logs in again if the server rejects it. Forks share the token and the request limits.
 
     Args:
         account: the server and the user.
@@ -109,7 +109,7 @@ class Session:
         return urljoin(self._base, path.lstrip("/"))
 
     def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
+        """Close the connections; the next request opens new connections."""
         self._transport.close()
 
     @contextlib.contextmanager
@@ -135,22 +135,22 @@ class Session:
         authorize: bool = True,
         kind: Kind = Kind.CALL,
     ) -> Any:
-        """Send one request and return the JSON of its reply.
+        """Send one request and return the JSON of its reply; None for a submission.
 
         Args:
             method: GET, POST, PUT or DELETE.
-            path: below the URL of the rest-server, quoted, such as ``/api/v1/jobs``.
+            path: below the URL of the rest-server, percent-encoded, such as ``/api/v1/jobs``.
             body: text, or a value to send as JSON.
             content_type: of the body.
-            authorize: log in first. False sends the token if there is one, and logs in only if the
-                server requires it.
+            authorize: whether to log in first if no token is kept. If False, a kept token is sent, and
+                a login follows only if the server replies with 401.
             kind: the request limit that counts this request.
 
         Raises:
             ClusterUnreachable: no reply in time.
             InvalidReply: the reply is not from an OpenPAI.
-            RateLimited: the request limit is reached, according to this reply or an earlier one.
-            PaiHttpError: the class for the status, see ``errors``.
+            RateLimited: the request limit is reached, according to this reply or to an earlier reply.
+            PaiHttpError: the server replied with an error; see ``errors`` for the subclasses.
         """
         with self._errors():
             token = self._kept_token() or (self._login(None) if authorize else None)
@@ -168,9 +168,9 @@ class Session:
             return reply
 
     def server_info(self) -> dict[str, Any]:
-        """Return the reply to ``GET /api/v1/``: name, version, launcherType, authnMethod (0.15 and later).
+        """Return the reply to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
 
-        For older servers, which reply with a page or an error, it is ``{}``.
+        Servers before 0.15 reply with a page or an error. For these, ``{}`` is returned.
 
         Raises:
             ClusterUnreachable: no reply in time.
@@ -192,10 +192,10 @@ class Session:
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Send a GET without token to the cluster's site or a node; return the reply, whatever its status.
+        """Send a GET without the token to any URL of the cluster or of a node; return a reply of any status.
 
         Args:
-            url: absolute; it may contain its own access token, as the URLs of logs do.
+            url: absolute; it may contain an access token, as the URLs of logs do.
             part: value of the ``Range`` header.
 
         Raises:
@@ -212,7 +212,7 @@ class Session:
             return int(state["counts"][what])
 
     def token_life(self) -> float | None:
-        """Log in if there is no token yet; return the token's remaining seconds, None if it never expires.
+        """Log in if no token is kept. Return the token's remaining seconds; None if the token has no expiry.
 
         Raises:
             AuthenticationError: the login was refused.
@@ -222,7 +222,7 @@ class Session:
         return None if end is None else end - self.clock.time()
 
     def _login(self, refused: str | None) -> str:
-        """Return the shared token; log in for a new one if there is none, or if it is ``refused``."""
+        """Return the shared token; if there is none, or if it equals ``refused``, log in for a new token."""
         with self._shared.locked("login"):
             kept = self._kept_token()
             if kept and kept != refused:

@@ -1,7 +1,7 @@
 """SharedDocument: a JSON document in anonymous memory, shared between forked processes.
 
 Luigi runs each task in a fork of its worker. If one task learns a token, the dialect, or the state of a
-request limit, the other tasks need it, too, so it cannot stay in the memory of one process.
+request limit, the other tasks need this knowledge, too, so it cannot stay in the memory of one process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters"
 
 
 class SharedDocument:
-    """A JSON object that a process and its forks share. Their threads may use it at the same time, too.
+    """A JSON object that a process and its forks share. All their threads may use it at the same time.
 
     The object is in a file without a name (in memory on Linux) that only these processes have open, so a
     token in it is as private as in a variable. If a process is killed, the kernel releases its locks.
@@ -53,7 +53,7 @@ class SharedDocument:
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
-        """Yield a copy of the document to change; it is stored after ``with``, unless an error was raised."""
+        """Yield a copy of the document to change; the copy is stored if ``with`` ends without an error."""
         with self.locked("document"):
             self._load()
             changed = dict(self._document)
@@ -67,13 +67,13 @@ class SharedDocument:
 
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
-        """Hold a lock against all threads and processes that share the document.
+        """Hold a lock until the end of ``with``; other threads and processes that need the lock wait.
 
         Args:
-            what: a key of ``_LOCKS``. ``document`` may be locked within one of
-                the others; no lock may be taken within ``document``.
+            what: a key of ``_LOCKS``. While another lock is held, ``document`` may be locked, too.
+                While ``document`` is locked, no other lock may be taken.
         """
-        # Each process has its own thread locks: no thread of a child would release a lock held at the fork.
+        # Thread locks are per process, because a child could never release a lock that was held at the fork.
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
             self._lock_file(_LOCKS[what])
             try:
@@ -87,7 +87,7 @@ class SharedDocument:
                 fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
             except OSError as error:
                 # The kernel does not tell the threads of a process apart. If another process holds this lock
-                # and waits for one that a thread of this process holds, the kernel reports a false deadlock.
+                # and waits for a lock held by a thread of this process, the kernel reports a false deadlock.
                 if error.errno != errno.EDEADLK:
                     raise
                 time.sleep(_DEADLOCK_WAIT)

@@ -33,7 +33,7 @@ _STOPPED = (-210, -220)  # exit codes (v2) of tasks stopped by the user, and by 
 class JobState(str, Enum):
     """The states of a job, as all releases from 0.7 to 1.8 name them.
 
-    Any other state, of an unknown release, is read as UNKNOWN.
+    A state that is not among these, which an unknown release may send, is read as UNKNOWN.
     """
 
     WAITING = "WAITING"
@@ -75,13 +75,14 @@ class TaskStatus:
     Attributes:
         role: name of its task role.
         index: number within the role, from 0.
-        log_url: page with its output, if there is one.
+        log_url: URL of the page with its output; None if there is no such page.
         state: the server's word for its state; None before 0.15.
-        exit_code: of its last container, once that has ended. Before 0.9.1, only the ``exit_task`` has one.
+        exit_code: of its last container; None until that container has ended. Before 0.9.1, it is None
+            for all tasks but the ``exit_task``.
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
-        exit_type, exit_reason, exit_solution: as in ``JobStatus``, for that container (v2 only).
-        launched_ms, completed_ms: milliseconds since 1970 UTC (v2 only).
+        exit_type, exit_reason, exit_solution: as in ``JobStatus``, for its last container (v2 only).
+        launched_ms, completed_ms: its start and its end, in milliseconds since 1970 UTC (v2 only).
     """
 
     role: str
@@ -103,23 +104,23 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The status of a job at one time, in either dialect.
+    """The status of a job at one time, from a v1 or a v2 server.
 
     Attributes:
-        name: of the job on the server.
+        name: the job's name on the server.
         state: its state.
-        raw_state: the server's own word for the state.
-        username: its owner; None if the reply has none.
+        raw_state: the state in the server's words.
+        username: its owner; None if the reply does not name the owner.
         retries: number of retries by the cluster.
-        exit_code: of the application, once it has ended.
+        exit_code: of the application; None until the application has ended.
         diagnostics: the server's text about the end.
         exit_type: the server's word for the kind of end (``NON_TRANSIENT``, ``UserAppFailed``).
         exit_reason, exit_solution: the server's explanation of that kind, and its advice (v2 only).
         exit_task: role and index of the task that caused the end.
-        created_ms, completed_ms: milliseconds since 1970 UTC, or None.
+        created_ms, completed_ms: its submission and end, in milliseconds since 1970 UTC; None if not known.
         launched_ms: when it began to run, in the same unit; None if not known, as on 0.x.
         progress: 0 to 1; None if not known.
-        virtual_cluster: of the job.
+        virtual_cluster: name of the job's virtual cluster.
         attempt: number of the current attempt, from 0 (v2 only).
         tasks: its tasks, by role and index.
         retry_causes: how often the cluster started it again, by cause: ``user``, ``platform``,
@@ -207,7 +208,7 @@ class JobStatus:
 
     @property
     def took(self) -> str:
-        """How long it ran, or has run so far, as a readable text; empty if not known."""
+        """How long the job ran, or has run so far, as a readable text; empty if its start is not known."""
         if not self.launched_ms:
             return ""
         return duration((self.completed_ms or time.time() * 1000) / 1000 - self.launched_ms / 1000)
@@ -219,11 +220,11 @@ class JobStatus:
 
 
 class JobList(list[JobStatus]):
-    """Jobs as a server lists them; a notebook shows a table with a link to the page of each job.
+    """Jobs from a server. A notebook displays the list as a table with a link to the page of each job.
 
     Args:
         jobs: the statuses of the jobs.
-        page: returns the URL of a job's page in the web portal, for the job's name and user.
+        page: a function that takes a job's name and user, and returns the URL of its page in the portal.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class JobList(list[JobStatus]):
         self._page = page or (lambda _name, _user: "")
 
     def __reduce__(self) -> tuple[type[list[JobStatus]], tuple[list[JobStatus]]]:
-        """Return what is pickled: the jobs, without ``page``, which belongs to a cluster."""
+        """Return what is pickled. ``page`` is left out, because it belongs to a cluster."""
         return type(self), ([*self],)
 
     def _repr_html_(self) -> str:
@@ -245,10 +246,10 @@ class JobList(list[JobStatus]):
 
 
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
-    """Return a function that returns, for an index, the status of an array's instance as a job status.
+    """Return a function that takes an index, and returns the status of that instance as a job status.
 
-    This status has the array's ``name``, because the server knows no other, but the instance's state, exit
-    code and task. When the array has ended, each instance has ended, too.
+    This status has the array's ``name``, because instances have no names on the server, but the instance's
+    state, exit code and task. If the array has ended, its state replaces a state that is not final.
     """
     tasks = {task.index: task for task in array.tasks}
     return lambda index: _instance_status(array, tasks.get(index))

@@ -48,11 +48,12 @@ class Posting:
     Args:
         book: of the cluster.
         name: of the job on the server.
-        single: whether it is the only job. If so, its post is logged at INFO, and its status is looked up.
-        must_be_new: whether a name in use is an error at once.
+        single: whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
+            up after the post.
+        must_be_new: whether to raise ``NameConflict`` at once if the name is in use.
 
     Attributes:
-        may_be_submitted: whether a post may have been accepted although its reply was lost or an error.
+        may_be_submitted: whether the server may have accepted a post whose reply was lost, or was an error.
     """
 
     def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
@@ -71,8 +72,8 @@ class Posting:
     def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
         """Post the job until the server has it, and return its first status; None if the name is in use.
 
-        A server may refuse a name as in use before a lookup finds the job of that name. The job is then
-        posted again every second, for 10 s.
+        A server may refuse a name as in use before a lookup finds the job of that name. As long as no
+        lookup finds that job, the new job is posted again every second, for up to 10 s.
 
         Raises:
             NameConflict: the name is in use, but must be new.
@@ -183,7 +184,7 @@ class Posting:
         return None
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
-        """Return whether the job itself may cause the error, so that all its posts would fail."""
+        """Return whether the job itself may cause the error. If it does, each further post fails, too."""
         if isinstance(error, ServerFault):
             return not self._book.failed_posts.note(self._name, error)
         return isinstance(error, InvalidReply)
@@ -191,13 +192,13 @@ class Posting:
     def _first_status(self) -> JobStatus:
         """Return the status of the job that was just posted.
 
-        A single job is looked up. If the lookup fails, the state of the job is UNKNOWN. One of many jobs gets
-        the state WAITING without a lookup.
+        If the job is ``single``, it is looked up; after a failed lookup, the state in the status is UNKNOWN.
+        If the job is one of many, no lookup is made, and the state in the status is WAITING.
         """
         if not self._single:
             return JobStatus(self._name, JobState.WAITING, raw_state="SUBMITTED")
         status = None
-        with contextlib.suppress(PaiApiError):  # harmless: the job is looked up again
+        with contextlib.suppress(PaiApiError):  # harmless, because the job is looked up again later
             status = self._status()
         return status or JobStatus(self._name, JobState.UNKNOWN, raw_state="SUBMITTED")
 

@@ -37,12 +37,12 @@ class _Waiting:
 class WaitingReasons:
     """The reasons why jobs of a cluster wait, looked up at most once a minute for each job.
 
-    Forked processes share the replies about virtual clusters, and the cluster's reasons for jobs of the same
-    demand. All processes together make at most four requests a minute for reasons.
+    Forked processes share the replies about virtual clusters. For jobs with the same demand, they also share
+    the cluster's explanation. All processes together make at most four requests a minute for reasons.
 
     Args:
         book: of the cluster.
-        job: a function that returns the waiting job; without it, the config of the job is requested.
+        job: a function that returns the waiting job; if None, the config of the job is requested.
     """
 
     def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
@@ -78,7 +78,7 @@ class WaitingReasons:
         return waiting.reason
 
     def now(self, status: JobStatus) -> str | None:
-        """Request the reason why a job waits.
+        """Return the reason why a job waits, without a limit on requests; None if no reason is known.
 
         Raises:
             PaiApiError: a request failed.
@@ -109,7 +109,7 @@ class WaitingReasons:
         return self._demands[status.name]
 
     def _said(self, status: JobStatus, demand: Demand, may_ask: Callable[[], bool]) -> str:
-        """Return the cluster's explanation for this job or one of the same demand; empty if there is none."""
+        """Return why this job or a job of the same demand waits, in the cluster's words; empty if unknown."""
         dialect, text = self._book.api.dialect, status.diagnostics
         if dialect.version == "v2":
             of = f"{status.virtual_cluster} {demand.at_once}"

@@ -28,7 +28,7 @@ _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
 _PATIENCE = 5.0  # seconds that a due job waits for a list; a job that is looked up less often waits longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds, first and longest: a job that lists lack is looked up alone
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups of a job that a list lacks: first, most
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
 
 
@@ -36,10 +36,10 @@ class Outcome(Enum):
     """The kinds of updates.
 
     Attributes:
-        CHANGED: the status has changed, the job continues.
+        CHANGED: the status has changed, and the job continues.
         ENDED: the job has ended.
         LOST: the server has not known the job for a minute.
-        REFUSED: the lookup of the job failed for good; only if the watcher is ``isolated``.
+        REFUSED: the lookup of the job failed for good. Only an ``isolated`` watcher returns this.
     """
 
     CHANGED = "changed"
@@ -54,11 +54,11 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status; after LOST and REFUSED the last known one. Lists have no tasks and no
-            diagnostics, so a status from a list has none, or those of an earlier lookup. The status of a
-            failed or stopped job is never from a list.
+        status: its current status, or for LOST and REFUSED its last known status. Lists have no tasks and
+            no diagnostics. A status from a list has none, or has those of an earlier lookup. The status
+            of a failed or stopped job is never from a list.
         outcome: the kind of update.
-        missed: the deadline that the job missed, so the watcher stopped it; None if it missed none.
+        missed: the deadline that the job missed, for which the watcher stopped it; None if there is none.
         error: the error of the lookup, if the outcome is REFUSED.
     """
 
@@ -93,23 +93,23 @@ class _Watched:
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
-    Up to two due jobs are looked up alone. If a third is due before the first would be due again, one list of
-    the user's jobs updates all jobs. A due job waits for the list if ``Lists`` allows it within 5 s, or
-    within the time between two lookups of the job, whichever is longer. Otherwise, the job is looked up
-    alone, as one of at most four jobs a second. If a list lacks a job, the job is looked up alone for 30 s.
-    Each further list that lacks it doubles this time, up to 10 minutes. A job listed as failed or stopped is
-    looked up at once, for its exit code, diagnostics and tasks. If more than two forked processes wait for
-    queued jobs, a shared list shows which of these jobs still wait.
+    Up to two due jobs are looked up singly. If three jobs become due before the first is due again, one list
+    of the user's jobs updates all jobs. A due job waits for the list if ``Lists`` allows a list within 5 s,
+    or within the time between two lookups of the job, whichever is longer. If not, the job is looked up
+    singly; at most four such lookups are made a second. A job that a list lacks is looked up singly for
+    30 s. Each further list that lacks it doubles this time, up to 10 minutes. A job listed as failed or
+    stopped is looked up at once, for its exit code, diagnostics and tasks. If more than two forked processes
+    wait for queued jobs, they learn from a shared list which of these jobs still wait.
 
     If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
-    succeeds. It is the cause if there was no reply, if a limit is reached, or if a list and the lookups of
-    two jobs have failed in sequence.
+    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, or if the
+    last list has failed and the lookups of two jobs have failed since the last success.
 
     Args:
         book: of the jobs.
         polling: schedule and retries; default: the settings of the cluster.
         isolated: whether a lookup that fails for good yields the update ``REFUSED`` and ends the watching
-            of its job; ``step()`` then raises only errors that concern all jobs.
+            of its job. If so, ``step()`` raises only errors that concern all jobs.
     """
 
     def __init__(self, book: Book, polling: Polling | None = None, *, isolated: bool = False) -> None:
@@ -145,11 +145,11 @@ class Watcher:
 
         Args:
             status: its last known status.
-            new: whether it was submitted just now; if not, its time stamps give its age.
+            new: whether it was submitted just now; if not, its age is computed from its time stamps.
             queue_timeout: seconds in the queue after which it is stopped; None for no limit.
             run_timeout: seconds of running after which it is stopped; None for no limit.
-            with_tasks: whether each status must have the states of the tasks, which no list has. The job is
-                then looked up when a list shows that its state has changed, and every 30 s.
+            with_tasks: whether each status must have the states of the tasks, which no list has. If so, the
+                job is looked up when its state in a list differs from its last state, and every 30 s.
         """
         timer = Timer.start(
             status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
@@ -232,9 +232,9 @@ class Watcher:
     # lists
 
     def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether at least three jobs become due before the first one is due again.
+        """Return whether at least three jobs become due before the first of them is due again.
 
-        If the first job would wait even longer for the list, all jobs that become due during this wait count.
+        If the first job's wait for the list lasts longer, the jobs that become due meanwhile count, too.
         """
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
@@ -249,7 +249,7 @@ class Watcher:
         return len(list(itertools.islice(due, _FEW + 1))) > _FEW
 
     def _list(self, updates: list[Update]) -> bool:
-        """Update all jobs from a list, or postpone due jobs to the next list; False if it does neither."""
+        """Update all jobs from a list, or postpone due jobs to the next list; False if neither is done."""
         wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(wait):
             return False
@@ -305,7 +305,7 @@ class Watcher:
                     self._schedule(job)
                 elif not single:
                     update = self._observe(job, listed_status(job.status, row))
-            except PaiApiError:  # a late job could not be stopped: try again after its lookup
+            except PaiApiError:  # the stop of a late job failed; its lookup tries the stop again
                 single = True
             if single:
                 job.single_until = math.inf
@@ -391,7 +391,7 @@ class Watcher:
         heapq.heappush(self._due, (moment, job.turn, job))
 
     def _is_valid(self, due: tuple[float, int, _Watched]) -> bool:
-        """Return whether a job is still watched, and a schedule entry is the latest of that job."""
+        """Return whether a schedule entry is the latest entry of its job, and the job is still watched."""
         _, turn, job = due
         return self._jobs.get(job.name) is job and job.turn == turn
 

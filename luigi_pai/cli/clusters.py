@@ -1,4 +1,4 @@
-"""``luigi-pai clusters``: the virtual clusters, what is free in them, and how many jobs wait."""
+"""``luigi-pai clusters``: the virtual clusters, the free resources of each, and how many jobs wait."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _facts(of: VirtualCluster) -> dict[str, Any]:
 
 
 def _amount(of: VirtualCluster, resource: str) -> str:
-    """Return ``3 of 8 free``; ``5 in use`` if the server sends no total; empty if it sends neither."""
+    """Return ``3 of 8 free``, or ``5 in use`` if there is no total; empty if there is no number at all."""
     total, used, free = (getattr(part, resource) for part in (of.total, of.used, of.free))
     if total is not None:
         return f"{_number(free, resource)} of {_number(total, resource)}{_unit(resource)} free"

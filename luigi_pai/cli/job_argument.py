@@ -30,21 +30,21 @@ _PATIENCE = 2.0  # seconds for which a lookup is retried
 
 
 def connect(name: str | None = None) -> Cluster:
-    """Return the cluster of a name; for None, that of ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
+    """Return the cluster ``name``; None means the cluster of ``--cluster``, LUIGI_PAI_CLUSTER or [OpenPai].
 
     Raises:
         ConfigError: a setting is missing or wrong.
     """
     from luigi_pai.config import OpenPai  # noqa: PLC0415  loads Luigi
 
-    # Hide Luigi's warnings about its own configuration: they do not concern this command
+    # Hide Luigi's warnings about Luigi's configuration, because they do not concern this command
     logging.getLogger("luigi").setLevel(logging.ERROR)
     return OpenPai.current(name).cluster()
 
 
 def _choose(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
     """Make a cluster the default of this process and its child processes until the command ends."""
-    if name is None or ctx.resilient_parsing:  # resilient_parsing: shell completion
+    if name is None or ctx.resilient_parsing:  # resilient_parsing means shell completion
         return
     with plain_failures():
         from luigi_pai.config_file import CLUSTER_VARIABLE, chosen_section  # noqa: PLC0415  loads Luigi
@@ -84,12 +84,12 @@ def is_address(text: str) -> bool:
 
 
 def named(cluster: Cluster, text: str) -> str:
-    """Return the job name that a JOB argument means: a name, the URL of a job's page, or ``@latest``.
+    """Return the job name from a JOB argument, which is a name, the URL of a job's page, or ``@latest``.
 
     Raises:
         JobNotFound: the argument is ``@latest``, but the user has no job.
-        ConfigError: the name has unprintable characters; or the URL is not a job's page, or is the page of
-            another user's job.
+        ConfigError: the name has unprintable characters, or the URL is not a job's page, or the job
+            of this page is another user's.
     """
     if text == LATEST:
         jobs = [job for job in cluster.list() if job.created_ms is not None]
@@ -126,26 +126,27 @@ def role_and_index(text: str | None) -> tuple[str | None, int | None]:
 
 
 def asked_for(cluster: Cluster, text: str) -> Entry:
-    """Return the submission of a JOB argument: a job, or an instance of an array (a job of several points).
+    """Return the submission that a JOB argument means. It is a job, or an instance of an array.
 
-    NAME means its newest submission, because a failed task is submitted again as ``NAME__attempt2``.
+    An array is a job of several points. A failed task is submitted again as ``NAME__attempt2``, so NAME
+    means the newest of these submissions.
 
     Raises:
-        JobNotFound: there is no job of this name; the text suggests the most similar existing name.
+        JobNotFound: there is no job of this name. The error's text suggests a similar name if there is one.
         ConfigError: as ``named``.
     """
     name, book = named(cluster, text), cluster.book
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
     if v2_name(work) != work:
-        cluster.server.api_version()  # detects the API: v1 and v2 write this name differently
+        cluster.server.api_version()  # detects the API, because v1 and v2 write this name differently
     job = book.job_name(work, number)
     try:
         if number > 1:
             with contextlib.suppress(JobNotFound):
                 return Entry(number, job, book.of(job))
         entry = run_steps(book.latest(work, patience=_PATIENCE), cluster.clock.sleep)
-    except (PaiNameTaken, PaiHttpError) as error:  # another user's job, or the list failed
+    except (PaiNameTaken, PaiHttpError) as error:  # another user has this job, or the list failed
         try:
             entry = Entry(number, job, book.of(job))
         except JobNotFound:

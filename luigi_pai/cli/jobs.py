@@ -154,9 +154,9 @@ def _problems(path: Path, release: str | None) -> Iterator[Problem]:
 
 
 def job_of_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Read a job file; if a server would refuse or misread the job, print the problems and exit.
+    """Return the job of a file. If servers refuse or misread such a job, print the problems and exit.
 
-    ``content``: the content of the file, if it has been read already.
+    ``content``: the content of the file if it has been read already; if None, the file is read.
     """
     try:
         job = read_job_file(path, content)
@@ -181,7 +181,7 @@ def refuse(file: Path, problems: Sequence[Problem]) -> NoReturn:
 
 
 def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
-    """Return the job of a file: a JobProtocol, or the document of a v1 job config."""
+    """Return the job of a file, as a JobProtocol or as the document of a v1 job config."""
     if not path.is_file():
         give_up(f"{path} is not a file; give a file, or MODULE TASK")
     job = job_of_file(path)
@@ -190,7 +190,7 @@ def _job_of_file(path: Path) -> PaiJob | JobProtocol | dict[str, Any]:
         return document
     try:
         return JobProtocol.from_yaml(job.text, str(path))
-    except SpecError as error:  # for problems that the lenient check ignored
+    except SpecError as error:  # raised for problems that the lenient check ignored
         refuse(path, error.problems)
 
 

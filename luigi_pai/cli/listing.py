@@ -78,7 +78,7 @@ def list_jobs(
 
 
 def facts(job: JobStatus) -> dict[str, Any]:
-    """Return a job's status as an object for JSON: the fields of ``JobStatus``."""
+    """Return a job's status as an object for JSON, which has the fields of ``JobStatus``."""
     return {**dataclasses.asdict(job), "state": job.state.value, "retry_causes": dict(job.retry_causes)}
 
 

@@ -1,4 +1,4 @@
-"""``luigi-pai logs``: what a job's tasks write."""
+"""``luigi-pai logs``: the output of a job's tasks."""
 
 from __future__ import annotations
 

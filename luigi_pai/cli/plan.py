@@ -1,4 +1,4 @@
-"""``luigi-pai plan``: what a run of a task would do."""
+"""``luigi-pai plan``: what a run of a task will do if it starts now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.sweep import PaiSweep
 
-_FRAMES = 10_000  # recursion limit, enough for a chain of some 3,000 tasks, each requiring the one before
+_FRAMES = 10_000  # recursion limit, enough for about 3,000 tasks, each of which requires the next
 _COLOURS = {
     "done": "SUCCEEDED",
     "running": "RUNNING",
@@ -44,12 +44,12 @@ class _Planned:
         task: the task as text, such as ``Train(epochs=20)``.
         state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
         attempt: number of the submission; None for tasks without jobs.
-        gpus: GPUs of all instances of the job. For a sweep: of all jobs to submit, but 0 if it is a search or
-            if each of its jobs runs several points.
-        jobs: for a sweep: the number of its jobs in each state.
+        gpus: GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, but 0 if it is a
+            search or if each of its jobs runs several points.
+        jobs: for a sweep, the number of its jobs in each state.
         note: further text in the line of the task.
         requires: the tasks that it requires.
-        shown_above: the task and its requirements are listed further up.
+        shown_above: whether the task and its requirements are listed further up.
     """
 
     task: str
@@ -98,7 +98,7 @@ def _root(module: str, arguments: Sequence[str]) -> _Planned:
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
-    """Return a task and its requirements; those of a task that is done are left out, as in Luigi."""
+    """Return a task and its requirements; if a task is done, its requirements are left out, as in Luigi."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
 

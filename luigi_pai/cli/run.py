@@ -1,4 +1,4 @@
-"""``luigi-pai run``: a task with a quiet console, and a progress line on a terminal."""
+"""``luigi-pai run``: runs a task with few console lines, and on a terminal with a progress line."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _interrupt_at(numbers: list[signal.Signals]) -> None:
     """Let the first of these signals interrupt this process like Ctrl-C, so that Luigi ends its workers."""
 
     def interrupt(_number: int, _frame: Any) -> None:
-        for each in numbers:  # ignore further signals, such as those of a closed terminal
+        for each in numbers:  # ignore further signals, such as a closed terminal sends
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 

@@ -38,12 +38,12 @@ _OPTIONS = {
 }
 _LOGIN = re.compile(r"[A-Za-z_][\w.-]*")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # handled, so that this process removes the key before it ends
-_SIGNALLED = 128  # plus the number of a signal: the exit code that shells give
+_SIGNALLED = 128  # shells add the number of a signal to this, and exit with the sum
 _NO_ALIAS = re.compile(r"[^\w.~-]")
 
 
 def _is_login(_context: click.Context, _option: click.Parameter, login: str) -> str:
-    if not _LOGIN.fullmatch(login):  # ssh would read -o... as an option
+    if not _LOGIN.fullmatch(login):  # refused, because ssh reads a login such as -o... as an option
         raise click.BadParameter(f"{login!r} is not the name of a user: letters, digits, _, . and - only")
     return login
 

@@ -1,4 +1,4 @@
-"""``luigi-pai status``: what a job does, why it waits, why it ended."""
+"""``luigi-pai status``: what a job does, why it waits, and why it ended."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", _usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    known = own is not None or job.succeeded or reason is not None  # the lines above say enough
+    known = own is not None or job.succeeded or reason is not None  # if so, no diagnostics are needed
     said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     yield "diagnostics", said
     yield "tasks", "\n".join(_tasks(job))
@@ -146,7 +146,7 @@ def _task(task: TaskStatus) -> str:
 
 
 def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the field ``before``: the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
+    """Yield the field ``before``, the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
     base = base_name(text if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):

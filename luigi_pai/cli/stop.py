@@ -104,7 +104,7 @@ def ask(names: list[str]) -> None:
 
 
 def stop_all(cluster: Cluster, jobs: Iterable[JobStatus], *, wait: bool) -> bool:
-    """Stop jobs and print the result for each; return True if one of them could not be stopped."""
+    """Stop jobs and print the result for each; return True if a request to the server failed for any job."""
     failed, asked = False, []
     for job in jobs:
         if job.finished:

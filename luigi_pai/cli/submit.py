@@ -124,7 +124,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], str]:
 
 
 def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]:
-    """Return the document of an earlier job, with a new name unless ``--name`` gives one."""
+    """Return the document of an earlier job; if ``--name`` gives no name, the document gets a new name."""
     name = asked_for(cluster, text).job
     document = cluster.config(name)
     try:
@@ -173,7 +173,7 @@ def _job(
         document["name" if is_protocol else "jobName"] = name
     try:
         return JobProtocol.from_dict(document) if is_protocol else PaiJob.from_dict(document)
-    except (TypeError, OverflowError) as error:  # a server's document has wrong types
+    except (TypeError, OverflowError) as error:  # the document that a server sent has wrong types
         return give_up(f"{source} is not a job: {error}")
 
 
@@ -203,9 +203,9 @@ def _key(at: Any, step: str, path: Sequence[str], source: str) -> str | int:
 
 
 def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
-    """Return whether a key is a parameter of a job protocol, not one of its own fields.
+    """Return True if a key is a parameter of a job protocol, and False if it is a field of the protocol.
 
-    A key that is neither ends the command: it would have no effect on the job.
+    If the key is neither, end the command, because the key has no effect on the job.
     """
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
@@ -219,7 +219,7 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
 
 
 def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
-    """End the command if a path is not a field of a v1 job config, because PaiJob would drop it."""
+    """End the command if a path is not a field of a v1 job config, because PaiJob drops unknown fields."""
     place = path_text(tuple(int(step) if step.isdecimal() else step for step in path))
     for problem in validate_job(document):
         if problem.path == place and "not a field" in problem.message:
@@ -229,8 +229,8 @@ def _check_field(document: dict[str, Any], path: Sequence[str]) -> None:
 def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
-    except (ClusterUnreachable, InvalidReply):  # fail now: with a wrong pai_url, submit() retries for 30 min
-        raise
+    except (ClusterUnreachable, InvalidReply):
+        raise  # now, because submit() would retry for 30 min, even if pai_url is wrong
     except PaiApiError:
         return  # the submission will report the error
     if warning is not None:
@@ -261,7 +261,7 @@ def _follow(handle: Job) -> None:
 
 
 def _until_shown(handle: Job) -> None:
-    """Wait, at most 60 s, until the server shows a job that was submitted just now."""
+    """Wait, at most 60 s, until the server returns the status of a job that was submitted just now."""
     clock = handle.book.api.clock
     end = clock.monotonic() + _SHOWN_WITHIN
     while clock.monotonic() < end:
@@ -269,7 +269,7 @@ def _until_shown(handle: Job) -> None:
             handle.status()
         except JobNotFound:
             clock.sleep(_LOOK_AGAIN)
-        except PaiApiError:  # the log reader retries or raises it
+        except PaiApiError:  # the log reader meets the same error, and retries or raises it
             return
         else:
             return

@@ -197,7 +197,7 @@ def _text(column: str, value: Any) -> str:
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop a sweep's waiting and running jobs: those in its table, and newer ones in the user's job list."""
+    """Stop a sweep's waiting and running jobs: jobs in its table, and newer jobs in the user's job list."""
     cluster = connect(points[0].cluster if points else None)
     names = {base_name(row["job"]) for row in rows if row["job"]}
     names |= {form for point in points for form in (point.name, v2_name(point.name))}
@@ -222,7 +222,7 @@ def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool
 
 
 def _has_point(cluster: Cluster, job: str, names: set[str]) -> bool:
-    """Return whether a job is an array (one job for several points) with at least one of these points."""
+    """Return whether a job is an array, which runs several points, and runs at least one of these points."""
     if not any(may_hold(job, name) for name in names):
         return False
     return not names.isdisjoint(map(base_name, cluster.book.members(job)))

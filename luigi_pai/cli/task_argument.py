@@ -1,4 +1,4 @@
-"""MODULE TASK [--param VALUE]... on the command line: a Luigi task and its parameters."""
+"""The arguments MODULE TASK [--param VALUE]... of a command, which give a Luigi task and its parameters."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def _is_cluster(word: str) -> bool:
 
 
 def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
-    """Return a task of a module, its parameters given as for ``luigi``; end the command if that fails.
+    """Return a task of a module; end the command if the module or the task raises an error.
 
-    ``arguments`` are the name of the task and its parameters. If the module is in the current folder, that
-    folder is put first on ``sys.path``.
+    ``arguments`` are the name of the task and its parameters, written as for the command ``luigi``. If the
+    module is in the current folder, the current folder is put first on ``sys.path``.
     """
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.parameter import ParameterException  # noqa: PLC0415
@@ -102,7 +102,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """End the command if the task needs a luigid and none answers: Luigi would retry for a minute."""
+    """End the command if the task needs a luigid and none answers, because Luigi retries for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def check_scheduler(arguments: Sequence[str]) -> None:
 
 
 def _import(module: str) -> None:
-    """Import a module of the user; if that fails, end the command and print where."""
+    """Import a module of the user; if the import fails, end the command and print where it failed."""
     here = os.getcwd()  # noqa: PTH109  as a str
     if PathFinder.find_spec(module.partition(".")[0], [here]) is not None:  # else sys.path stays as it is
         sys.path.insert(0, here)

@@ -16,8 +16,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def api_base(url: str) -> str:
     """Return the base URL of requests to a WebHDFS, from its configured URL.
 
-    The configured URL is ``http://HOST:PORT``, or has a proxy's path: ``https://KNOX/gateway/default``.
-    ``/webhdfs/v1`` is added, unless the path ends in ``/v1``, as in ``http://PYLON/webhdfs/api/v1``.
+    The configured URL is ``http://HOST:PORT``, or a proxy's, such as ``https://KNOX/gateway/default``.
+    ``/webhdfs/v1`` is added if the path does not end in ``/v1`` (as ``http://PYLON/webhdfs/api/v1`` does).
     """
     url = url.strip().rstrip("/")
     return url if urlsplit(url).path.endswith("/v1") else f"{url}/webhdfs/v1"
@@ -30,10 +30,10 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
         location: URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
             redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
             (The wrong redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the right one.)
-        path: the path of the request. It replaces the path in ``location``, which may be that of another
+        path: the path of the request. It replaces the path in ``location``, which may be the path of another
             file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
-        rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it stand for those of
-            ``location``. None: all three stay.
+        rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it are replaced by the host and
+            port of ``location``. If None, scheme, host and port do not change.
     """
     parts = urlsplit(location)
     slip = _PYLONS_SLIP.fullmatch(parts.path)

@@ -41,7 +41,7 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     """Parse a reply with a status below 400.
 
     Raises:
-        HdfsError: the reply is not one that WebHDFS sends for this operation.
+        HdfsError: WebHDFS does not send such a reply for this operation.
     """
     status, location = reply.status_code, reply.headers.get("Location")
     if location is not None and operation in ("APPEND", "CREATE"):  # the data are sent there later
@@ -90,7 +90,7 @@ def _is_summary(value: Any) -> bool:
 
 
 def _is_listing(value: Any) -> bool:
-    """Return whether a value is a valid listing; that of a file has one entry, whose name is empty."""
+    """Return whether a value is a valid listing; the listing of a file has one entry, whose name is empty."""
     entries = value.get("FileStatus") if isinstance(value, dict) else None
     if not isinstance(entries, list) or not all(map(_is_status, entries)):
         return False

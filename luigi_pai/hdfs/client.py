@@ -48,17 +48,17 @@ class WebHdfs(HdfsFileSystem):
 
     Args:
         url: URL of WebHDFS, ``http://HOST:PORT``, with ``/webhdfs/v1`` or without; for several NameNodes,
-            ``URL;URL``. None: only ``webhdfs://HOST:PORT/`` paths work.
+            ``URL;URL``. If None, only ``webhdfs://HOST:PORT/`` paths work.
         user: the user on HDFS.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, or None.
         auth: ``simple``, or ``kerberos``, which uses the ticket's user and ignores ``user``.
-        redirect: what replaces ``http://HOST:PORT`` in URLs of DataNodes: ``http://PROXY/{host}:{port}``.
-            None: the URLs stay as they are.
+        redirect: what replaces ``http://HOST:PORT`` in URLs of DataNodes, such as
+            ``http://PROXY/{host}:{port}``. If None, the URLs do not change.
         verify: check TLS certificates; True, False or a file of CA certificates.
         connect_timeout: seconds to wait for a connection.
-        read_timeout: seconds to wait for an answer, or its next part. A whole answer, except
+        read_timeout: seconds to wait for an answer, or for its next part. A whole answer, except
             the content of a file, may take four times as long.
-        section: the section of luigi.cfg that errors name: ``OpenPai`` or ``OpenPai:NAME``.
+        section: the section of luigi.cfg that error texts name, ``OpenPai`` or ``OpenPai:NAME``.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class WebHdfs(HdfsFileSystem):
 
     @classmethod
     def from_config(cls, cluster: str | None = None) -> Self:
-        """Return the HDFS of a cluster in luigi.cfg, see ``OpenPai.hdfs_account``.
+        """Return the HDFS of a cluster in luigi.cfg; ``OpenPai.hdfs_account`` finds its URLs.
 
         Args:
-            cluster: the NAME of [OpenPai:NAME]; None: the cluster of ``OpenPai.current()``.
+            cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -243,7 +243,7 @@ class WebHdfs(HdfsFileSystem):
 
         Raises:
             FileAlreadyExists: the new path exists already.
-            HdfsError: a folder would be copied into itself.
+            HdfsError: ``path`` is a folder that contains the new path.
         """
         source, place = self.at(path)
         server, goal = self._goal(destination, posixpath.basename(place))
@@ -260,11 +260,11 @@ class WebHdfs(HdfsFileSystem):
         Args:
             path: of the folder.
             parents: make missing parents, too.
-            raise_if_exists: raise FileAlreadyExists if the folder exists.
+            raise_if_exists: raise FileAlreadyExists if the path exists, as a folder or as a file.
 
         Raises:
-            MissingParentDirectory: the parent is missing, and ``parents`` is False.
-            NotADirectory: the path or a parent is a file.
+            MissingParentDirectory: ``parents`` is False, and the parent is missing or is a file.
+            NotADirectory: the path is a file, or ``parents`` is True and a parent is a file.
         """
         server, place = self.at(path)
         if raise_if_exists and server.status(place):
@@ -299,11 +299,11 @@ class WebHdfs(HdfsFileSystem):
 
         Args:
             path: of the file or folder.
-            recursive: delete a folder even if it is not empty. If False, such a folder raises HdfsError.
-            skip_trash: must be True, as WebHDFS has no trash.
+            recursive: delete a folder even if it is not empty. If False, a folder that is not empty stays.
+            skip_trash: must be True, because WebHDFS has no trash.
 
         Raises:
-            HdfsError: the path does not exist, or ``skip_trash`` is False.
+            HdfsError: the path does not exist, a folder stays (see above), or ``skip_trash`` is False.
         """
         server, place = self.at(path)
         if not skip_trash:
@@ -326,7 +326,7 @@ class WebHdfs(HdfsFileSystem):
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return connection and path of a copy: the destination, or ``name`` in it if it is a folder."""
+        """Return connection and new path for a copy: ``destination``, or ``name`` in it if it is a folder."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 

@@ -58,7 +58,7 @@ class Connection(Transport):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder. For a file, return its own, with an empty name."""
+        """Return the FileStatus of each entry of a folder, or of the file at the path, with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 
@@ -71,9 +71,9 @@ class Connection(Transport):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of a file, or of each entry of a folder (and, if recursive, below it).
+        """Yield path and FileStatus of a file, or of the entries of a folder, and of subfolders if recursive.
 
-        Subfolders that are removed meanwhile, such as those of temporary files, are skipped.
+        Subfolders that are removed meanwhile, such as folders of temporary files, are skipped.
         """
         for status in self.list_status(path):
             below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
@@ -83,7 +83,7 @@ class Connection(Transport):
                     yield from self.walk(below)
 
     def make_folders(self, path: str) -> None:
-        """Make a folder and its parents; NotADirectory if one of them is a file."""
+        """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
         try:
             done = self.ask("PUT", path, "MKDIRS").value
         except HdfsError as error:
@@ -110,11 +110,11 @@ class Connection(Transport):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename a path by HDFS's rename2, with options ``NONE`` or ``OVERWRITE``, or by its older rename.
+        """Rename a path by HDFS's rename2 (``options``: ``NONE`` or ``OVERWRITE``), or by its older rename.
 
         Returns:
-            None after rename2. True or False after the older rename, which servers execute if there are no
-            options. HttpFS always executes it, because it ignores the options.
+            None after rename2; True or False after the older rename, which servers execute if there are no
+            options. HttpFS executes only the older rename, because it ignores the options.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
@@ -125,7 +125,7 @@ class Connection(Transport):
         return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
-        """Write a new file, and make its folder if that is missing.
+        """Write a new file, and make its folder if the folder is missing.
 
         If no connection to the DataNode is possible, the NameNode is asked for another DataNode.
         """
@@ -143,7 +143,7 @@ _connections: dict[tuple[int, Account], Connection] = {}
 
 
 def connection(account: Account) -> Connection:
-    """Return this process's connection for an account; a forked process makes its own."""
+    """Return this process's connection for an account; a forked process makes a new connection."""
     key = (os.getpid(), account)
     # without a lock, as a fork could copy a held lock; at worst, two threads make one connection too many
     return _connections.get(key) or _connections.setdefault(key, Connection(account))

@@ -71,7 +71,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
         server: host and port of the NameNode or DataNode, or empty.
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
-        reason: why it failed: the text without operation, path, server and next step; or empty.
+        reason: why the operation failed, without operation, path, server and next step; or empty.
         unsent: whether the request has certainly not reached the server.
         transient: whether the same request may soon succeed.
     """
@@ -110,7 +110,7 @@ class NotADirectory(HdfsError, luigi.target.NotADirectory):
 
 
 class TransferError(PaiError):
-    """Files cannot be sent or fetched; the text has the first 20 problems.
+    """Files cannot be sent or fetched. The text of the error contains the first 20 problems.
 
     Attributes:
         what: the beginning of the text, such as ``nothing was sent``.
@@ -181,7 +181,7 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:
-    """Return the error of a reply that no WebHDFS would send. Reads and closes the reply."""
+    """Return the error for a reply that WebHDFS does not send. Reads and closes the reply."""
     is_passing = response.status_code in _PASSING
     step = "try again" if is_passing else _CHECK_URL
     reason = reason or f"HTTP {response.status_code} {response.reason}, not a valid WebHDFS reply"
@@ -196,7 +196,7 @@ def _body(response: requests.Response) -> bytes:
     """Return a reply's body, empty if the connection breaks; close the reply."""
     try:
         return response.content or b""
-    except (OSError, RuntimeError):  # the connection broke, now or at an earlier read
+    except (OSError, RuntimeError):  # RuntimeError: the connection broke at an earlier read
         return b""
     finally:
         response.close()
@@ -238,5 +238,5 @@ def unanswered(
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Return whether an error is a timeout set by this package, not one of the system (ETIMEDOUT)."""
+    """Return whether an error is a timeout set by this package, not the operating system's ETIMEDOUT."""
     return isinstance(error, TimeoutError) and error.errno is None

@@ -46,11 +46,11 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
             ``%``, ``*`` and ``[`` are characters like any other.
         fs_uri: the ``fs_uri`` of [OpenPai]. A URI of its scheme with another host or port is refused.
-            None: HDFS URIs with any host are accepted.
+            If None, HDFS URIs with any host are accepted.
 
     Raises:
         HdfsError: the path is relative, is not UTF-8, has another variable, or is on another file system.
-            (HDFS would only answer that such a path does not exist, which would mislead.)
+            (If HDFS were asked, it would only answer that the path does not exist, which misleads.)
     """
     try:
         path.encode()

@@ -24,7 +24,7 @@ logger = logging.getLogger("luigi-interface")
 # seconds before each retry. The first are 0, as every second answer of a NameNode may name a dead DataNode
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
-_PIECE = 64 * 1024  # bytes copied into a buffer at once: larger pieces cost new pages of memory
+_PIECE = 64 * 1024  # bytes of one copy into a buffer; larger copies need new pages of memory
 _PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
@@ -42,8 +42,8 @@ class HdfsReader(io.RawIOBase):
     """A file on HDFS, open for reading.
 
     Reading to the end returns the whole file, all of it from one version, or raises an error.
-    When a connection breaks, the rest is requested from the DataNode that the NameNode then names: up to ten
-    times, with 3.5 s of pauses in all. After each further MiB, ten new retries are allowed.
+    When a connection breaks, the rest is requested from the DataNode that the NameNode then names. There are
+    up to ten such retries, with pauses of 3.5 s in all. After a further MiB, ten more are allowed.
 
     Raises:
         HdfsError: there is no such file, or the rest cannot be read after a broken connection, or the file
@@ -118,7 +118,7 @@ class HdfsReader(io.RawIOBase):
         """Request the file from the current position on; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
-        # the length in the FileStatus replaces a missing Content-Length (HttpFS), and shows a too small one
+        # HttpFS sends no Content-Length; a Content-Length below the FileStatus's length may be wrong
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
@@ -134,7 +134,7 @@ class HdfsReader(io.RawIOBase):
         return True
 
     def _open_again(self, error: HdfsError) -> None:
-        """Request the rest of the file, at most once for each of ``WAITS``; then raise the last error."""
+        """Request the rest of the file, in up to ``len(WAITS)`` retries; raise the last error if all fail."""
         if self._response is not None:
             self._response.close()
         if self._at >= self._tried_at + _PROGRESS:

@@ -16,7 +16,7 @@ _MAYBE_EXISTS = ("FileNotFoundException", "IOException")  # HDFS may send these 
 
 
 def move(server: Connection, path: str, goal: str) -> None:
-    """Rename, or move into an existing folder, without replacing anything; HdfsError if that fails."""
+    """Rename a path to ``goal``, or move it into the folder ``goal``; HdfsError if the new path exists."""
     if not server.rename_to(path, goal):
         raise _not_renamed(server, path, goal)
 
@@ -67,7 +67,7 @@ def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None)
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))
     if done and server.is_folder(goal) and server.status(inside):
-        server.rename_to(inside, path)  # undo: the server moved it into a folder
+        server.rename_to(inside, path)  # undo this rename, which moved the path into a folder
         raise _exists(server, path, goal)
 
 

@@ -28,19 +28,19 @@ _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temp
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
-    """Return the content of a small file from an offset on; None if it does not exist.
+    """Return the content of a small file from an offset on; None if the file does not exist.
 
-    This takes one request to the NameNode and one to a DataNode. If these fail, an ordinary HdfsReader reads
-    the file.
+    This takes one request to the NameNode and one to a DataNode. If they get no complete answer, an ordinary
+    HdfsReader reads the file.
 
     Args:
         fs: the file system.
         path: of the file.
         most: maximum number of bytes to return.
-        offset: first byte; it must lie before the end of the file.
+        offset: position of the first byte; it must be before the end of the file.
 
     Raises:
-        HdfsError: HDFS failed, or there are more than ``most`` bytes from the offset on.
+        HdfsError: a request failed, or there are more than ``most`` bytes from the offset on.
     """
     server, place = fs.at(path)
     is_larger, data = False, None
@@ -75,8 +75,8 @@ def start_of(reply: requests.Response, most: int) -> bytes:
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
-    If several processes create the file at once, one of them gets True, unless its replies are lost. Three
-    requests write a temporary file and rename it; HDFS executes the rename for one process only.
+    If several processes create the file at the same time, one of them gets True (if replies are lost,
+    perhaps none). Three requests write a temporary file and rename it. HDFS renames for one process only.
 
     Raises:
         HdfsError: it could not be written.
@@ -97,9 +97,10 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
 
 
 def remove_once(fs: WebHdfs, path: str) -> None:
-    """Remove a file, but no new file that another process creates at the same path meanwhile.
+    """Remove a file, but not a new file that another process may create at the same path meanwhile.
 
-    The file is renamed first, because a DELETE without a reply is repeated, which could remove the new file.
+    The file is renamed first, because a DELETE that gets no reply is sent again, and the second DELETE could
+    remove the new file.
 
     Raises:
         HdfsError: a request failed. The file may still be there, or be removed already.
@@ -132,8 +133,8 @@ def _write_beside(server: Connection, place: str, data: bytes) -> str:
 def written_again(write: Callable[[], T]) -> T:
     """Call a function that writes a small file; call it again after a lost reply, up to three times in all.
 
-    ``Transport`` never repeats a write to a DataNode, because the file may already be there. So ``write``
-    must be safe to repeat.
+    ``Transport`` never repeats a write to a DataNode, because the first one may have succeeded. So
+    ``write`` must be safe to repeat.
 
     Raises:
         HdfsError: it could not be written.

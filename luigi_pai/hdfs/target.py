@@ -31,16 +31,16 @@ __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     """A file or folder on the cluster's HDFS.
 
-    Constructing one makes no network requests and needs no configuration. A written file appears at
-    ``close()``, completely and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
+    Constructing a target makes no network requests and needs no configuration. A written file appears
+    at ``close()``, complete and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
 
     Args:
-        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; kept as given. None: a new temporary
-            path; this requires ``is_tmp``.
+        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; it is not changed. If None, the
+            target has a new temporary path, and ``is_tmp`` must be True.
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
-        fs: the file system; default: the one of ``cluster``.
-        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; None: the cluster of ``OpenPai.current()``.
+        fs: the file system; by default, the HDFS of ``cluster``.
+        cluster: the NAME of [OpenPai:NAME] in luigi.cfg; if None, the cluster of ``OpenPai.current()``.
 
     Raises:
         TypeError: the format needs Hadoop's commands.
@@ -73,7 +73,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 tidy(server, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
-        """Return the target of a path in this folder; ValueError if it would be outside."""
+        """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or has ``..``."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
             raise ValueError(f"{part!r} is not the path of something in {self.path}")
@@ -104,11 +104,11 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """Open the file.
 
         Args:
-            mode: ``r`` to read or ``w`` to write. When writing, ``close()`` replaces the file; an exception
-                inside ``with`` leaves it unchanged.
+            mode: ``r`` to read or ``w`` to write. When writing, ``close()`` replaces the file; after an
+                exception inside ``with``, the file is not replaced.
 
         Raises:
-            HdfsError: there is no such file. Reading and closing raise it, too, if HDFS fails.
+            HdfsError: there is no file to read, or HDFS fails, which can also happen at reading or closing.
             ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
@@ -132,7 +132,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        own = temporary_path(path, server.owner)  # a folder: else ``tidy`` would remove its empty parent
+        # a folder is made here, because ``tidy``, in any process, removes the hidden folder if it is empty
+        own = temporary_path(path, server.owner)
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
         server.make_folders(folder)
@@ -174,16 +175,16 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
 
 class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
-    """A folder on the cluster's HDFS that is complete when it has a flag file, as Hadoop and Spark write it.
+    """A folder on the cluster's HDFS. It is complete when it has a flag file, such as Hadoop and Spark write.
 
-    ``target / "part-00000"`` is the HdfsTarget of a file in it.
+    ``target / "part-00000"`` is the HdfsTarget of a file in the folder.
 
     Args:
         path: of the folder; it ends in ``/``.
         format: as for HdfsTarget.
-        client: Luigi's name for ``fs``.
+        client: the same as ``fs``, by Luigi's name for it.
         flag: the name of the flag file in the folder.
-        fs: the file system; default: the one of ``cluster``.
+        fs: the file system; by default, the HDFS of ``cluster``.
         cluster: as for HdfsTarget.
 
     Raises:
@@ -220,7 +221,7 @@ def _temporary_path() -> str:
 
 
 def _byte_format(given: Any) -> Any:
-    """Return a format that works on bytes: the given one without Luigi's PlainFormat, which runs hadoop."""
+    """Return a format for streams of bytes: ``given``, without Luigi's PlainFormat, which runs hadoop."""
     plain = luigi.contrib.hdfs.PlainFormat
     if given is None:
         return luigi.format.get_default_format()

@@ -1,9 +1,9 @@
-"""Temporary files on HDFS and on this machine: their names, and the removal of abandoned ones.
+"""The names of temporary files on HDFS and on this machine, and the removal of abandoned temporary files.
 
 On HDFS, incomplete files are in a hidden folder beside their destination, ``.luigi-pai-tmp-USER``, which is
-removed with the last of them. Their names, ``HOST-PID-UNIQUE.NAME``, identify the process that writes them;
-HOST stands for one boot of a machine, or one start of a container on it. On this machine, incomplete files
-are beside their destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
+removed when it is empty. The files' names, ``HOST-PID-UNIQUE.NAME``, identify the process that writes them;
+HOST is an id of one boot of a machine, or of one start of a container on it. On this machine, incomplete
+files are beside their destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _unique() -> str:
 
 @functools.cache
 def _host() -> str:
-    """Return an id of the scope in which PIDs are unique: a boot of a machine, or a start of a container."""
+    """Return an id of this boot of the machine, or start of the container, within which PIDs are unique."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
         here = boot + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  it is no path

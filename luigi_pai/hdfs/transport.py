@@ -44,8 +44,8 @@ class Account:
     """NameNodes, user, timeouts and further arguments of ``WebHdfs``.
 
     Attributes:
-        bases: WebHDFS URL of each NameNode, ``http://HOST:PORT/webhdfs/v1``; one NameNode is active.
-        section: the section of luigi.cfg that errors name.
+        bases: the WebHDFS URL of each NameNode, ``http://HOST:PORT/webhdfs/v1``; only one NameNode is active.
+        section: the section of luigi.cfg that error messages name.
     """
 
     bases: tuple[str, ...]
@@ -73,14 +73,15 @@ class Transport:
     transient errors. Other requests are retried only if they have not reached the server. A request with
     data of a file is never retried.
 
-    With several NameNodes, the one that replied last is tried first. A NameNode that is on standby, or that
-    the request has not reached, is skipped. If a request that changes something gets no reply, HdfsError is
-    raised, because the request may have been executed.
+    If there are several NameNodes, the NameNode that replied last is tried first. The next NameNode is tried
+    if a NameNode is on standby, if the request did not reach it, or if it does not reply to a request that
+    only reads. If a request that changes something reached a NameNode and gets no reply, HdfsError is raised
+    at once, because the request may have been executed.
 
     Attributes:
-        account: as given.
-        library: the client of the ``hdfs`` library, which sends its requests through ``request``. ``ask`` is
-            for operations that the library lacks or sends as several requests, or whose answer it drops.
+        account: the argument of the constructor.
+        library: the client of the ``hdfs`` library; ``request`` sends its requests. Some operations do not
+            use it, but call ``ask``: the library lacks them, needs several requests, or drops the answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -103,7 +104,7 @@ class Transport:
         return failed(operation, path, self.server, reason, **about).in_section(self.account.section)
 
     def close(self) -> None:
-        """Close the open connections; the next request opens a new one."""
+        """Close the open connections. The next request opens a new connection."""
         self._session.close()
 
     def request(self, method: str, url: str, *, params: dict[str, Any], **_about: Any) -> requests.Response:
@@ -180,8 +181,9 @@ class Transport:
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
         """Send a request; retry it after transient errors if it may be repeated.
 
-        There are at most two retries. A request that has certainly not reached the server is retried once,
-        even if it must not be repeated. With several NameNodes, only reads may be repeated.
+        There are at most two retries. If a request has certainly not reached the server, it is retried, even
+        if it must not be repeated, but only for the first such error. If there are several NameNodes, only
+        requests that read may be repeated.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         unsent, maybe_done = 0, False
@@ -191,7 +193,7 @@ class Transport:
             except HdfsError as error:
                 failure = error.in_section(self.account.section)
             else:
-                # if a repeated DELETE finds nothing, the first one was executed
+                # if a repeated DELETE finds nothing, an earlier try has been executed
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
             may_retry = unsent == 1 if failure.unsent else is_safe
@@ -231,7 +233,7 @@ class Transport:
             server = urlsplit(url).netloc
             read_timeout = account.read_timeout if progress.sent else None
             failure = unanswered(operation, path, server, error, namenodes, read_timeout)
-        # outside the except block, so that no traceback shows its error, whose URL has a delegation token
+        # outside the except block, so that no traceback contains ``error``, whose URL has a delegation token
         raise failure.in_section(account.section)
 
 

@@ -26,16 +26,16 @@ _LATE = 0.5  # seconds after a broken connection in which a DataNode may still c
 
 
 class HdfsWriter(io.BufferedIOBase):
-    """A file on HDFS, open for writing: it appears at ``close()``, whole, in one step.
+    """A file on HDFS, open for writing. At ``close()``, the complete file appears in one step.
 
-    Data of more than 1 MiB are gathered in the temporary folder of this machine. ``close()`` sends them to a
-    hidden temporary file beside the destination, checks its length and renames it. After ``abort()``, or an
-    exception inside ``with``, nothing is sent. If sending fails, the temporary file is deleted; if the
-    process is killed, ``tidy`` deletes the file later.
+    Until then, the data are gathered in memory or, if they have more than 1 MiB, in a file in this machine's
+    temporary folder. ``close()`` sends them to a temporary file in a hidden folder beside the destination,
+    checks the length of this file and renames it. After ``abort()``, or an exception inside ``with``, nothing
+    is sent. If sending fails, the temporary file is deleted; after a killed process, ``tidy`` deletes it.
 
     Args:
-        connection: to the HDFS.
-        path: of the file on HDFS, absolute; its folder is made at once.
+        connection: the connection to the HDFS.
+        path: the absolute path of the file on HDFS. The constructor makes the file's folder.
     """
 
     def __init__(self, connection: Connection, path: str) -> None:
@@ -69,7 +69,7 @@ class HdfsWriter(io.BufferedIOBase):
         """Send the file and publish it.
 
         Raises:
-            HdfsError: it could not be written; nothing is published.
+            HdfsError: the file could not be written or renamed, so it is not published.
         """
         if self.closed:
             return

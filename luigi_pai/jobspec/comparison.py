@@ -1,7 +1,7 @@
 """Comparison of jobs: the digest of a job, and the fields in which two jobs differ.
 
-Both ignore the job's name, because the submissions of one task have different
-names. Both also ignore secrets, the description and the contributor.
+The digest and the comparison ignore the job's name, because the submissions of one
+task have different names. They also ignore secrets, the description and the contributor.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LEFT_OUT = frozenset(
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
-    """Return a digest of a job: 16 hexadecimal digits of a SHA-256.
+    """Return a digest of a job, which is the first 16 hexadecimal digits of a SHA-256.
 
-    It does not depend on the order of keys, the layout of the YAML, the job's name,
-    description and contributor, or the values of secrets.
+    It depends neither on the order of keys nor on the layout of the YAML, nor on the
+    job's name, description and contributor, nor on the values of secrets.
 
     Raises:
-        TypeError: a field of a PaiJob has a value that JSON does not have.
+        TypeError, ValueError: a field of a PaiJob has a value that JSON does not have.
         SpecError: a field of a JobProtocol has such a value.
     """
     document = job.to_dict() if isinstance(job, PaiJob) else masked(job.to_dict())
@@ -50,18 +50,18 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     """Return the paths of a job's fields that differ from the job as a server has stored it.
 
-    Changes that a server makes are no difference: defaults filled in, ``require``
-    resolved, numbers written as texts, secrets as ``******``, and ``hdfs://HOST:PORT``
-    for ``$PAI_DEFAULT_FS_URI``. A field that only the stored job has is not in the
-    result, because it may be a server's default; a field removed from the job is not found either.
+    Differences that the submission makes are left out: a server fills in defaults and
+    may write numbers as texts, ``require`` is resolved, secrets are stored as ``******``, and
+    ``$PAI_DEFAULT_FS_URI`` as ``hdfs://HOST:PORT``. A field that only the stored job has is not in the
+    result, because it may be a server's default. So a field that was removed from the job is not, either.
 
     Args:
         mine: a v1 job config or a job protocol, in the types of JSON.
         stored: the stored job, of the same API version.
 
     Returns:
-        paths such as ``taskRoles[0].command``, in the order of the fields of ``mine``, without values.
-        If two lists differ in length, the path is that of the list.
+        paths such as ``taskRoles[0].command``, without values, in the order of the fields of ``mine``. If two
+        lists differ in length, the result has the path of the list, and not the paths of its items.
     """
     if "protocolVersion" in mine:
         with contextlib.suppress(SpecError):  # if ``resolve`` fails, both jobs are compared as they are

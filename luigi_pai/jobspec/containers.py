@@ -28,11 +28,11 @@ _OUTPUT = VARIABLES["output_dir"].v1[0]
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
-    """Return a job as it is submitted under a name: a copy with this package's additions to its containers.
+    """Return a copy of a job as it is submitted: with this name, and with additions to its containers.
 
-    A role whose commands name LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR first exports both. With
-    ``with_runtime``, every role exports both, and a role of a protocol also writes ``pai_runtime.py`` into
-    the working folder. A v1 job gets this file with its uploads.
+    If the commands of a role mention LUIGI_PAI_ATTEMPT or LUIGI_PAI_CHECKPOINT_DIR, the role first exports
+    both variables. If ``with_runtime`` is true, every role exports both, and a role of a protocol also writes
+    ``pai_runtime.py``. For a v1 job, the task uploads this file to the job's code folder instead.
     """
     if isinstance(job, PaiJob):
         plain = copy.copy(job)
@@ -78,8 +78,8 @@ def _export(name: str) -> str:
 def _unpacking() -> str:
     """Return the command that writes ``pai_runtime.py``, and adds its folder to PYTHONPATH.
 
-    The folder is the working folder. If that is read-only, as in images whose user is not root, it is a
-    temporary folder.
+    The folder is the working folder or, if the command cannot write to the working folder (as in images
+    whose user is not root), a new temporary folder.
     """
     packed = base64.b64encode(gzip.compress(RUNTIME_FILE.read_bytes(), mtime=0)).decode("ascii")
     return (

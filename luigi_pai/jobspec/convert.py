@@ -56,7 +56,7 @@ class Conversion:
     """A converted job.
 
     Attributes:
-        protocol: the job, for OpenPAI 0.15 to 1.8 and LTP.
+        protocol: the job as a job protocol, for OpenPAI 0.15 to 1.8 and for LTP.
         losses: fields of the v1 job that are lost or changed, each with the path of the v1 field.
     """
 
@@ -65,7 +65,7 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses, without the one of ``outputDir`` if that is the default output folder of a task."""
+        """The losses; the loss of ``outputDir`` is left out if it is the default output folder of a task."""
         return [
             loss
             for loss in self.losses
@@ -76,15 +76,15 @@ class Conversion:
 def convert(
     job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None, section: str = "OpenPai"
 ) -> Conversion:
-    """Return a v1 job as a job protocol that every v2 release accepts.
+    """Convert a v1 job to a job protocol that every v2 release accepts; return it with the losses.
 
     Args:
-        job: a PaiJob, or the document as JSON gives it.
-        fs_uri: the value of ``$PAI_DEFAULT_FS_URI``, a variable that is empty on v2 clusters.
-        section: section of luigi.cfg that sets ``fs_uri``: ``OpenPai`` or ``OpenPai:NAME``.
+        job: a PaiJob, or the mapping that the JSON of a v1 job describes.
+        fs_uri: URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
+        section: section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) that messages name for ``fs_uri``.
 
     Raises:
-        SpecError: the job is not a valid v1 job; the error has every problem.
+        SpecError: the job is not a valid v1 job; the error has all problems of the job.
     """
     problems = [problem for problem in validate_job(job) if problem.level is Level.REFUSED]
     if problems:

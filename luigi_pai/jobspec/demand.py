@@ -28,15 +28,15 @@ class Resources(NamedTuple):
 
 @dataclass(frozen=True)
 class VirtualCluster:
-    """A virtual cluster as a server describes it; up to 0.13, servers send a share in place of the total.
+    """A virtual cluster as a server describes it. Servers up to 0.13 send ``share``, but not ``total``.
 
     Attributes:
         name: the virtual cluster's name.
         total: its resources.
         used: the resources in use.
-        share: its percentage of the whole cluster; None if the server does not send it.
-        load: the percentage of the whole cluster that its jobs use; None as for ``share``.
-        jobs_waiting: number of its waiting jobs; None as for ``share``.
+        share: the percentage of the whole cluster that belongs to it; None if the server does not send it.
+        load: the percentage of the whole cluster that its jobs use; None if the server does not send it.
+        jobs_waiting: number of its waiting jobs; None if the server does not send it.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Demand:
 
     Attributes:
         whole: the resources of all its instances together.
-        at_once: the resources that must be free before an instance starts: ``whole`` if all instances start
-            together (a gang), else, for each resource, the most that one instance needs.
-        virtual_cluster: the virtual cluster to run in.
+        at_once: the resources that must be free before an instance starts. If all instances start together
+            (a gang), this is ``whole``; else it is, for each resource, the most that any instance needs.
+        virtual_cluster: the name of the virtual cluster to run in.
     """
 
     whole: Resources
@@ -84,7 +84,7 @@ class Demand:
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any]) -> Demand:
-        """Return the demand of a stored job: a v1 job config, or a job protocol."""
+        """Return the demand of a job, which is given as a v1 job config or a job protocol."""
         if "protocolVersion" in config:
             roles = [mapping_of(role) for role in mapping_of(config, "taskRoles").values()]
             is_gang = mapping_of(config, "extras").get("gangAllocation") is not False
@@ -155,9 +155,10 @@ def free_in(about: object) -> str | None:
 
 
 def oversize_warning(clusters: Mapping[str, Any], job: PaiJob | JobProtocol) -> str | None:
-    """Return why a job can never start: its virtual cluster is too small for an instance, or for its gang.
+    """If a job can never start, because its virtual cluster is too small, return a text that says so.
 
-    None if it may start, or if the server does not send resources. ``clusters`` is the server's answer.
+    The cluster is too small if ``Demand.at_once`` exceeds its total. The result is None if the job may start,
+    or if the server does not send resources. ``clusters`` is the server's answer.
     """
     demand = Demand.of_config(job.to_dict())
     about = VirtualCluster.of(demand.virtual_cluster, clusters.get(demand.virtual_cluster))
@@ -180,7 +181,7 @@ def _short(wanted: Resources, total: Resources, used: Resources) -> Iterator[tup
 
 
 def _of_cluster(of: object) -> Resources:
-    """Read resources from a reply with the field names of either API version."""
+    """Read resources from a reply, whose fields have the names of API version 1 or 2."""
     given = mapping_of(of)
     return Resources(
         _number(given.get("GPUs", given.get("gpu"))),

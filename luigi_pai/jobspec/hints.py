@@ -1,4 +1,4 @@
-"""Hints at likely mistakes: a misspelt name, a method whose ``@property`` was forgotten."""
+"""Hints at two likely mistakes, which are a misspelt name and a method that lacks its ``@property``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return text to append to an unknown name: a space and ``(did you mean 'x'?)`` or ``(known: 'a')``."""
+    """Return text to append to an unknown name: a space, then ``(did you mean 'x'?)`` or ``(known: 'a')``."""
     names = list(islice(known, _MOST_COMPARED))
     near = closest(name, names)
     if near is not None:

@@ -64,10 +64,10 @@ T = TypeVar("T")
 
 
 def slot_to_dict(o: Any) -> dict[str, Any]:
-    """Return the fields of a slotted object that have a value, for JSON.
+    """Return those fields of an object with ``__slots__`` that are written as JSON.
 
-    A field that was never set is left out. A field that is None is left out, too, except
-    ``minFailedTaskCount`` and ``minSucceededTaskCount``, in which null means "never".
+    A field that was never set is left out. A field that is None is left out, too; but ``minFailedTaskCount``
+    and ``minSucceededTaskCount`` are kept as None, because null in them means "never" to the server.
     This function is made for ``json.dumps(job, default=slot_to_dict)``.
 
     Args:
@@ -90,7 +90,7 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
 
 
 def _slots(cls: type) -> Iterator[str]:
-    """Yield the slots of a class, those of its bases first."""
+    """Yield the slots of the bases of a class, then the slots that the class itself adds."""
     for base in reversed(cls.__mro__):
         slots = vars(base).get("__slots__", ())
         yield from (key for key in ([slots] if isinstance(slots, str) else slots) if not key.startswith("__"))
@@ -127,7 +127,7 @@ class _Fields:
 
 
 def _as_list(given: Sequence[T]) -> list[T]:
-    """Return a list itself, so that the caller can still add to it. Return any other iterable as a new list.
+    """Return a list as the same object, so that the caller can add to it; make a list of any other iterable.
 
     Raises:
         TypeError: the value is a text, or is not iterable.
@@ -141,8 +141,8 @@ class Port(_Fields):
     """Ports that OpenPAI reserves for each task of a role.
 
     Args:
-        label: name of these ports; it has letters, digits, ``.``, ``_`` and ``~``.
-        begin_at: first port number; 0 lets the cluster choose.
+        label: name of these ports, made of letters, digits, ``.``, ``_`` and ``~``.
+        begin_at: first port number; 0 lets the cluster choose the ports.
         port_number: how many ports, at least 1.
     """
 
@@ -158,18 +158,18 @@ class TaskRole(_Fields):
     """A group of tasks that run one command with the same resources.
 
     Args:
-        name: name of the role; letters, digits, ``.``, ``_`` and ``~``.
+        name: name of the role, made of letters, digits, ``.``, ``_`` and ``~``.
         command: shell command of each task; not empty.
         taskNumber: how many tasks, at least 1.
         cpuNumber: CPUs of one task, at least 1.
         memoryMB: memory of one task in MB, at least 100.
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
-        portList: ports of each task; ``ssh`` and ``http`` are always there. None leaves the field out.
-        minFailedTaskCount: number of failed tasks at which the job fails; None for never. If left
-            out, the server's default, 1, applies.
-        minSucceededTaskCount: number of succeeded tasks at which the job completes at once; None (the
-            server's default) for never.
+        portList: ports of each task, besides ``ssh`` and ``http``, which each has. None leaves the field out.
+        minFailedTaskCount: number of failed tasks at which the job fails; None means that no number of
+            them makes it fail. If the argument is left out, the server's default, 1, applies.
+        minSucceededTaskCount: number of succeeded tasks at which the job completes before its other tasks
+            end; None (the server's default) means that the job waits for all tasks.
     """
 
     __slots__ = (  # noqa: RUF023  the order of the JSON
@@ -216,21 +216,21 @@ class PaiJob(_Fields):
     """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name, unique on the cluster; the server never frees a name.
+        jobName: name of the job, unique on the cluster even after the job, as servers never free a name.
         image: Docker image of all tasks.
         tasks: the task roles, at least one.
-        authFile: registry credentials, a file on HDFS.
+        authFile: a file on HDFS with the credentials of a Docker registry.
         dataDir: data folder on HDFS.
         outputDir: output folder on HDFS.
         codeDir: code folder on HDFS, copied into each task's working folder.
         virtualCluster: virtual cluster to run in; the server's default is ``default``.
         gpuType: type of GPU to ask for.
-        retryCount: how often the cluster starts a failed job again; -1 for no limit, -2
-            to start it again after a success, too.
+        retryCount: how often the cluster starts a failed job again; -1 sets no limit, -2 sets no limit
+            and starts the job again after a success, too.
         killAllOnCompletedTaskNumber: refused by 0.7 and ignored by later releases; use
             ``minSucceededTaskCount`` of a role.
-        jobEnvs: environment variables of all tasks (0.9 and later; refused before).
-        extras: a mapping with any further values (0.12 and later; refused before).
+        jobEnvs: environment variables of all tasks; servers before 0.9 refuse this field.
+        extras: a mapping with any further values; servers before 0.12 refuse this field.
 
     Raises:
         TypeError: ``tasks`` is not a sequence of at least one task role.
@@ -292,11 +292,11 @@ class PaiJob(_Fields):
     def from_dict(cls, document: Mapping[str, Any]) -> PaiJob:
         """Read a job config, as ``to_dict`` writes it; missing fields get the constructors' defaults.
 
-        Fields that the constructors do not take are left out; ``validate_job`` reports them.
+        Fields that are not an argument of the constructors are ignored; ``validate_job`` reports them.
 
         Raises:
-            TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, or the job
-                has no name or image.
+            TypeError: ``taskRoles`` is not a list of task roles, a role has no name or command, a port has
+                no label, or the job has no name or image.
         """
         roles = document.get("taskRoles")
         tasks = [_read(TaskRole, role) for role in (roles if isinstance(roles, list) else ())]
@@ -310,7 +310,7 @@ class PaiJob(_Fields):
 
         Raises:
             TypeError: a field's value cannot be written as JSON.
-            ValueError: a field holds NaN or an infinity.
+            ValueError: a field's value is, or contains, NaN or an infinity.
         """
         try:
             return json.dumps(self, default=_to_json_value, allow_nan=False)

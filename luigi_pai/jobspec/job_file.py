@@ -1,4 +1,4 @@
-"""A job in a file: a v1 job config in JSON, or a v2 job protocol in YAML."""
+"""A job in a file, which is a v1 job config (in JSON, or else in YAML) or a v2 job protocol (in YAML)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class JobFile:
         document: the job as dicts, lists and plain values.
         text: the file's text.
         lines: path of each value -> its line in the file.
-        warnings: scalars of a YAML file that a server reads in a surprising way, or that servers read
-            differently. Some have a stricter level than a warning.
+        warnings: problems with scalars and keys of a YAML file that a server reads in a surprising way, or
+            that servers read differently. Some of them have a stricter level than ``Level.WARNING``.
     """
 
     path: Path
@@ -50,8 +50,8 @@ class JobFile:
         """Return every problem of the job.
 
         Args:
-            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. None: it is enough that some
-                release of the API version accepts the job.
+            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. If it is None, what any release
+                of the API version accepts is no problem.
         """
         number = (0,) if release is None else release_number(release)
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
@@ -71,10 +71,10 @@ class JobFile:
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Read a job from a file, or from the file's ``content`` if that has been read already.
+    """Read a job from a file. If the caller has read the file already, it gives the file's ``content``.
 
     Raises:
-        SpecError: the content is neither JSON nor YAML, or obviously not a job.
+        SpecError: the content is not UTF-8, is neither JSON nor YAML, or is obviously not a job.
         OSError: the file cannot be read.
     """
     content = path.read_bytes() if content is None else content

@@ -58,10 +58,10 @@ def base_name(name: str) -> str:
 
 
 def array_name(submissions: Iterable[str]) -> str:
-    """Return the name of the array whose instances are these submissions, given in any order.
+    """Return the name of the array whose instances are these submissions. Their order does not matter.
 
-    The array's name begins with the common prefix of the submissions' names, or with ``points`` if that
-    prefix is too short. ``may_hold`` uses this beginning to exclude arrays of other jobs.
+    The array's name begins with the common prefix of the submissions' names or, if the common prefix is too
+    short, with ``points``. By this beginning, ``may_hold`` excludes arrays that only contain other jobs.
     """
     names = sorted(submissions)
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:_ARRAY_HASH]
@@ -72,7 +72,7 @@ def array_name(submissions: Iterable[str]) -> str:
 
 
 def is_array_name(name: str) -> bool:
-    """Return whether a name is that of an array, a job whose instances are many submissions."""
+    """Return whether a name has the form of the name of an array, whose instances are many submissions."""
     return _ARRAY in name and _ARRAY_NAME.fullmatch(name) is not None
 
 
@@ -83,9 +83,9 @@ def may_hold(array: str, name: str) -> bool:
 
 
 def latest_attempts(names: Iterable[str]) -> dict[str, int]:
-    """Return ``NAME`` -> the number of its latest submission, for jobs that were submitted more than once.
+    """Return name -> number of the latest submission, for each job that was submitted more than once.
 
-    This is the highest number, from 2 on, of ``NAME__attempt2``, ``NAME__attempt3``, ... in ``names``.
+    The number is the largest N (at least 2) for which ``NAME__attemptN`` is in ``names``.
     """
     latest: dict[str, int] = {}
     for name in names:
@@ -96,10 +96,10 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
 
 
 def check_name(name: Any) -> None:
-    """Check that a name can stand in a URL: a text that is not empty, ``.`` or ``..``.
+    """Check that a name can be a part of a URL, which any text can but the empty text, ``.`` and ``..``.
 
     Raises:
-        SpecError: it cannot.
+        SpecError: the name cannot be a part of a URL.
     """
     if inspect.isroutine(name):
         raise SpecError("", [Problem("jobName", METHOD)])

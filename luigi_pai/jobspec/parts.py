@@ -35,11 +35,11 @@ _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 class Part:
     """Base of the job protocol's classes; the types of a class's fields determine how a document is read.
 
-    A field whose key in the document differs from the field's name has this key as ``key`` in its metadata.
-    A field whose value ``repr`` must not show has ``hidden`` in its metadata.
+    If a field's key in the document differs from the field's name, the field's metadata contain the key as
+    ``key``. If ``repr`` must mask a field's value, the field's metadata contain ``hidden``.
 
     Attributes:
-        more: keys of the document for which the class has no field, with their values.
+        more: key -> value, for keys of the document for which the class has no field.
     """
 
     _is_lenient: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class Part:
 
     @classmethod
     def from_dict(cls, document: Any) -> Self:
-        """Return the object that a document describes; the document is copied.
+        """Return the object that a document describes. The object contains copies of the document's values.
 
         Raises:
             SpecError: a value has the wrong shape, such as a text in place of a list.
@@ -142,7 +142,7 @@ def _written(given: Any, path: Path) -> Any:
 
 
 def _fields(cls: type) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
-    """Yield the name, the key, the type and the metadata of each field except ``more``."""
+    """Yield name, key, type and metadata of each field that has a key in documents (``more`` has none)."""
     types = _types(cls)
     for each in dataclasses.fields(cls):
         if each.init and each.name != "more":

@@ -37,7 +37,7 @@ def line_of(path: Path, lines: Mapping[Path, int]) -> int | None:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield each value that is neither list nor mapping, at any depth of ``value``, with its path."""
+    """Yield (path, value) for each value in ``value``, at any depth, that is neither a list nor a dict."""
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(item, (*path, key))
@@ -51,7 +51,7 @@ def texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested lists and mappings, with ``change`` applied to the values that are neither."""
+    """Return a copy of nested lists and dicts; ``change`` replaces each value that is not a list or dict."""
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     return [mapped(item, change) for item in value] if isinstance(value, list) else change(value)
@@ -69,7 +69,7 @@ def list_of(value: Any, key: str) -> list[Any]:
 
 
 def mapping_of(value: Any, key: str | None = None) -> dict[str, Any]:
-    """Return ``value`` or, if ``key`` is given, the value under ``key``. If that is no mapping, return {}."""
+    """Return ``value`` or, if ``key`` is given, its value under ``key``; return {} if this is not a dict."""
     found = value if key is None else item_of(value, key)
     return found if isinstance(found, dict) else {}
 

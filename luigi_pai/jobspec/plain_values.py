@@ -25,8 +25,8 @@ def plain(given: Any, path: Path = ()) -> Any:
     """Return a copy of a value in the types of JSON.
 
     Mappings become dicts; lists and tuples become lists; dates, datetimes (both as
-    ISO 8601) and paths become texts. An enum member that is a text or number itself becomes its
-    value. Any other enum member becomes its name, which Luigi writes on a command line, too.
+    ISO 8601) and paths become texts. An enum member that is also an instance of ``str``, ``int`` or ``float``
+    becomes its value. Any other enum member becomes its name, as in the command lines that Luigi writes.
 
     Raises:
         SpecError: a value has no form in JSON; the error names the path and the reason, never the value.

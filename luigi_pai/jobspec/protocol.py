@@ -1,9 +1,9 @@
 """The v2 job protocol as Python classes, read from and written to YAML.
 
-The fields have the protocol's own names. OpenPAI's manual describes them ("Job protocol", and
+The fields have the names that the protocol gives them. OpenPAI's manual describes them ("Job protocol", and
 "How to use advanced job settings"), and ``validate_protocol`` checks them. ``UNSET`` fields
-are not written. A field whose default is an empty list or mapping is left out while it is empty, unless
-the document that was read had the field. None is written as ``null``.
+are not written. If the default of a field is an empty list, mapping or part, the field is written only if it
+is not empty, or if the document that was read had the field. None is written as ``null``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ContainerOptions(Part):
 
     Args:
         shmMB: shared memory in MB; the default is 512 on OpenPAI, 16384 on LTP.
-        infiniband: the container gets the host's InfiniBand devices.
+        infiniband: whether the container gets the InfiniBand devices of its host.
     """
 
     shmMB: int | Unset = UNSET
@@ -111,14 +111,14 @@ class Role(Part):
         dockerImage: name of a prerequisite of type dockerimage.
         commands: shell commands, at least one.
         resourcePerInstance: what each instance gets.
-        instances: number of instances; the default is sent, too, because release 1.8 answers 500 to a
-            role without it.
+        instances: number of instances. The default, 1, is also sent, because release 1.8 answers 500 if a
+            role lacks this field.
         completion: how many failed or succeeded instances end the job.
-        taskRetryCount: how often an instance is started again; needs ``gangAllocation: false``.
+        taskRetryCount: how often an instance is started again; works only with ``gangAllocation: false``.
         prerequisites: names of prerequisites whose callbacks run in each instance, in this order (1.6 on).
-        data: name of a prerequisite of type data, for ``<% $data... %>`` in the commands.
-        output: name of a prerequisite of type output, for ``<% $output... %>``.
-        script: name of a prerequisite of type script, for ``<% $script... %>``.
+        data: name of the prerequisite of type data to which ``<% $data... %>`` in the commands refers.
+        output: name of the prerequisite of type output to which ``<% $output... %>`` refers.
+        script: name of the prerequisite of type script to which ``<% $script... %>`` refers.
         extraContainerOptions: shared memory, InfiniBand.
     """
 
@@ -138,7 +138,7 @@ class Role(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RoleCommands(Part):
-    """Commands that a deployment runs before and after those of a role."""
+    """Commands that a deployment runs before and after the commands of a role."""
 
     preCommands: list[str] = field(default_factory=list)
     postCommands: list[str] = field(default_factory=list)
@@ -146,7 +146,7 @@ class RoleCommands(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Deployment(Part):
-    """A set of commands before and after those of the roles; ``defaults.deployment`` selects one set.
+    """Commands to run before and after the roles' commands; ``defaults.deployment`` selects one deployment.
 
     Args:
         name: name of the deployment.
@@ -171,20 +171,20 @@ class Defaults(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class JobProtocol(Part):
-    """A job of the v2 API: OpenPAI 0.15 to 1.8, and LTP.
+    """A job of the v2 API, for OpenPAI 0.15 to 1.8 and for LTP.
 
     Args:
-        name: letters, digits, ``-`` and ``_``; unique among the user's jobs.
+        name: name of the job, of letters, digits, ``-`` and ``_``; it is unique among the user's jobs.
         taskRoles: name -> task role, at least one.
         prerequisites: images, scripts, data and outputs that roles refer to.
         parameters: values for ``<% $parameters.key %>`` in commands.
-        secrets: values for ``<% $secrets.key %>``; no repr, log or error shows them.
+        secrets: values for ``<% $secrets.key %>``; no repr, log or error contains them.
         jobType: ``inference``, ``training`` or ``others`` (LTP 1.4 and later; other servers refuse it). An
             inference job needs the parameters INTERNAL_SERVER_IP, INTERNAL_SERVER_PORT and API_KEY.
         jobRetryCount: how often the cluster starts a failed job again.
         deployments: additional commands of the roles.
         defaults: virtual cluster and deployment.
-        extras: plugins, storages and the like.
+        extras: plugins, storages and other fields outside of the protocol's core.
         version: the author's version of the job.
         contributor: the author's name.
         description: the job's purpose.
@@ -218,8 +218,8 @@ class JobProtocol(Part):
             source: a file's name, for errors.
 
         Raises:
-            SpecError: the text is not YAML, a value has the wrong shape, or OpenPAI and LTP read a value
-                differently (``012``, ``1:30``).
+            SpecError: the text is not YAML, a value has the wrong shape, servers lose or change a value, or
+                OpenPAI and LTP read a value differently (such as ``012`` and ``1:30``).
         """
         document = read_yaml(text, source)
         found = part_from(cls, document.value, document.lines)
@@ -232,12 +232,12 @@ class JobProtocol(Part):
 
         Raises:
             OSError: the file cannot be read.
-            SpecError: as ``from_yaml``; or the file is not UTF-8.
+            SpecError: ``from_yaml`` raises it, or the file is not UTF-8.
         """
         return cls.from_yaml(decoded(FilePath(path).read_bytes(), str(path)), str(path))
 
     def to_yaml(self) -> str:
-        """Return the protocol as YAML: the text that was read if nothing was changed, else a new one.
+        """Return the YAML text that was read. If there is none, or a value was changed, return a new text.
 
         Raises:
             SpecError: a value cannot be written as JSON.
@@ -249,7 +249,7 @@ class JobProtocol(Part):
 
     @property
     def lines(self) -> Mapping[Path, int]:
-        """Path of each value -> its line in the text, from 1; empty if the job was not read from a text."""
+        """Path of each value -> its line in the text that was read, from 1; empty if no text was read."""
         return {} if self._text is None else self._text.lines
 
     @property
@@ -266,14 +266,14 @@ class JobProtocol(Part):
     def filled(
         self, parameters: Mapping[str, Any] | None = None, secrets: Mapping[str, Any] | None = None
     ) -> JobProtocol:
-        """Return a copy with these parameters and secrets added, in place of earlier ones of the same names.
+        """Return a copy with these parameters and secrets, which replace earlier values of the same names.
 
         Args:
             parameters: name -> value; values of Luigi parameters are converted to JSON values.
-            secrets: name -> value, likewise.
+            secrets: name -> value; values are converted in the same way.
 
         Raises:
-            SpecError: a value cannot be converted to a JSON value.
+            SpecError: a value cannot be converted to a JSON value, or an argument is not a mapping.
         """
         for path, given in (("parameters", parameters), ("secrets", secrets)):
             if not isinstance(given or {}, Mapping):

@@ -22,8 +22,8 @@ class RuntimePlugin(Part):
     """A plugin of the runtime in the containers.
 
     Args:
-        plugin: ``ssh``, ``cmd``, ``tensorboard``, ``git``, ``teamwise_storage``; on LTP 1.2 and later
-            also ``dind``.
+        plugin: the plugin's name, ``ssh``, ``cmd``, ``tensorboard``, ``git`` or ``teamwise_storage``; on
+            LTP 1.2 and later, also ``dind``.
         parameters: the plugin's parameters.
         taskroles: roles in which the plugin works; all if the list is empty.
         failurePolicy: ``fail`` (the default) or ``ignore``.
@@ -47,13 +47,13 @@ class RuntimePlugin(Part):
         taskroles: Sequence[str] = (),
         failurePolicy: str | Unset = UNSET,
     ) -> RuntimePlugin:
-        """Return the plugin for SSH between the containers, and from outside.
+        """Return the plugin that permits SSH between the containers, and from outside to the containers.
 
         Args:
-            jobssh: the containers reach each other as ``ROLE-INDEX``.
-            sshbarrier: the commands wait until all containers can be reached.
-            sshbarrierTimeout: longest wait, in minutes; the server's default is 300.
-            userssh: a public key that may log in from outside.
+            jobssh: whether the containers can reach each other, by the names ``ROLE-INDEX``.
+            sshbarrier: whether the commands wait until all containers can be reached.
+            sshbarrierTimeout: how long they wait at most, in minutes; the server's default is 300.
+            userssh: a public SSH key; with its private key, a user can log in from outside.
             taskroles: roles in which the plugin works; all if the list is empty.
             failurePolicy: ``fail`` or ``ignore``.
         """
@@ -92,13 +92,13 @@ class RuntimePlugin(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Storage(Part):
-    """A storage of the cluster, mounted in every container.
+    """A storage of the cluster that is mounted in every container.
 
     Args:
         name: the storage's name on the cluster.
         mountPath: folder in the containers; the server's default is ``/mnt/NAME``.
-        readOnly: True forbids writing. Release 1.8 replaces the value by the cluster's own setting.
-        share: False mounts only the user's folder in the storage. Release 1.8 replaces this value, too.
+        readOnly: True forbids writing. Release 1.8 ignores the value, and uses the cluster's setting.
+        share: False mounts only the user's folder in the storage. Release 1.8 ignores this value, too.
     """
 
     name: str = field(kw_only=False)
@@ -129,9 +129,9 @@ class HivedScheduler(Part):
     """A job's request to the HiveD scheduler.
 
     Args:
-        jobPriorityClass: ``prod``, ``test`` or ``oppo``; if left out, the priority is that of ``test``.
+        jobPriorityClass: ``prod``, ``test`` or ``oppo``; if it is left out, the priority is ``test``.
             LTP accepts ``prod`` only from users with permission.
-        taskRoles: role -> its request.
+        taskRoles: name of a role -> the request of the role.
     """
 
     _is_lenient = True
@@ -142,7 +142,7 @@ class HivedScheduler(Part):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalStorage(Part):
-    """Folders of the node, mounted in every container (LTP).
+    """Folders of the nodes that LTP mounts in every container.
 
     Args:
         enabled: the folders are mounted only if this is True.
@@ -171,17 +171,17 @@ class Extras(Part):
     """Fields outside of the protocol's core; the server accepts any value here.
 
     Args:
-        runtimePlugins: the field ``com.microsoft.pai.runtimeplugin``.
+        runtimePlugins: plugins of the runtime, in the field ``com.microsoft.pai.runtimeplugin``.
         storages: storages to mount. If the list is empty, the user's default storages are mounted; if the
-            field is left out, none are.
-        gangAllocation: whether all instances start together (the default), or each as soon as it can.
+            field is left out, no storages are mounted.
+        gangAllocation: if True (the default), all instances start together; else each as soon as it can.
         hivedScheduler: request to the HiveD scheduler.
         jobStatusChangeNotification: state changes for which the cluster notifies the user.
-        tensorBoard: a field of the web portal.
+        tensorBoard: a field that the web portal uses.
         submitFrom: the program that submitted the job.
         enableLocalStorage: folders of the node to mount (LTP).
         forceNodes: nodes to run on, separated by commas; each must be cordoned (LTP).
-        allowAzCopy: the containers get the credentials of AzCopy (LTP 1.2 and later).
+        allowAzCopy: whether the containers get the credentials of AzCopy (LTP 1.2 and later).
     """
 
     _is_lenient = True

@@ -49,11 +49,11 @@ class Prerequisite(Part):
         name: unique among the prerequisites of its type.
         type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
         uri: its address; for ``data``, a list of addresses.
-        plugin: the plugin that runs the callbacks: ``com.microsoft.pai.runtimeplugin.cmd`` (1.6 and later).
-        require: names of prerequisites whose callbacks run before this one's.
+        plugin: the plugin for the callbacks, which is ``com.microsoft.pai.runtimeplugin.cmd`` (from 1.6 on).
+        require: names of prerequisites whose callbacks run before the callbacks of this prerequisite.
         failurePolicy: ``fail`` (the default) or ``ignore``.
         callbacks: commands that run at the start of a task, or after its success (1.6 and later).
-        more: further keys; ``uri`` and ``callbacks`` refer to them by ``<% this.parameters.key %>``.
+        more: further keys; ``uri`` and ``callbacks`` can refer to them by ``<% this.parameters.key %>``.
     """
 
     name: str = field(kw_only=False)
@@ -85,9 +85,9 @@ class Prerequisite(Part):
 
         Args:
             name: name of the prerequisite.
-            on_start: commands before the role's own, in this order.
-            on_success: commands after the role's own have succeeded.
-            fields: any other field of Prerequisite.
+            on_start: commands that run before the commands of the role, in this order.
+            on_success: commands that run after the commands of the role have succeeded.
+            fields: values of any other fields of Prerequisite.
         """
         callbacks = callbacks_of(on_start, on_success)
         return cls(name, **{"plugin": CMD_PLUGIN, "callbacks": callbacks, **fields})

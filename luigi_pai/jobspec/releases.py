@@ -10,7 +10,7 @@ _BEGUN_FROM = (1, 8, 1)
 
 
 def release_number(release: str) -> tuple[int, ...]:
-    """Return a release as numbers that compare in the order of the releases.
+    """Return a release as a tuple of numbers; these tuples compare in the order of the releases.
 
     ``"1.5.0"`` -> ``(1, 5, 0)``, ``"v0.17"`` -> ``(0, 17)``, ``"ltp-1.5"`` -> ``(1, 8, 1, 1, 5)``.
 

@@ -1,15 +1,15 @@
-"""Problems that a JSON Schema finds in a document: path, message, level.
+"""Problems that a JSON Schema finds in a document; each has a path, a message and a level.
 
-The messages are the schemas' own descriptions (``schemas/``). The schemas have five keywords
-in addition to those of JSON Schema:
+The messages contain the descriptions that are in the schemas (``schemas/``). The schemas have five keywords
+in addition to the keywords of JSON Schema:
 
-- ``stricter``: a schema that servers do not check; a job that violates it is accepted and fails.
-- ``warning``: the same, but a job that violates it runs.
+- ``stricter``: a schema that servers do not check; a job that violates it is accepted, but fails.
+- ``warning``: a schema that servers do not check; a job that violates it is accepted, and runs.
 - ``since``: the release that added a field; older releases refuse the field. If the server's release
   is not given, a field that LTP added causes a warning that names the LTP release.
-- ``tightened``: a schema that servers check from the release in its ``since`` on.
-- ``near``: servers accept any field here; a field similar to a known one causes a warning, because
-  servers ignore the misspelt field.
+- ``tightened``: a schema that servers check only from the release in its ``since`` on.
+- ``near``: servers accept any field here, and ignore a misspelt field. So an unknown field whose name is
+  similar to the name of a known field causes a warning.
 """
 
 from __future__ import annotations

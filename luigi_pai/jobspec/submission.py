@@ -1,4 +1,4 @@
-"""Texts of a job: the YAML that is posted, and the redacted text that is shown."""
+"""Texts of a job, which are the YAML that is posted, and the redacted text for people to read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
-    """Check a job of either API version; return its name, and warnings.
+    """Check a job of either API version. Return the job's name, and the warnings about the job.
 
     Raises:
         SpecError: the job is not valid.
+        TypeError: the object is not a job.
     """
     if isinstance(job, PaiJob):
         return job.jobName, check_job(job)
@@ -35,11 +36,11 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
 
 
 def submission_text(protocol: JobProtocol) -> str:
-    """Return the YAML to post: the text as read, or a new one if ``resolve`` or the user changed the job.
+    """Return the YAML to post: the text that was read or, if ``resolve`` or the user changed it, a new text.
 
     Raises:
         SpecError: the text is larger than servers accept, or ``resolve`` finds problems, such as a missing
-            prerequisite or a circle of requirements.
+            prerequisite, or prerequisites that require each other in a circle.
     """
     document = protocol.to_dict()
     resolved = resolve(document)

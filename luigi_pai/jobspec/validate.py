@@ -43,10 +43,10 @@ _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
-    """Check a job; return the warnings, including those in ``further`` (problems found elsewhere).
+    """Check a job; return its warnings and the warnings in ``further``, which has problems found elsewhere.
 
     Raises:
-        SpecError: the job or ``further`` has problems other than warnings; the error lists all of these.
+        SpecError: the job or ``further`` has problems that are not warnings; the error lists these problems.
     """
     found = [*validate_job(job), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
@@ -64,13 +64,13 @@ def validate_job(
     """Return every problem of a v1 job.
 
     Args:
-        job: a PaiJob, or the document as JSON gives it.
-        release: the cluster's release, such as ``0.7.1``, whose rules apply. None: it is enough that some
-            release from 0.7 to 0.14 accepts the job.
+        job: a PaiJob, or the job as a document in the types of JSON.
+        release: the cluster's release, such as ``0.7.1``, whose rules apply. If it is None, it is enough
+            that some release from 0.7 to 0.14 accepts the job.
         lines: path -> line in the job's file, if the job is from a file.
 
     Returns:
-        the problems in the order of the job's fields; empty when there is none.
+        the problems in the order of the job's fields; an empty list if there are no problems.
     """
     if isinstance(job, PaiJob):
         try:
@@ -95,7 +95,7 @@ def validate_job(
 
 
 def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the document with ``"4"`` as 4 where the schema wants an integer, as servers read it."""
+    """Return the document as servers read it: ``"4"`` becomes 4 where the schema wants an integer."""
     kind = schema.get("type")
     if isinstance(value, str) and "integer" in (kind if isinstance(kind, list) else [kind]):
         return _number(value)
@@ -141,7 +141,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the problems of texts that servers do not check: the image, folders and commands."""
+    """Yield the problems of the image, the folders and the commands, texts that servers do not check."""
     yield from image_findings(("image",), document.get("image"))
     for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
         yield from folder_findings((field,), document.get(field), what)

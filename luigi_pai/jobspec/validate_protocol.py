@@ -39,10 +39,10 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
     """Check that a job protocol, as it will be sent, can run on some release of OpenPAI or LTP.
 
     Returns:
-        the warnings.
+        the warnings of the protocol, without the warnings in ``further``.
 
     Raises:
-        SpecError: the job or ``further`` has REFUSED or STRICTER problems; the error lists all of them.
+        SpecError: the protocol or ``further`` has REFUSED or STRICTER problems; the error lists them all.
     """
     document = protocol.to_dict()
     found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
@@ -53,7 +53,7 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
 
 
 def refused(problems: Iterable[Problem], *, lenient: bool = False) -> list[Problem]:
-    """Return the problems that prevent sending a job: REFUSED and, unless ``lenient``, STRICTER ones."""
+    """Return the problems that prevent sending: all REFUSED and, if not ``lenient``, all STRICTER."""
     counting = (Level.REFUSED,) if lenient else (Level.REFUSED, Level.STRICTER)
     return [problem for problem in problems if problem.level in counting]
 
@@ -69,13 +69,13 @@ def validate_protocol(
 
     Args:
         document: the protocol, in the types of JSON.
-        lines: path -> line, from ``read_yaml``; None if there is no text.
-        text: the YAML that will be sent, with ``document`` as its value; None if it is not known.
-        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. None: it is
-            enough that some release accepts the document.
+        lines: path -> line, from ``read_yaml``; None if the document was not read from YAML.
+        text: the YAML text that will be sent, whose value is ``document``; None if the text is not known.
+        release: the cluster's release, such as ``1.5.0`` or ``ltp-1.5``, whose rules apply. If it is None,
+            it is enough that some release accepts the document.
 
     Returns:
-        the problems in the order of the document; empty when there is none.
+        the problems in the order of the document; an empty list if there are no problems.
     """
     number = release_number(release) if release is not None else None
     findings = list(schema_findings(document, "protocol.v2", _shown, number))
@@ -91,10 +91,11 @@ def validate_protocol(
 
 
 def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
-    """Yield a finding if the server would not redact the secrets in a text.
+    """Yield a finding if the server's redaction of a text does not cover the secrets, or covers more.
 
-    The server shows the text to everybody. It puts ``secrets: "******"`` in place of the line that begins
-    with ``secrets:`` and of all lines after it, until a line begins with a letter, a digit or _.
+    The server sends the text to everybody who may read the job. It replaces the first line that begins with
+    ``secrets:`` by ``secrets: "******"``. It deletes the lines that follow, and stops before a line that
+    begins with a letter, a digit or _.
     """
     if "secrets" not in document:
         return

@@ -77,10 +77,10 @@ class _Refusal(RestHandler):
 class _LocalApplication(Application):
     """An application that refuses the requests which a page of another site makes a browser send.
 
-    `Door` refuses connections of other users only. So it accepts these requests, because the browser is the
-    user's own. The requests carry the page's Origin or, after DNS rebinding, a foreign Host. Requests for
-    what a page embeds (images, scripts, frames) carry no Origin, but browsers describe their purpose in the
-    Sec-Fetch headers.
+    `Door` refuses only connections of other users. It accepts the connections of such a browser, because
+    the browser runs as this user. The requests carry the page's Origin or, after DNS rebinding, a foreign
+    Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but their Sec-Fetch
+    headers tell the site that they come from, and their purpose.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:

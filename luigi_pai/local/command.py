@@ -35,11 +35,12 @@ _SIGNALLED = 128
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """How a command and its jobs ended.
+    """How a command ended, and how the jobs that were submitted while it ran ended.
 
     Attributes:
         exit_code: the command's exit code, or 128 plus the number of the signal that ended it, as in a shell.
-        failed: the names of the jobs that failed, the newest first.
+        jobs: the number of the submitted jobs.
+        failed: the names of the submitted jobs that failed, the newest first.
         data: the data folder; None if it was removed.
     """
 
@@ -56,10 +57,10 @@ async def run_command(
     *,
     temporary_data: bool,
 ) -> CommandEnd:
-    """Run a server and a command, with a luigi.cfg that points Luigi in the command to that server.
+    """Run a server, and a command in which a luigi.cfg makes Luigi use that server.
 
-    With ``temporary_data`` a temporary data folder replaces that of the settings, and is removed at the end
-    unless a job has failed. ``ready`` is called once, before the command starts.
+    With ``temporary_data`` a temporary data folder replaces the data folder of the settings. It is removed at
+    the end if no job has failed. ``ready`` is called with the server before the command starts.
 
     Raises:
         ConfigError: the settings, the port, the data folder or the user's configuration cannot be used.

@@ -1,8 +1,8 @@
 """Access control: the local server serves only the user who runs it and, on Linux, root.
 
-Anybody else could run commands as this user (by jobs), and replace code that jobs run (in HDFS). The user of
-a connection is looked up once, when it is accepted: with sock_diag(7) on Linux (0.04 ms, whatever the number
-of sockets), elsewhere among the open connections of this user's processes.
+Other users, if they were served, could run commands as this user (by jobs) and replace code that jobs run (in
+HDFS). The user is looked up when a connection is accepted, not for each request. On Linux, sock_diag(7) tells
+it in 0.04 ms, whatever the number of sockets. Elsewhere, the sockets of this user's processes are searched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOT = 0
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY, also the type of a successful reply
 _HEADER = struct.Struct("=IHHII")  # nlmsghdr
-_FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg: family, state, ...; expires, two queues, uid
+_FOUND = struct.Struct("=BBBB48xIIII")  # inet_diag_msg; state is the second number, uid the last
 _ESTABLISHED = 1
 
 

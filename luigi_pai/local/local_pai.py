@@ -1,4 +1,4 @@
-"""A local server in a process of its own, for tests."""
+"""`LocalPai` runs a local server in another process. It is meant for tests."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ _SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 class LocalPai:
     """An OpenPAI on a port of this machine, started when the ``with`` block is entered.
 
-    It ends with the block, or with this process, even if this process is killed.
+    The server ends when the block or this process ends, even if this process is killed.
 
     Args:
         data: the data folder; None for a temporary one, which is removed at the end.
-        port: the port; 0 for any free one. A restart keeps it.
-        username: the administrator.
-        password: the administrator's password; None for a new random one.
+        port: the port; 0 for any free port. After a restart, the server has the same port.
+        username: the administrator's name.
+        password: the administrator's password; None for a new random password.
         virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
             are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
-        hdfs: ``http://HOST:PORT``, the WebHDFS of a real HDFS to use; None: the server has its own HDFS.
+        hdfs: ``http://HOST:PORT``, the WebHDFS of a real HDFS; if it is None, the server serves an HDFS.
         fs_uri: ``hdfs://HOST:PORT`` of that real HDFS, if its WebHDFS does not report it.
-        api: the release that it emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
+        api: the release that the server emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
-            or the rules alone; docs/local.md has all of them.
-        rate_limits: request limits of OpenPAI 1.x: ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None: none.
+            or only the list of rules; docs/local.md has all kinds of faults.
+        rate_limits: limits as in OpenPAI 1.x, ``default`` or ``CALLS,LISTS,SUBMISSIONS``; None for no limits.
         stop_grace: seconds between SIGTERM and SIGKILL for the processes of a task.
 
     Attributes:
-        username: the administrator.
+        username: the administrator's name.
         password: the administrator's password.
         data: the data folder.
     """
@@ -141,7 +141,7 @@ class LocalPai:
         """Start the server and wait until it answers.
 
         Raises:
-            ConfigError: the server runs already, or it did not start; the text has the reason.
+            ConfigError: the server is already running, or does not start; the text has the reason.
         """
         if self._process is not None:
             raise ConfigError("this local server is running already")
@@ -163,7 +163,7 @@ class LocalPai:
         return self
 
     def set_faults(self, faults: Any = None) -> None:
-        """Replace the faults to inject from now on; without an argument, none are injected.
+        """Replace the rules of fault injection. Without an argument, no more faults are injected.
 
         A restart brings back the faults that this object was made with.
 
@@ -178,15 +178,15 @@ class LocalPai:
         return rules
 
     def script_jobs(self, **rule: Any) -> None:
-        """Add a rule by which jobs, submitted from now on, end without running their commands.
+        """Add a rule for jobs submitted from now on, which then end without running their commands.
 
-        The first rule that matches a job's name, and has not been used up (``times``), applies. A restart
-        removes all rules.
+        The first rule that matches a job's name, and has not been applied ``times`` times yet, applies. A
+        restart of the server removes all rules.
 
         Args:
             rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
-                that tasks run; None: until the job is stopped), ``waits`` (True: the job stays in the queue),
-                ``times`` (number of jobs that the rule applies to; None: no limit).
+                that tasks run; None if they run until stopped), ``waits`` (True if the job does not begin),
+                ``times`` (largest number of jobs that the rule applies to; None for no limit).
 
         Raises:
             ConfigError: the rule is not valid; the text names every problem.
@@ -199,9 +199,9 @@ class LocalPai:
         return jobs
 
     def empty(self) -> None:
-        """Delete all jobs, faults, job scripts, and files of the server's own HDFS and storages; keep users.
+        """Delete all jobs, faults, job scripts, and files in the server's HDFS and storages. Users remain.
 
-        A real HDFS (``hdfs=``) is left as it is.
+        Nothing is deleted in a real HDFS (``hdfs=``), nor in storages that are links to folders.
         """
         self._control("DELETE", path=CONTENTS_PATH)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
-"""The files that Luigi reads before the one that LUIGI_CONFIG_PATH names."""
+"""The files that Luigi reads before it reads the file that LUIGI_CONFIG_PATH names."""
 
 
 def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
@@ -79,12 +79,13 @@ def _content(path: str) -> configparser.RawConfigParser:
 
 
 def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[str] = ()) -> str:
-    """Return the text of a luigi.cfg: the earlier file's content, with all clusters pointed at this server.
+    """Return the text of a luigi.cfg with the earlier file's content, in which all clusters are this server.
 
     So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each section
-    ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further`` of ./luigi.cfg and other files. As
-    LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, so that its keys override those
-    of the other files. An application token is emptied, because the token belongs to another cluster.
+    ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further``, which other files such as
+    ./luigi.cfg have. Because LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, and the
+    new file's keys override the same keys of other files. The key ``token`` is emptied, unless ``section``
+    has it, because an application token of the earlier file belongs to another cluster.
 
     Raises:
         ConfigError: the earlier file cannot be read.

@@ -1,9 +1,9 @@
-"""The releases that the local server can emulate, each a `Release` with its REST API and its launcher.
+"""The releases that the local server can emulate; each `Release` names its REST API and its launcher.
 
 OpenPAI 0.7 has FrameworkLauncher, on YARN. FrameworkLauncher's rules are from its RetryPolicyDescriptor and
 its user manual. OpenPAI 1.x and LTP have FrameworkController, on Kubernetes. Whether FrameworkController
 retries a failure depends on the exit code, as the exit specification says (v1.8.0, src/k8s-job-exit-spec).
-The sentences that explain the exit codes are our own.
+The sentences that explain the exit codes were written for luigi_pai; they are not OpenPAI's.
 """
 
 from __future__ import annotations
@@ -147,17 +147,17 @@ class LauncherRules:
 
     Attributes:
         exit_stopped: exit code of a job that a user stopped.
-        stopped_text: diagnostics of such a job.
-        stopped_codes: exit codes of jobs whose state is STOPPED.
+        stopped_text: diagnostics of a job that a user stopped.
+        stopped_codes: the exit codes with which a job's state is STOPPED (not FAILED).
         exit_type: returns the launcher's word for an exit code.
         decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
             retries that have counted against the limit.
         container_id: returns the id of a task's container, given the application id of the attempt and
-            the task's number within it, from 0.
-        shows_stopping: whether a job that is being stopped is STOPPING; if not, it stays RUNNING.
-        exit_lost: exit code of an attempt whose processes vanished and left no code; None if it gets none.
-        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it gets none.
-        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for them.
+            the task's number within the attempt, from 0.
+        shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
+        exit_lost: exit code of an attempt whose processes vanished without an exit code; None if it has none.
+        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it has none.
+        exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
         has_events: whether events of jobs are recorded.
     """
 
@@ -201,7 +201,7 @@ def _type_on_yarn(exit_code: int) -> str:
 
 
 def _decide_by_type(retry_count: int, exit_code: int, counted_retries: int) -> RetryDecision:
-    """Decide by the exit type whether to retry; a retryCount of -2 means always, -1 means without a limit."""
+    """Decide by the exit type whether to retry. retryCount -1 sets no limit, -2 retries a success, too."""
     if retry_count == _RETRY_ALWAYS:
         return RetryDecision(retry=True, counted=True)
     kind = _type_on_yarn(exit_code)
@@ -263,24 +263,24 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 class Release:
     """A release of OpenPAI, or of its successor LTP.
 
-    It does not say how jobs are prepared and shown: the code for that chooses functions by ``api``.
+    A `Release` has no functions that prepare or show jobs; other modules choose these functions by ``api``.
 
     Attributes:
         name: what people call it.
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
-        launcher: what runs its jobs: exit codes, retries, events.
+        launcher: the rules of the launcher that runs its jobs, on exit codes, retries and events.
         log_streams: the names of a task's logs.
-        spec_release: the release whose rules ``luigi_pai.jobspec`` checks a job by.
+        spec_release: the release by whose rules ``luigi_pai.jobspec`` checks a job.
         window_of_each_key: whether the window of a request limit starts with the first request of an address
-            or user, and ``Retry-After`` is the rest of the window; if not, windows start with the server, and
-            ``Retry-After`` is a whole window.
+            or user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
+            server, and ``Retry-After`` is a whole window.
         version: the version in ``GET /api/v2/info``.
-        failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; with None,
-            the reply is the error that names what is missing.
-        private_jobs: whether only its owner and administrators may get a job, its config, events and logs.
-            Lists of jobs show the jobs of other users, too, and anyone may get the attempts of a task.
+        failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; if it
+            is None, the reply is another error, which names the missing job or attempt.
+        private_jobs: whether only a job's owner and administrators may get the job, its config, events and
+            logs. Even if True, lists have the jobs of all users, and anyone may get the attempts of a task.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
-            may use them.
+            may use the virtual cluster.
         job_types: whether a job has a type, which is added to its tags and can filter lists of jobs.
         started_by_site: runtime plugins that a real cluster implements itself; the local server ignores them.
     """

@@ -48,10 +48,10 @@ async def serve(
     *,
     until_stdin_closes: bool = False,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP arrives; under ``nohup``, SIGHUP is ignored.
+    """Serve until SIGINT, SIGTERM or SIGHUP arrives; but if run under ``nohup``, ignore SIGHUP.
 
-    ``ready`` is called once, when the server has begun to answer requests. With ``until_stdin_closes`` the
-    server stops also at the end of its standard input, so that it cannot outlive the process that started it.
+    ``ready`` is called when the server has begun to accept connections. If ``until_stdin_closes`` is True,
+    the server stops at the end of its standard input, too, so that it cannot outlive its parent process.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.

@@ -57,7 +57,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class LocalServer:
-    """An OpenPAI on this machine; must be made and used within a running asyncio loop.
+    """An OpenPAI server on this machine. An object must be made and used while an asyncio loop runs.
 
     Raises:
         ConfigError: the settings, the HDFS, the port or the data folder cannot be used.
@@ -84,7 +84,7 @@ class LocalServer:
                 self.address = Address(settings.host, sockets[0].getsockname()[1])
                 self._open(sockets, outside)
                 on_failure.pop_all()
-        except (OSError, sqlite3.Error) as error:  # a full disk, or files that are another user's
+        except (OSError, sqlite3.Error) as error:  # such as a full disk, or files of another user
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
     def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
@@ -149,12 +149,12 @@ class LocalServer:
         write_whereabouts(data, self.address, self.hdfs)
 
     def jobs_since(self, time: int) -> tuple[int, list[str]]:
-        """Return the number of jobs created since ``time`` (ms since 1970 UTC), and names of failed ones."""
+        """Return how many jobs were created since ``time`` (ms since 1970 UTC), and which of them failed."""
         jobs = self._store.select_jobs("WHERE NOT deleted AND created >= ? ORDER BY id DESC", [time])
         return len(jobs), [job.name for job in jobs if job.state == "FAILED"]
 
     def stop_jobs(self) -> None:
-        """Stop all jobs as their users would."""
+        """Stop all jobs that have not ended, in the same way as when a user stops a job."""
         for job in self._store.unfinished_jobs():
             self._launcher.stop(job)
 
@@ -196,9 +196,9 @@ def _lock(data: Path) -> IO[str]:
 
 
 def _bind(host: str, port: int, last: int | None) -> list[socket.socket]:
-    """Return listening sockets. For port 0, use port ``last`` if it is free, otherwise any free port.
+    """Return listening sockets. For port 0, use port ``last`` if it is free; if not, use any free port.
 
-    ``last`` is the port of an earlier server. Tasks of that server that still run connect to this port.
+    ``last`` is the earlier server's port, to which the earlier server's tasks connect if they still run.
     """
     if port == 0 and last:
         with contextlib.suppress(OSError):

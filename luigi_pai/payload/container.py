@@ -21,7 +21,7 @@ if MYPY:  # to type checkers this is true
     from typing import Any
 
 WRONG_PYTHON, MISSING_MODULE = 121, 122
-"""The exit codes for an image with another minor version of Python, and for one that lacks a module."""
+"""The exit codes if the image has another minor version of Python, and if the image lacks a module."""
 
 VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 """Environment variables with a task's pickled values and its pickled secrets, in base64."""
@@ -33,7 +33,7 @@ _LONGEST = 10000  # maximum length of a result in the log, because only the log'
 
 
 class Task:
-    """``self`` in the container: the parameters, ``name``, ``pai``, and the user's own attributes."""
+    """``self`` in the container. It has parameters, ``name``, ``pai`` and the attributes that are sent."""
 
     def __getattr__(self, name: str) -> "Any":
         raise AttributeError(

@@ -1,4 +1,4 @@
-"""Payload: the zip that Python runs in the container, with method, cloudpickle, runtime and packages."""
+"""Payload: the zip that Python runs in the container. It has method, cloudpickle, runtime and packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
 _REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
-_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, private ones included
+_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes that have all parameters, even private
 
 
 class Payload:
@@ -44,8 +44,8 @@ class Payload:
     Attributes:
         reach: the objects that ``work`` uses.
         problems: the reasons why the payload cannot be sent.
-        file: the zip; empty if there are problems.
-        name: the zip's name, with a hash of its content.
+        file: the content of the zip; empty if there are problems.
+        name: the zip's file name, which has a hash of the content; empty if there are problems.
     """
 
     def __init__(self, kind: type, base: type, packages: Sequence[str]) -> None:
@@ -104,7 +104,7 @@ class Payload:
         return data
 
     def _try(self, what: str, value: object) -> bytes:
-        """Pickle a value; if that fails or the result is too large, add a problem."""
+        """Pickle a value; if it cannot be pickled, or its pickle is too large, add a problem."""
         try:
             data = self._dumps(value)
         except Exception as error:  # noqa: BLE001  whatever a value of the user's raises

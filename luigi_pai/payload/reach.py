@@ -1,4 +1,4 @@
-"""Reach: the functions, attributes and values that a method uses, found in its bytecode."""
+"""Reach: finds the functions, attributes and values that a method uses, by reading bytecode."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Reach:
     Args:
         classes: the user's classes, in the order of the MRO.
         machinery: names of the attributes that a task inherits from Luigi and this package.
-        settings: the names in ``machinery`` whose value is sent if the functions use it.
-        modules: names of the modules whose functions are sent; others are imported in the container.
+        settings: the names in ``machinery`` whose values are sent if the functions use them.
+        modules: names of the modules whose functions are sent; other modules are imported in the container.
 
     Attributes:
         names: all names in the code of the functions.
-        settings_used: those of ``settings`` that are read from ``self``.
+        settings_used: the names in ``settings`` that the functions read from ``self``.
         functions: the functions that are sent.
-        values: the values that the functions use: id -> name, value, and place of the use.
+        values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
         problems: uses of objects that the container does not have.
     """
 
@@ -63,7 +63,7 @@ class Reach:
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def attributes(self, kind: type) -> dict[str, Any]:
-        """Return the attributes of one class that the functions use, except for Luigi's parameters."""
+        """Return the attributes of ``kind`` that the functions use, without parameters and ``machinery``."""
         own = {name: value for name, value in vars(kind).items() if name in self.names - set(self.machinery)}
         return {name: value for name, value in own.items() if not isinstance(value, luigi.Parameter)}
 
@@ -111,7 +111,7 @@ class Reach:
     def _check(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Record what an instruction uses: a global, a setting, or something that the container lacks."""
+        """Record what an instruction uses if that is a global, a setting, or absent from the container."""
         last = None if before is None else before.argval
         if each.opname == "IMPORT_NAME":
             if _is_absent(each.argval) and (each.argval, last) != ("luigi_pai", ("runtime",)):
@@ -147,7 +147,7 @@ def _is_absent(module: str) -> bool:
 
 
 def _functions_of(value: Any) -> list[FunctionType]:
-    """Return a value if it is a function, else the functions in it, such as those of a property or list."""
+    """Return the value if it is a function; if not, the functions in it (it may be a property or a list)."""
     if isinstance(value, FunctionType):
         return [value]
     held = [*gc.get_referents(value), inspect.getattr_static(value, "func", None)]  # cached_property has func

@@ -46,9 +46,9 @@ _GATHERED = 2.0  # seconds to find all points that are claimed for one array
 class Engine:
     """Runs the points of a sweep. ``step()`` does the work that is due; it waits at most 0.5 s for starts.
 
-    Up to eight points or packs (see ``Pack``) are started at once, in threads. While HDFS or the server does
-    not answer, only one is started at a time, and pauses between these starts grow. So an outage is logged
-    only once. Submissions stay within the server's limit.
+    Up to eight points or packs (see ``Pack``) are started at the same time, in threads. While HDFS or the
+    server does not answer, only one point or pack is started at a time, and the pauses between these starts
+    grow, so that an outage is logged only once. Submissions stay within the server's limit.
 
     Args:
         source: of the points.
@@ -61,7 +61,7 @@ class Engine:
 
     Attributes:
         stopping: no more jobs are started.
-        book: the book of the last started point's cluster; None before the first start.
+        book: the book of the cluster of the point that was started last; None before the first start.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Engine:
         self._workers.close()
 
     def stop(self) -> str:
-        """Start no more jobs, ask the server to stop the waiting and running ones, and return a summary."""
+        """Start no more jobs, ask the server to stop the waiting and running jobs, and return a summary."""
         self.stopping = True
         jobs = self.watched()
         asked, problem = stop_jobs(jobs, _STOPPED_WITHIN)
@@ -148,7 +148,7 @@ class Engine:
 
         Raises:
             PaiError: the cluster cannot be reached, or refuses the user; running jobs continue.
-            ValueError: the search waits for the end of a point, and none runs.
+            ValueError: the search waits for the end of a point, but no point runs.
         """
         self._begin()
         for key, watcher in self._watchers.items():
@@ -305,7 +305,7 @@ class Engine:
             self._to_pack(member)
 
     def _to_pack(self, member: Member) -> None:
-        """Add a point to the pack that waits for further ones; a full pack is due at once."""
+        """Add a point to the pack that waits for further points. When the pack is full, it is due now."""
         pack = next((each for each in self._packs if each.due == math.inf), None)
         if pack is None:
             pack = Pack([], "", math.inf)

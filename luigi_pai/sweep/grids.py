@@ -19,9 +19,9 @@ _TRIES = 100  # maximum number of random draws for each point, because draws may
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
-    """Return a task for every combination of values, the last name varying fastest.
+    """Return a task for every combination of values; the values of the last parameter change fastest.
 
-    ``grid(Train, rate=[0.1, 0.01], batch=[16, 32])`` is four tasks.
+    ``grid(Train, rate=[0.1, 0.01], batch=[16, 32])`` returns four tasks.
 
     Args:
         task: the class, or any function that returns a task.
@@ -35,9 +35,9 @@ def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
 
 
 def zipped(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:
-    """Return a task for the first value of each name, one for the second, and so on.
+    """Return a task with the first value of each parameter, a task with the second value of each, and so on.
 
-    ``zipped(Train, rate=[0.1, 0.01], steps=[100, 1000])`` is two tasks.
+    ``zipped(Train, rate=[0.1, 0.01], steps=[100, 1000])`` returns two tasks.
 
     Args:
         task: the class, or any function that returns a task.
@@ -58,7 +58,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
     """Return tasks with different random combinations of values; the same seed gives the same tasks.
 
     ``sample(Train, 20, seed=1, rate=lambda random: 10 ** random.uniform(-4, -1), batch=[16, 32])``
-    is twenty tasks.
+    returns twenty tasks.
 
     Args:
         task: the class, or any function that returns a task.
@@ -67,7 +67,7 @@ def sample(task: Callable[..., T], n: int, /, *, seed: int, **space: Any) -> lis
         space: parameter -> a list to choose from, or a function that takes a ``random.Random``.
 
     Raises:
-        TypeError: a parameter has neither a list nor a function, or the task has no such parameter.
+        TypeError: a parameter is given neither a list nor a function, or the task has no such parameter.
         ValueError: fewer than ``n`` different combinations were found.
     """
     chance = random.Random(seed)  # noqa: S311  reproducible on purpose

@@ -1,4 +1,4 @@
-"""SweepJob: a job on the server with its points. Ending: a submission's end. Ended: a point's end."""
+"""SweepJob: a job and the points that it runs. Ending: the end of a submission. Ended: the end of a point."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Point:
 
     Attributes:
         task: the user's task.
-        name: the name of its task and job.
+        name: the ``name`` of its task, which is also the name of its first submission.
         index: its number in the sweep, from 0.
         record: its state in the journal.
-        max_attempts: the setting of its task.
+        max_attempts: the setting ``max_attempts`` of its task.
         handled: number of the last failed submission that this run has decided to retry; 0 for none.
     """
 
@@ -63,13 +63,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a point.
+    """The end of a point, or of a submission after which the point may be submitted again.
 
     Attributes:
         point: the point.
         row: its row of the table; the result is added when the end is recorded.
         may_retry: another submission may succeed.
-        number: number of its submission; 0 if not known.
+        number: number of the submission that has ended; 0 if it is not known.
         recorded: the end is in the journal.
     """
 
@@ -83,12 +83,12 @@ class Ended:
 class JournalClaims:
     """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. Other points have their claims on HDFS. The journal has copies of these, to
-    count attempts.
+    See ``tasks.claims.Claims``. The claims of other points are on HDFS. The journal has copies of the
+    claims on HDFS, so that attempts can be counted.
 
     Attributes:
         journal: of the sweep.
-        shares_job: the job runs several points. ``replace`` then only queues the claim for a later write.
+        shares_job: the job runs several points, so ``replace`` only queues the claim for a later write.
     """
 
     shares_job = False
@@ -106,7 +106,7 @@ class JournalClaims:
         return self.journal.begin(claim)
 
     def replace(self, claim: Claim) -> Claim:
-        """Replace the claim, and return the new one."""
+        """Replace the stored claim by ``claim``, and return ``claim``."""
         self.journal.note_claim(claim)
         if not self.shares_job:
             self.journal.flush()
@@ -134,9 +134,10 @@ class Member:
         claims: its claims in the journal, see ``JournalClaims``.
         run: the ``TaskRun`` of its task.
         number: number of its submission.
-        index: number of its instance in an array; None for a job of its own.
-        looked_up: time of the last lookup in seconds of the monotonic clock.
-        started_ms: time of the first lookup that found the job running, in ms since 1970.
+        index: number of its instance in an array; None if its job is no array.
+        looked_up: time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
+        started_ms: start time that the server sends, in ms since 1970. If it sends none, the time of the
+            first lookup that found the point running.
     """
 
     point: Point
@@ -160,7 +161,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class SweepJob:
-    """A job on the server, and the points of a sweep that it runs: a single one, or several in an array.
+    """A job on the server, and the points of a sweep that it runs. It is an array, or runs a single point.
 
     Attributes:
         name: of the job.
@@ -168,9 +169,9 @@ class SweepJob:
         members: the points that have not ended.
         status: the last known status.
         posted: this process submitted it.
-        is_over: it has ended.
+        is_over: the job has ended, or the server no longer knows it.
         unrecorded: number of its ended points whose ends are still to be recorded on HDFS.
-        shared: it is an array.
+        shared: the job is an array.
     """
 
     name: str
@@ -192,7 +193,7 @@ class SweepJob:
 
     @property
     def options(self) -> Options:
-        """``queue_timeout``, ``run_timeout`` and ``on_kill`` of the job: those of its first point."""
+        """``queue_timeout``, ``run_timeout`` and ``on_kill`` of the job, as its first point sets them."""
         return self.members[0].run.options
 
     def announce(self) -> None:
@@ -233,11 +234,11 @@ class Ending:
     """The end of a submission of a point.
 
     Attributes:
-        job: that ran it.
+        job: the job that ran the submission.
         member: the point.
         entry: the submission, as it was before the update.
-        update: its last update.
-        error: an error of ``record()``; the point then fails. Errors of HDFS are logged, but not kept here.
+        update: the last update of the submission.
+        error: the error that ``record()`` met, which makes the point fail. An error of HDFS is only logged.
     """
 
     job: SweepJob

@@ -1,6 +1,6 @@
 """Journal: the events of a sweep as lines of JSON, and the state that results from them.
 
-``journal.jsonl`` in the folder of the sweep's results::
+The file ``journal.jsonl`` in the folder of the sweep's results has lines such as these::
 
     {"event": "run", "run": [1, "0c2f"], "sweep": "Study", "file": "study.py", "at": 1700000000000}
     {"event": "asked", "point": "train_1", "family": "Train", "parameters": {"rate": "0.1"}, "note": null}
@@ -15,9 +15,9 @@
 
 An event that announces an action is written before the action. Each write begins with a line break, so that
 the unfinished line of a killed writer damages no other line. Two processes may write at the same time (on
-HDFS to separate files), and a write may be repeated. So the order and repetition of lines do not change the
-state of a point: submissions are compared by their numbers, "again" names the ends that no longer count, and
-the last run is the one with the highest number and token.
+HDFS to separate files), and a write may be repeated. Therefore neither the order nor the repetition of lines
+may change the state of a point. So submissions are compared by their numbers, "again" names the ends that no
+longer count, and of all runs, the run with the highest number and token counts as the last.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Record:
     """The state of a point in the journal.
 
     Attributes:
-        claim: the claim of its last submission; None before the first.
+        claim: the claim of its last submission; None if there is no claim.
         begun: numbers of its submissions.
         before: number of its newest submission when the latest "again" gave it new attempts; 0 for none.
         last: the fields of the last event "ended"; empty before the first.
         void: ids of ends that no longer count.
-        pruned: keep() returned False; its job was stopped, or is being stopped.
-        asked: the fields of the event "asked", if a search has proposed the point; None in other sweeps.
+        pruned: ``keep()`` has returned False, so the job of the point was stopped, or is to be stopped.
+        asked: the fields of the event "asked"; None if no search has proposed the point.
         told: ``tell`` was called with its end.
     """
 
@@ -90,9 +90,9 @@ class Record:
         return tuple(number for number in self.begun if number > self.before)
 
     def is_final(self, number: int, most: int) -> bool:
-        """Return whether a failed submission is the last of the ``most`` that are allowed.
+        """Return whether a failed submission is the last of the ``most`` submissions that are allowed.
 
-        It is not the last if another process that runs the sweep has begun a later one.
+        It is not the last if another process that runs the sweep has begun a later submission.
         """
         return len(self.made) >= most and number >= max(self.made)
 
@@ -103,17 +103,17 @@ class Record:
 
 
 class Journal:
-    """The journal of a sweep. Threads may share it; events that they write at the same time take one request.
+    """The journal of a sweep. Threads may share it; what they write at the same time is sent in one request.
 
     Args:
         folder: of the sweep's results, on HDFS or local.
-        clock: for the times of runs.
+        clock: for the start times of runs.
 
     Attributes:
         records: name of a point -> its record.
         history: pairs of event ("asked" or "told") and point name, in the order of a search's events.
         info: the fields of the last event "run"; empty before the first.
-        over: the last run has ended, and was not killed.
+        over: the last run has ended, and was not killed; also True if there was no run.
         complete: the last run has succeeded.
         budget: number of points that the search was to propose in the last run.
         notes: the notes of a search, oldest first, see ``PaiSweep._note``.
@@ -138,7 +138,7 @@ class Journal:
         return [name for event, name in self.history if event == "asked"]
 
     def read(self) -> Journal:
-        """Read the events since the last call; return the journal.
+        """Read the events that were added since the last call, and return this journal.
 
         Raises:
             HdfsError, OSError: the file cannot be read.
@@ -170,10 +170,10 @@ class Journal:
         return self.records.setdefault(name, Record())
 
     def write(self, *events: Mapping[str, Any]) -> None:
-        """Write events, after the queued ones.
+        """Write the events that are queued already, and then these events.
 
         Raises:
-            HdfsError, OSError: they could not be written; the next call tries again.
+            HdfsError, OSError: events could not be written; they stay queued, and the next call tries again.
         """
         self.note(*events)
         self.flush()
@@ -186,7 +186,7 @@ class Journal:
                 self._apply(event)
 
     def flush(self) -> None:
-        """Write the queued events of all threads. The errors are those of ``write``."""
+        """Write the queued events of all threads. This raises the same errors as ``write``."""
         with self._writing:
             with self._state:
                 lines = list(self._unwritten)
@@ -196,10 +196,10 @@ class Journal:
                     del self._unwritten[: len(lines)]
 
     def begin(self, claim: Claim) -> Claim:
-        """Claim a submission in the journal. Return its claim, which another process may have written before.
+        """Claim a submission in the journal. Return ``claim``, or the earlier claim of another process.
 
-        On a local file system, a lock lets only one of several processes claim it. The errors are those of
-        ``write``.
+        On a local file system, a lock lets only one of several processes claim the submission. The same
+        errors are raised as by ``write``.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
@@ -230,7 +230,7 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. Failed and stopped points get new attempts, unless a kill ended the last run."""
+        """Begin a run. If the last run was not killed, failed and stopped points get new attempts."""
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
@@ -239,14 +239,14 @@ class Journal:
         self.read()
 
     def ask(self, event: Mapping[str, Any]) -> None:
-        """Write the event of a proposed point, unless another process runs the search.
+        """Write the event of a proposed point, and check that no other process has taken over the search.
 
-        Of several processes, the one that began last continues. Each process first writes and then reads, so
-        that the last one knows all points that were proposed before.
+        Of several processes, only the process that began last continues. Each process writes its event before
+        it reads, so that the process that began last knows all points that were proposed before.
 
         Raises:
-            PaiSweepFailed: another process runs the search.
-            HdfsError, OSError: as ``write``.
+            PaiSweepFailed: another process has begun to run the search.
+            HdfsError, OSError: the journal cannot be read or written.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
@@ -255,11 +255,11 @@ class Journal:
             self.check_newest()
 
     def check_newest(self) -> None:
-        """Check that no other process has begun to run the sweep since this one did.
+        """Check that no other process has begun to run the sweep since this process did.
 
         Raises:
             PaiSweepFailed: another process has begun to run it.
-            HdfsError, OSError: as ``read``.
+            HdfsError, OSError: the journal cannot be read.
         """
         self.read()
         if _run_of(self.info) != self._run:
@@ -271,7 +271,7 @@ class Journal:
             )
 
     def finish(self, *, complete: bool, budget: int) -> None:
-        """Record that the run has ended, and was not killed.
+        """Queue the event "over", which says that the run has ended and was not killed.
 
         Args:
             complete: the run has succeeded.

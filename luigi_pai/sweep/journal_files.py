@@ -1,4 +1,4 @@
-"""The files of a journal on HDFS or local, to which several processes may append lines at once."""
+"""The files of a journal, on HDFS or local. Several processes may add lines at the same time."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class LocalFile:
 class HdfsFiles:
     """``journal.jsonl``, ``journal.2.jsonl``, ... in a folder on HDFS.
 
-    A file has one writer at a time: a process that cannot append to the last file begins the next one.
-    So the lines of two processes are not in chronological order.
+    HDFS allows a file only one writer at a time, so a process that cannot append to the last file begins the
+    next file. Therefore the lines of two processes are not in chronological order.
     """
 
     def __init__(self, folder: str) -> None:
@@ -99,9 +99,9 @@ class HdfsFiles:
         return b"".join(parts)
 
     def append(self, data: bytes) -> bytes:
-        """Append data. Return an empty result: only ``read`` returns the data of other processes.
+        """Append data. The result is empty, because only ``read`` returns the data of other processes.
 
-        After an error, HDFS may have appended the data, or may do so later. It is safe to append it again.
+        After an error, HDFS may have appended the data, or may do so later. It is safe to repeat the call.
         """
         for _ in range(_MOST_FILES):
             path = self._path(self._number)

@@ -1,4 +1,4 @@
-"""SweepLimits: a sweep's limits on jobs, failures and attempts. pace(): the time a server's limit costs."""
+"""A sweep's limits on jobs, failures and attempts, and the time that a server's request limit costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS: Mapping[str, tuple[int, str]] = {
     "points_per_job": (1, "a whole number from 1 on"),
     "max_points": (1, "a whole number from 1 on"),
 }
-"""The limits of a sweep by name: the smallest value, and a description of valid values."""
+"""Name of a limit of a sweep -> its smallest valid value, and a description of its valid values."""
 
 
 @dataclass
@@ -35,12 +35,12 @@ class SweepLimits:
     """The limits of a sweep.
 
     Attributes:
-        parallel_jobs: jobs that wait or run at once.
-        tolerance: share (below 1) or number of points that may fail.
+        parallel_jobs: maximum number of jobs that wait or run at the same time.
+        tolerance: how many points may fail, as a share of all points (below 1) or as a number of points.
         max_attempts: how many times one run of the sweep submits a failing point.
-        points_per_job: number of points that share a job.
-        max_points: the largest number of points.
-        resource: units of Luigi's resource ``pai`` that the sweep holds, one for each job; None: no limit.
+        points_per_job: maximum number of points that share a job.
+        max_points: maximum number of points of the sweep.
+        resource: reserved units of Luigi's resource ``pai``, one for each job; None if none are reserved.
     """
 
     parallel_jobs: int
@@ -65,11 +65,11 @@ class SweepLimits:
 
     @property
     def places(self) -> int:
-        """Number of jobs that may wait or run at once: ``parallel_jobs``, or ``resource`` if that is less."""
+        """Number of jobs that may wait or run at once, the smaller of ``parallel_jobs`` and ``resource``."""
         return self.parallel_jobs if self.resource is None else min(self.parallel_jobs, self.resource)
 
     def attempts(self, point: Point) -> int:
-        """Return how often a failing point is submitted: the larger ``max_attempts`` of sweep and task."""
+        """Return how often a failing point is submitted, the larger ``max_attempts`` of sweep and task."""
         return max(self.max_attempts, point.max_attempts)
 
     def failures(self, points: int) -> int:
@@ -82,7 +82,7 @@ class SweepLimits:
         """Change a limit by a message such as ``parallel_jobs = 100``; return a text about the change.
 
         Raises:
-            ValueError: the message does not name a limit, or has no valid value; nothing is changed.
+            ValueError: the message does not name a limit, or its value is not valid; no limit is changed.
         """
         name, _, text = (part.strip() for part in message.partition("="))
         if name not in LIMITS:
@@ -122,10 +122,10 @@ def seconds_to_submit(window: Window | None, jobs: int) -> float:
 
 
 def pace(window: Window | None, points: int, points_per_job: int) -> str | None:
-    """Return a text about the time that a server's limit of submissions costs; None if it costs none.
+    """Return a text about the time that a server's limit of submissions costs; None if it costs no time.
 
     Args:
-        window: the server's limit of submissions; None if not known.
+        window: the server's limit of submissions; None if it is not known.
         points: number of points that are not submitted yet.
         points_per_job: number of points that share a job.
     """

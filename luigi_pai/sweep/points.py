@@ -52,10 +52,10 @@ def checked_points(
     Args:
         sweep: the sweep.
         limits: of the sweep.
-        problems: of the sweep itself; raised together with those of its points.
+        problems: of the sweep itself; the error names them together with the problems of its points.
 
     Raises:
-        SpecError: all problems of the sweep and of its points.
+        SpecError: the sweep or a point is not valid; the error names all problems.
     """
     name, most = sweep.name, _most(limits.max_points)
     listed = points_of(sweep)
@@ -84,14 +84,14 @@ def checked_points(
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
-    """Validate a sweep and its points; nothing is sent.
+    """Validate a sweep and its points; no job is sent.
 
     Returns:
         ``best`` and the points. ``best`` is None if the sweep does not set it. A search has no points yet.
 
     Raises:
-        SpecError: all problems of the sweep and of its points.
-        ConfigError: points are to share jobs, but have a cluster with the API v1, or several clusters.
+        SpecError: the sweep or a point is not valid; the error names all problems.
+        ConfigError: points are to share jobs, but their cluster has the API v1, or their clusters differ.
     """
     name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
     try:
@@ -141,7 +141,7 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
     """Yield the tasks that ``points()`` returns.
 
     Raises:
-        TypeError: what it returns cannot be iterated.
+        TypeError: ``points()`` returns something that cannot be iterated.
     """
     given = points()
     if not isinstance(given, Iterable):
@@ -150,7 +150,7 @@ def iterated(points: Callable[[], Any]) -> Iterator[Any]:
 
 
 def _problems(wrong: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield the problems of points, from a dict of text -> points with this problem."""
+    """Yield the problems of points, from a dict of problem text -> points with this problem."""
     for text, whose in itertools.islice(wrong.items(), _MOST_LINES):
         others = f" and {len(whose) - 1} more" if len(whose) > 1 else ""
         yield Problem(f"{whose[0]}{others}", text)
@@ -163,7 +163,7 @@ def check_job(task: Any) -> list[str]:
 
     Raises:
         ValueError: the point is no task of this package.
-        SpecError: its job is not valid.
+        SpecError: the job of the point is not valid.
     """
     if not isinstance(task, JobTask):
         what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
@@ -230,7 +230,7 @@ def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
     """Check that ``points()`` returns the same points as when ``complete()`` called it.
 
     Raises:
-        SpecError: it returns others.
+        SpecError: ``points()`` returns other points now.
     """
     before = getattr(sweep, "_points_before", None)
     if before is None or before == {point.name for point in points}:
@@ -246,7 +246,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     """Check that a journal belongs to this sweep.
 
     Raises:
-        SpecError: it belongs to another sweep.
+        SpecError: the journal belongs to another sweep.
     """
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
@@ -262,11 +262,11 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
 
 
 def missing_requirement(task: JobTask, known: dict[str, bool]) -> str | None:
-    """Return the problem of a point with an incomplete requirement; None if all are complete.
+    """Return the problem of a point with an incomplete requirement; None if it has no such requirement.
 
     Args:
         task: the point.
-        known: id of a task -> whether it is complete; the point's requirements are added.
+        known: id of a task -> whether the task is complete; the checked requirements are added to it.
     """
     for required in requirements_of([task]):
         if required.task_id not in known:
@@ -293,8 +293,8 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
     If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
 
     Raises:
-        SpecError: a point cannot share a job, or the points differ; the text names the point and the fields.
-        ConfigError: the cluster has the API v1, or the points are on several clusters.
+        SpecError: a point cannot share a job, or shared fields differ. The text names the point and fields.
+        ConfigError: ``api_version`` of the cluster is v1, or the points are on several clusters.
     """
     clusters = sorted({point.task.cluster or "" for point in points})
     if len(clusters) > 1:
@@ -315,11 +315,11 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
 
 
 def check_cluster(book: Book) -> None:
-    """Check that a cluster supports jobs with several points; this takes a request.
+    """Check that a cluster supports jobs with several points. This may take a request.
 
     Raises:
         ConfigError: the cluster has the API v1.
-        PaiApiError: it does not answer.
+        PaiApiError: the cluster does not answer.
     """
     if book.api.detector.detect() == "v1":
         raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")

@@ -35,7 +35,7 @@ class Best:
         column: the name of the column.
 
     Raises:
-        ValueError: the declaration is another text.
+        ValueError: the declaration has neither of these forms.
     """
 
     def __init__(self, declaration: str) -> None:
@@ -64,7 +64,7 @@ class Best:
             self._where = ", ".join(f"{name}={value}" for name, value in parameters.items())
 
     def missing(self) -> str:
-        """Return a problem if points have results, but none has the column; otherwise an empty text."""
+        """Return a problem, if points have results but no point has the column, or else an empty text."""
         if self._value is not None or not self._columns:
             return ""
         return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
@@ -80,10 +80,10 @@ class Progress:
 
     Args:
         clock: of the sweep.
-        best: the best point; None if none is declared.
+        best: the best point so far; None if the sweep's ``best`` is not set.
 
     Attributes:
-        best: the best point, as given.
+        best: as given.
     """
 
     def __init__(self, clock: Clock, best: Best | None = None) -> None:

@@ -1,6 +1,7 @@
-"""SweepResults: the table of a sweep as a Luigi target: ``results.json``, ``results.csv``, ``results.html``.
+"""SweepResults: the table of a sweep as a Luigi target.
 
-``results.json`` is a complete table; ``results.partial.json`` is the table of a running or failed sweep::
+Its files are ``results.json``, ``results.csv`` and ``results.html``. ``results.json`` is the table of a sweep
+that has succeeded; ``results.partial.json`` is the table of a running or failed sweep::
 
     {
       "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
@@ -10,7 +11,7 @@
                 "job": "train_1", "page": "http://...", "error": null}]
     }
 
-A row has every column, and no objects or lists as values; ``docs/sweeps.md`` describes their conversion.
+A row has every column. Objects and lists are converted to other values, as ``docs/sweeps.md`` describes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _PARTIAL = "partial.json"
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # texts of floats that JSON does not have
 _LARGEST = 500_000_000  # bytes of a table
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Positions before text that a spreadsheet may take for a formula; in some locales ``;`` begins a cell."""
+"""Positions where text begins that a spreadsheet may run as a formula (in some locales, also after ``;``)."""
 
 _FACTS = {
     "sweep": str,
@@ -64,15 +65,15 @@ _MOST_SHOWN = 50  # points in a notebook
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of a point in the table, without its parameters; the journal has the rows of ended points.
+    """The row of a point in the table, without its parameters. The journal stores the rows of ended points.
 
     Attributes:
-        state: of its job (``SUCCEEDED``, ``RUNNING``, ...), or ``PENDING`` before it is submitted.
-        result: name -> value; empty for none.
-        seconds: from the start of its job to the end; None if not known.
-        job: the name of the job of its latest submission; empty before the first.
-        page: URL of that job's page.
-        error: the reason of its failure in a line; empty for none.
+        state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or the state of its job.
+        result: name -> value; empty if there is no result.
+        seconds: from the start of its job to the end of the job; None if not known.
+        job: the name of the job of its latest submission; empty before the first submission.
+        page: URL of the page of this job; empty until the point has ended.
+        error: why the point failed, or what is wrong with its result, in a line; empty without an error.
     """
 
     state: str
@@ -95,10 +96,10 @@ class Summary:
     Attributes:
         sweep: name of the sweep.
         points: number of points.
-        complete: the sweep has succeeded; the table no longer changes.
-        started_ms, updated_ms: start of the sweep and time of this summary, in ms since 1970 UTC.
+        complete: the sweep has succeeded, so its run no longer changes the table.
+        started_ms, updated_ms: start of the sweep's run and time of this summary, in ms since 1970 UTC.
         digest: hash of the points' names, see ``points_digest``.
-        counts: state -> number of rows; ``SweepResults.write`` counts them.
+        counts: state -> number of rows in this state; ``SweepResults.write`` counts the rows.
     """
 
     sweep: str
@@ -116,11 +117,11 @@ def points_digest(names: Iterable[str]) -> str:
 
 
 class SweepResults(luigi.Target):
-    """The table of a sweep in a folder. Constructing one makes no requests.
+    """The table of a sweep in a folder. Constructing this object makes no requests.
 
-    Each of its files is replaced in one step: a reader finds the old file or the new one. ``results.json`` is
-    always a complete table; a run with unfinished points writes ``results.partial.json``. So a second run
-    of the sweep cannot replace a complete table by an incomplete one.
+    Each of its files is replaced in one step, so that a reader finds either the old file or the new file.
+    Only a run that has succeeded writes ``results.json``. Until then, a run writes ``results.partial.json``,
+    so that a second run of the sweep cannot replace a complete table by an incomplete table.
 
     Args:
         folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
@@ -170,14 +171,14 @@ class SweepResults(luigi.Target):
         return self.complete_summary() is not None
 
     def complete_summary(self) -> Summary | None:
-        """Return the summary of the complete table, or None. The errors are those of ``exists()``."""
+        """Return the summary of the complete table, or None. This raises the same errors as ``exists()``."""
         table = self._table("json")
         return None if table is None else table[0]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table: a dict of column -> value for each point.
+        """Return the rows of the table; each is a dict of column -> value for a point.
 
-        Normally, this is the complete table. It is the partial table if there is no complete one, or if a
+        Normally, this is the complete table. It is the partial table if there is no complete table, or if a
         later run has written the partial table.
 
         Raises:
@@ -188,14 +189,14 @@ class SweepResults(luigi.Target):
         return self._read()[1]
 
     def summary(self) -> Summary:
-        """Return the summary of the sweep. The errors are those of ``rows()``."""
+        """Return the summary of the sweep. This raises the same errors as ``rows()``."""
         return self._read()[0]
 
     def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
         """Replace the table.
 
         Args:
-            rows: the significant parameters of each point, and its row.
+            rows: for each point, its significant and public parameters, and its row.
             summary: of the sweep.
 
         Raises:
@@ -354,7 +355,7 @@ def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value for CSV. Text that a spreadsheet would run as a formula gets a ``'`` before it."""
+    """Return a value for CSV. A ``'`` is put before text that a spreadsheet may run as a formula."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):

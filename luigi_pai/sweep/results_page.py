@@ -20,7 +20,7 @@ _LINKS = ("http://", "https://")
 def results_page(
     summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return the page: counts, a chart drawn by the page's script, and a table that needs no script.
+    """Return the page. It has counts, a chart that a script draws, and a table that is there without scripts.
 
     Args:
         summary: the fields of a ``Summary``.

@@ -1,4 +1,4 @@
-"""Source of the points of a sweep: a list, or a search that proposes points while others run."""
+"""Source: the points of a sweep, from a list or from a search that proposes points while others run."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _OTHERS = (
 
 
 class Source:
-    """The points of a sweep for the engine: given ones, or those that the generator of a search proposes.
+    """Gives the engine the points of a sweep, from a list or from the generator of a search.
 
-    A search is asked for a point when another job may start. Its generator yields None to wait for the end
-    of another point. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
+    A search is asked for a point when another job may start. Its generator yields None to wait until another
+    point has ended. A task that is yielded again is not run again; ``tell`` gets the row of the first run.
 
-    ``draw`` first returns the points that have submissions. After a kill, a search repeats the proposals and
-    ``tell`` calls of the journal in their order. A recorded point that is not proposed again is recreated
-    from its parameters, so that its job is watched, and its row stays in the table.
+    ``draw`` first returns the points that have submissions. A search repeats the proposals and ``tell`` calls
+    of earlier runs in the order of the journal. A recorded point that is not proposed again is recreated from
+    its parameters, so that its job is watched, and its row stays in the table.
 
     Args:
         sweep: the sweep.
@@ -92,7 +92,7 @@ class Source:
 
     @property
     def waits(self) -> bool:
-        """Whether the next point depends on the end of another one."""
+        """Whether a search waits for the end of a point before it proposes the next point."""
         return self._waits and not self._again
 
     @property
@@ -110,10 +110,10 @@ class Source:
         self._again.append(point)
 
     def draw(self) -> Point | Ended | None:
-        """Return the next point, or its end if it has ended; None if there is no point now.
+        """Return the next point, or its end if it has ended or cannot run; None if there is no point now.
 
         Raises:
-            PaiError, OSError: the journal cannot be written, or a server does not answer; call again later.
+            PaiError, OSError: the journal cannot be written, or a server does not answer. Call again later.
             PaiSweepFailed: another process runs the search.
         """
         point = self._again.popleft() if self._again else self._propose()
@@ -143,11 +143,11 @@ class Source:
         return point
 
     def tell(self, point: Point, row: Mapping[str, Any]) -> None:
-        """Call ``tell`` of a search, once for each time that its generator has yielded the point.
+        """Call ``tell`` of a search, as many times as its generator has yielded the point.
 
         Args:
             point: the point, which has ended.
-            row: its row of the table: column -> value.
+            row: its row of the table, as column -> value.
         """
         if not self._sweep.is_search:
             return
@@ -246,7 +246,7 @@ class Source:
         return False
 
     def _make(self, name: str) -> None:
-        """Recreate a recorded point from its parameters; end the search if that fails."""
+        """Recreate a recorded point from its parameters. If this is not possible, end the search."""
         recipe = self._journal.of(name).asked or {}
         try:
             kinds = {point.task.task_family: type(point.task) for point in self.points}

@@ -1,11 +1,11 @@
-"""Starting of points: looks each up, and submits it if needed, alone or with others in an array.
+"""Looks up points, and submits a point if needed, as the only point of a job or with others in an array.
 
-A point in an array has what it has in a job of its own: submissions (NAME, NAME__attempt2, ...), an output
-folder, claims and a completion flag; its claim names the array as its job. The array's name is made from
+A point in an array has submissions (NAME, NAME__attempt2, ...), an output folder, claims and a completion
+flag, as it has them without an array, but its claim names the array as its job. The array's name is made from
 the names of the intended submissions, so the server accepts only one of two arrays with the same submissions.
-Each submission is claimed before its array is sent; an array has the points whose claims name it.
+Each submission is claimed before its array is sent, and an array runs only the points whose claims name it.
 
-Functions that wait are steps (``retries.Steps``): they yield the seconds to wait, and run in any thread.
+Functions that wait are ``retries.Steps``, which yield the seconds to wait. Any thread may run the next step.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _ON_ITS_WAY = 10.0  # maximum time in seconds from the claim of a point to the a
 
 @dataclass(slots=True)
 class Started:
-    """The result of starting points; each point is in one of the attributes.
+    """The result of starting points, or of recording ends. Each point to start is in one of the attributes.
 
     Attributes:
         jobs: the jobs that run points, or have run them.
-        ended: points that were complete or pruned already.
+        ended: the ends of points that were complete or pruned already.
         to_submit: points to submit in an array with others.
-        claimed: name of an array that the server does not know -> the points that are claimed for it.
+        claimed: name of an array that the server does not know -> the points that are claimed for the array.
         again: points to look up again after a moment.
         failed: points that cannot be started, each with its error.
         recorded: the ends that were recorded on HDFS.
@@ -74,9 +74,9 @@ class Pack:
 
     Attributes:
         members: the points.
-        name: name of the array that the points are claimed for; empty if it is still to be named. None if the
-            points are still to be looked up.
-        due: time of the start in seconds of the monotonic clock; infinity if it waits for more points.
+        name: name of the array that the points are claimed for; empty if the array has no name yet. None if
+            the points are still to be looked up.
+        due: time of the start in seconds of the monotonic clock; infinity if the pack waits for more points.
     """
 
     members: list[Member]
@@ -85,12 +85,12 @@ class Pack:
 
 
 def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
-    """Look up points. Submit those that have no job yet, but not those that are to share a job.
+    """Look up points, and submit the points that have no job yet, except points that are to share a job.
 
     Raises:
         ConfigError: the cluster does not support arrays.
         PaiApiError: the cluster cannot be reached, or refuses the user.
-        HdfsError: HDFS failed.
+        HdfsError: HDFS failed, but another try may succeed.
     """
     started, alone, book = Started(), limits.points_per_job == 1, members[0].run.book
     if not alone:
@@ -131,7 +131,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
     is_claimed = entry is not None and entry.number == member.number and entry.status is None
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
-    elif alone or is_claimed:  # a claimed job may be sent again: the server accepts its name only once
+    elif alone or is_claimed:  # a claimed job may be sent again, as the server accepts its name only once
         started.jobs += yield from _submit_alone(member, started)
     else:
         started.to_submit.append(member)
@@ -139,7 +139,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 def _is_new(member: Member, *, alone: bool) -> bool:
     """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
-    is_corrected = alone or member.run.evidence.has_flag  # a 409 or a claim on HDFS would refuse a second job
+    is_corrected = alone or member.run.evidence.has_flag  # then a 409 or a claim on HDFS stops a second job
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
@@ -147,8 +147,8 @@ def _is_new(member: Member, *, alone: bool) -> bool:
 def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
     """Return whether a failed submission no longer counts, which lets the point be submitted again.
 
-    This is so if there is a later submission, if this run retries the failed one, or if a new run has given
-    the point new attempts. For this, the events of another process that runs the sweep are read, too.
+    This is so if there is a later submission, if this run retries the failed submission, or if a new run
+    has given the point new attempts. Before True is returned, events of other processes are read and checked.
     """
     number, point, most = entry.number, member.point, limits.attempts(member.point)
     for read in (False, True):
@@ -218,11 +218,11 @@ def record(seen: Sequence[tuple[Member, JobStatus]], endings: list[Ending], retr
 
 
 def submit(pack: Pack) -> Steps[Started]:
-    """Claim points, and submit an array of the claimed ones; the others are to be looked up again.
+    """Claim points, and submit an array of the claimed points. All other points are to be looked up again.
 
     Raises:
-        SpecError: the points differ in shared fields, or the array is too large; nothing was sent.
-        PaiError: the array was not submitted, or may have been: the text says which.
+        SpecError: the points differ in shared fields, or the array is too large; no job was sent.
+        PaiError: the text says whether the array was not submitted, or may have been submitted.
     """
     book, started = pack.members[0].run.book, Started()
     book = book.with_version("v2")
@@ -266,7 +266,7 @@ def submit(pack: Pack) -> Steps[Started]:
 def _claim(
     members: Sequence[Member], name: str, claimed: list[Member], started: Started
 ) -> Steps[list[JobProtocol]]:
-    """Claim points, add the claimed ones to ``claimed``, and return their jobs."""
+    """Claim points for an array. Add the points that it got to ``claimed``, and return their jobs."""
     jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
         yield 0.0  # ends a step; any thread may take the next one

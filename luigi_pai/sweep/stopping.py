@@ -1,4 +1,4 @@
-"""Stops jobs: the job of a point for which ``keep()`` returns False, or all jobs of a sweep."""
+"""Stops the job of a point for which ``keep()`` returns False, or several jobs of a sweep at once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _THREADS = 16  # for requests to stop jobs
 
 
 class Pruning:
-    """Calls ``keep`` with the reports of each running job that is no array; False stops the job.
+    """Calls ``keep`` with reports of running jobs that are no arrays. Stops a job if ``keep`` returns False.
 
     Args:
-        keep: called with a task and its reports while its job runs; False stops the job. None: no reports
-            are read.
+        keep: called with a task and its reports while its job runs; if it returns False, the job is stopped.
+            If ``keep`` is None, no reports are read.
         journal: records pruned points before their jobs are stopped.
         clock: for the times of the next reports.
         failed_code: called with the text of an error that ``keep`` has raised, and with the point.
@@ -100,7 +100,7 @@ class Pruning:
 
 
 def stop(job: SweepJob) -> PaiApiError | None:
-    """Ask the server to stop a job, with retries for some seconds; return the error if that fails."""
+    """Ask the server to stop a job; retry for some seconds. Return the error if the request still fails."""
     try:
         job.book.api.stop_surely(job.name)
     except JobNotFound:
@@ -122,7 +122,7 @@ def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
         with contextlib.suppress(IndexError):
             while True:
                 results.append(error := stop(left.pop()))
-                if isinstance(error, OF_ALL):  # each further request would fail, perhaps after a long time
+                if isinstance(error, OF_ALL):  # further requests fail too, perhaps after a long time
                     left.clear()
 
     end = time.monotonic() + seconds

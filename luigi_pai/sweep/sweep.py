@@ -49,13 +49,14 @@ class PaiSweep(Task):
             def points(self):
                 return grid(Train, rate=[0.1, 0.01, 0.001], batch=[16, 32])
 
-    A point is the same task as outside a sweep: it has its own job, submissions, completion flag, output and
-    ``complete()``. The next run of the sweep, or another sweep with the same point, does not run a finished
-    point again, and takes over a running one. ``output()`` is the table; the sweep is complete if the table
-    has all points that ``points()`` returns.
+    A point is the same task as outside a sweep, with the same submissions, completion flag, output and
+    ``complete()``. It has a job that runs no other point, unless ``points_per_job`` is above 1. The next run
+    of the sweep, or another sweep with the same point, does not run the point again if it has succeeded, and
+    takes over its job if the job waits or runs. ``output()`` is the table. The sweep is complete if all
+    points that ``points()`` returns have ended and are in the table, and no more failed than allowed.
 
-    A sweep that defines ``tell`` is a search: its ``points()`` is a generator, which is asked for a point
-    whenever another job may start.
+    A sweep that defines ``tell`` is a search. The ``points()`` of a search is a generator, which is asked for
+    a point whenever another job may start.
     """
 
     @abc.abstractmethod
@@ -70,14 +71,15 @@ class PaiSweep(Task):
 
         Args:
             point: the task.
-            row: its row of the table: column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or PRUNED.
+            row: its row of the table, as column -> value; ``state`` is SUCCEEDED, FAILED, STOPPED or PRUNED.
         """
 
     def keep(self, point: Any, reports: list[dict[str, Any]]) -> bool:
         """Return whether a point continues; define this method to stop poor points early.
 
-        It is called at most every 10 s while a point runs in a job of its own and its containers report. If
-        it returns False, the job is stopped; the state of the row is PRUNED, which is no failure.
+        It is called at most every 10 s while a point runs, if its job runs no other point and its containers
+        have sent reports. If it returns False, the job is stopped, and the row gets the state PRUNED, which
+        does not count as a failure.
 
         Args:
             point: the task.
@@ -102,7 +104,7 @@ class PaiSweep(Task):
 
     @attribute
     def best(self) -> str | None:
-        """``max COLUMN`` or ``min COLUMN``, for the best point in the log; None: no best point is logged."""
+        """``max COLUMN`` or ``min COLUMN``, to log the best point by a column; None to log no best point."""
         return None
 
     @attribute
@@ -130,7 +132,7 @@ class PaiSweep(Task):
 
     @property
     def is_search(self) -> bool:
-        """Whether it is a search: it defines ``tell``."""
+        """Whether the sweep is a search, which is so if its class defines ``tell``."""
         return type(self).tell is not PaiSweep.tell
 
     @property
@@ -150,7 +152,7 @@ class PaiSweep(Task):
 
     @property
     def shown_by(self) -> str:
-        """The argument with which ``luigi-pai sweep`` shows this sweep's table: the name, or the folder."""
+        """The argument by which ``luigi-pai sweep`` finds the table. It is the name or the folder."""
         folder = self.results_dir
         if folder is None:
             return shlex.quote(self.name)
@@ -169,9 +171,9 @@ class PaiSweep(Task):
         return self.results
 
     def complete(self) -> bool:
-        """Return whether all points have ended, with no more failures than allowed, and are in the table.
+        """Return whether all points have ended and are in the table, and no more failed than allowed.
 
-        For a search, its ``points()`` must have ended, too.
+        A search is complete only if its last run has also succeeded, after its ``points()`` had ended.
 
         Raises:
             HdfsError: HDFS failed.
@@ -205,7 +207,7 @@ class PaiSweep(Task):
         """Run the incomplete points, and collect the results of all.
 
         Raises:
-            SpecError: the sweep or some of its points are not valid; nothing was sent.
+            SpecError: the sweep or some of its points are not valid; no job was sent.
             ConfigError: a setting is wrong.
             PaiSweepFailed: more points failed than the tolerance allows, or the user's code failed.
             PaiApiError: the cluster cannot be reached, or refuses the user; running jobs continue.

@@ -1,6 +1,7 @@
 """SweepRun: a run of a sweep.
 
-It validates the points, runs the engine, shows the progress, and answers the messages of Luigi's scheduler.
+It validates the points, runs the engine, reports the progress to the log, a terminal or notebook, and Luigi's
+page, and answers the messages that Luigi's scheduler passes on.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ class SweepRun:
         """Run all points.
 
         Raises:
-            PaiSweepFailed: more points failed than the tolerance allows, or the sweep was stopped.
-            PaiApiError: the cluster cannot be reached; jobs continue.
+            PaiSweepFailed: more points failed than the tolerance allows, a message stopped the sweep, the
+                user's code failed, or another process runs the search.
+            PaiApiError: the cluster cannot be reached; running jobs continue.
             HdfsError, OSError: the table cannot be written.
         """
         if self._is_complete:
@@ -196,7 +198,7 @@ class SweepRun:
 
         Raises:
             ValueError: the message is not valid, or the points cannot share jobs; nothing is changed.
-            PaiApiError: the cluster does not answer, so it is not known whether they can share jobs.
+            PaiApiError: the cluster does not answer whether it supports shared jobs; nothing is changed.
         """
         before, points, book = self._limits.points_per_job, self._source.points, self._engine.book
         text = self._limits.change(message)
@@ -222,7 +224,7 @@ class SweepRun:
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
-            # _save() would also record the end of the run; the next run would then retry all failed points
+            # not _save(): if the end of the run is recorded too, the next run retries all failed points
             self._table.write(complete=False)
 
     def _continuing(self, jobs: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Table: the rows of a sweep, which are made from its journal and written from time to time."""
+"""Table: makes the rows of a sweep from its journal, and writes them from time to time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Table:
         sweep: the name of the sweep.
         journal: the journal of the sweep, in which the ends are recorded.
         clock: for the times of writing.
-        best: keeps the best point so far; None if the sweep's ``best`` is not set.
+        best: determines the best point so far; None if the sweep's ``best`` is not set.
 
     Attributes:
         sweep: as given.
@@ -99,7 +99,7 @@ class Table:
         self._changed = self._changed or before != self._running[point.name]
 
     def failed_code(self, error: str, point: Point) -> None:
-        """Record an error of the user's ``keep()``, and log each text once; the point continues."""
+        """Record an error of the user's ``keep()``; the point continues. A known text is not logged again."""
         if error not in self._remarks.values():
             logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
@@ -226,7 +226,7 @@ def _url_of(point: Point) -> str:
 
 
 def failure(ended: Ended) -> str:
-    """Return a text about a failed point: its parameters, its job and the reason."""
+    """Return a text with the parameters of a failed point, its job and the reason of its failure."""
     what = describe(ended.point.task)
     job = f" ({ended.row.job})" if ended.row.job and ended.row.job not in what else ""
     return f"{what}{job}: {ended.row.error}"

@@ -28,9 +28,9 @@ class Start:
         steps: the generator.
         members: the points to start; empty if the steps record ends.
         began: time of the start, in seconds of the monotonic clock.
-        due: time of the next step.
+        due: time of the next step, by the same clock.
         future: gets the result of the step that runs; None between two steps.
-        result: what the steps have returned; None before their end.
+        result: what the steps have returned; None until they have ended.
     """
 
     steps: Steps[Started]
@@ -52,7 +52,7 @@ class Start:
 
 
 class Workers:
-    """Runs steps in threads, one thread for each step that runs at the same time.
+    """Runs steps in threads, and starts as many threads as steps run at the same time.
 
     The threads end after ``close()``, or with the process. Neither ``close()`` nor the end of the process
     waits for requests in progress.

@@ -1,8 +1,8 @@
-"""Attributes of task classes: their declaration, checks of a class, and the base folder of relative paths.
+"""Declares attributes of task classes, checks classes, and finds the base folder of relative paths.
 
 An attribute such as ``image`` may be a property, a plain class attribute or a Luigi parameter. At run time
-``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. For type checkers ``attribute`` is another
-function, because they would accept only a property as an override of a property. ``Task`` is another class
+``attribute`` is just ``property``, and ``Task`` is ``luigi.Task``. Type checkers accept only a property as an
+override of a property. So for type checkers, ``attribute`` is another function, and ``Task`` is another class
 for the reason that ``TakesAnyArguments`` gives.
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
-"""Attributes of Luigi's tasks. A class whose code reads one of them may use all its parameters."""
+"""Attributes of Luigi's tasks. A class whose code reads such an attribute may use all parameters."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Handler = TypeVar("Handler", bound=Callable[..., object])
 
     class Computed(Protocol[T_co]):
-        """A descriptor that returns a value when read from a task: a property or a Luigi parameter."""
+        """A property or a Luigi parameter, or another descriptor that gives a value when read from a task."""
 
         @overload
         def __get__(self, instance: None, owner: Any, /) -> Any: ...
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
         ...
 
     class TakesAnyArguments(Register):
-        """Metaclass of tasks whose constructor takes any arguments; Luigi checks them.
+        """Metaclass of tasks whose constructor takes any arguments; Luigi checks them at run time.
 
-        Luigi 3.8 declares its tasks as dataclasses. To pyright, a parameter without an annotation is then
+        Luigi 3.8 declares its tasks as dataclasses. So for pyright, a parameter without an annotation is
         neither a field nor an argument. ``__call__`` may return Any, so that pyright checks no arguments.
         """
 
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
         def requires(self) -> Any:
-            """Return the tasks that this one needs: one, a list, or a dict of them."""
+            """Return the tasks that this task needs, as one task, a list of tasks or a dict of tasks."""
             ...
 
         @classmethod
@@ -109,7 +109,7 @@ def users_classes(kind: type) -> list[type]:
 
 
 def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> Iterator[tuple[str, str]]:
-    """Yield pairs: an attribute of the user's classes, and a similar known one that the class lacks."""
+    """Yield pairs of an attribute of a user's class and a similar known attribute that the class lacks."""
     users = users_classes(kind)
     ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
     for own in map(vars, users):

@@ -1,4 +1,4 @@
-"""Claims: the record of a job's submissions and their ends, as files in its output folder."""
+"""Claims: files in a job's output folder that record the job's submissions, and how each of them ended."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Claim:
     Attributes:
         name: of the task's job.
         number: of the submission, from 1.
-        job: name of the server's job that runs the submission: a job of its own, or an array.
+        job: name of the job on the server that runs the submission, alone or as an instance of an array.
         cluster: URL of the rest-server.
         user: who submitted it.
         claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
@@ -45,7 +45,7 @@ class Claim:
         runs_since: the number of retries by the cluster, and the time when the submission was first seen
             running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
             sends the start time.
-        state: its final state: ``SUCCEEDED``, ``FAILED``, ``STOPPED``; None if not known.
+        state: final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
     """
 
     name: str
@@ -64,15 +64,15 @@ class ClaimStore(Protocol):
     """The store of the claims of one task's job."""
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its final state if known; None without any claim."""
+        """Return the claim of the last submission, with its final state if known; None if no claim exists."""
         ...
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission, and return the valid claim: this one, or that of another process."""
+        """Claim a submission; return ``claim``, or the earlier claim if the submission was claimed before."""
         ...
 
     def replace(self, claim: Claim) -> Claim:
-        """Replace the stored claim by this one, and return it."""
+        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
         ...
 
     def release(self, claim: Claim) -> None:
@@ -83,9 +83,10 @@ class ClaimStore(Protocol):
 class Claims:
     """The claims of one task's job, in ``OUTPUT_DIR/_luigi_pai``.
 
-    ``NAME.N.json`` claims submission N. The file appears whole and is created once: of two processes, one
-    creates it, and the other reads it. Empty files record events: ``NAME.N.RUNNING-RETRIES-TIME`` when the
-    job is first seen running, if its server does not send the time; ``NAME.N.STATE`` when it has ended.
+    ``NAME.N.json`` claims submission N. The file appears only when it is complete, and only one process can
+    create it; another process that tries to create it reads it instead. Empty files record events:
+    ``NAME.N.RUNNING-RETRIES-TIME`` is written when the job is first seen running, if its server does not
+    send the start time, and ``NAME.N.STATE`` is written when the job has ended.
 
     Args:
         fs: the file system.
@@ -105,7 +106,7 @@ class Claims:
         )
 
     def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its final state if known; None without any claim.
+        """Return the claim of the last submission, with its final state if known; None if no claim exists.
 
         Raises:
             HdfsError: HDFS failed, or the file of the claim contains something else.
@@ -122,7 +123,7 @@ class Claims:
         return None if claim is None else _with_events(claim, numbers[number])
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission; return the valid claim: this one, or an earlier one (with its end, if any).
+        """Claim a submission; return ``claim``, or the submission's earlier claim (with its state, if known).
 
         Raises:
             HdfsError: HDFS failed.
@@ -135,7 +136,7 @@ class Claims:
         return claim
 
     def replace(self, claim: Claim) -> Claim:
-        """Replace the stored claim by this one, and return it."""
+        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
         with self._fs.open_writer(self._path(claim.number, "json")) as file:
             file.write(_text(claim))
         return claim

@@ -1,4 +1,4 @@
-"""Definition: a task's settings for a run. TaskJob: the task's job. Forecast: the next step of a run."""
+"""Definition: what a run needs from a task. TaskJob: the task's job. Forecast: what a run would do now."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def not_returned(name: str, job: object, wanted: str) -> SpecError:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run of a task would do.
+    """What a run of a task would do if it started now.
 
     Attributes:
-        state: ``done``, ``running`` (it would be taken over), or ``to submit``.
+        state: ``done``, ``running`` (a run takes the job over), or ``to submit``.
         number: of the submission: 1 for NAME, 2 for NAME__attempt2.
     """
 
@@ -58,14 +58,14 @@ class Definition:
         task: the Luigi task; a run calls the callbacks that Luigi's worker has set on it.
         name: of the task's job; its first submission has this name.
         folder: the job's output folder; None if it has none, or if the folder is not known here.
-        folder_is_set: the folder is not the default.
+        folder_is_set: whether the task's ``output_dir`` is set to a folder other than the default one.
         check: validates a job, and returns warnings; raises SpecError.
-        targets: returns the targets of the task's own ``output()`` as a flat list, empty if it has none.
+        targets: returns the targets of ``output()`` as a flat list; empty if the task does not override it.
         secrets: returns the texts to redact in the job's logs and errors.
         prepare: sends the uploads of a v1 job to HDFS, and returns the job as it is posted; called with the
-            job, the cluster's API version and its HDFS.
-        api_version: ``v1`` or ``v2`` if the job runs on such clusters only.
-        compares_stored_job: without a claim, the task's job is compared with the job stored on the server.
+            job, the cluster's API version and the cluster's HDFS.
+        api_version: ``v1`` or ``v2`` if the job runs only on clusters with this version; None if on both.
+        compares_stored_job: whether, if there is no claim, the task's job is compared with the server's copy.
     """
 
     task: JobTask
@@ -93,7 +93,7 @@ class TaskJob:
         """The job as the task defines it.
 
         Raises:
-            SpecError: the task's definition makes no job.
+            SpecError: no job can be made from the task's definition.
         """
         try:
             return self._task.job()
@@ -131,7 +131,7 @@ class TaskJob:
     def check_owner(self) -> None:
         """Check that no other task of this process has this name and a different job.
 
-        If the last submission of this name has failed, nothing is checked: the next may be another job.
+        Nothing is checked if the last submission of this name failed, because the next may be another job.
 
         Raises:
             SpecError: another task has this name and a different job.

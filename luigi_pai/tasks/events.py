@@ -21,20 +21,20 @@ logger = logging.getLogger("luigi-interface")
 class PaiEvent:
     """Names of the events of a task's job, for ``Task.event_handler``.
 
-    A handler is called in the process that watches the job; the process waits until it returns. An error
-    of a handler is logged, and changes nothing. ::
+    A handler is called in the process that watches the job; the process waits until the handler
+    returns. An error that a handler raises is logged, and has no effect on the job or the task. ::
 
         @PaiTask.event_handler(PaiEvent.FAILED)
         def tell(task, status, error): ...
 
     Attributes:
-        SUBMITTED: the job was submitted; called with the task and the ``JobStatus``.
-        TAKEN_OVER: a waiting or running job of an earlier run was found; with task and status.
-        WAITING: the reason why the job waits was found, or has changed; with task, status and reason.
-        RUNNING: the job runs, also when the cluster has started it again; with task and status.
-        SUCCEEDED: it has succeeded; with task and status.
-        FAILED: it has failed, was stopped, or is no longer on the server; with task, last status and
-            the ``PaiJobError``. With ``max_attempts`` each failed attempt is an event.
+        SUBMITTED: the job was submitted. Arguments: the task, the ``JobStatus``.
+        TAKEN_OVER: a waiting or running job of an earlier run was found. Arguments: task, status.
+        WAITING: the reason why the job waits was found, or has changed. Arguments: task, status, reason.
+        RUNNING: the job runs, at first or again after a retry by the cluster. Arguments: task, status.
+        SUCCEEDED: the job has succeeded. Arguments: task, status.
+        FAILED: the job has failed, was stopped, or is no longer on the server. Arguments: task, last
+            status, the ``PaiJobError``. With ``max_attempts`` each failed attempt triggers this event.
     """
 
     SUBMITTED = "event.pai.submitted"
@@ -51,9 +51,9 @@ def trigger(task: Any, event: str, *arguments: object) -> None:
 
 
 def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add missing tags to a job, with one request each; nothing is sent if the server does not support tags.
+    """Add each missing tag to a job by a request; nothing is sent if the server does not support tags.
 
-    The first error is logged, and no further tag is added: the job runs all the same.
+    The first error is logged, and no further tag is added. The job runs without the missing tags.
 
     Args:
         api: of the cluster.

@@ -31,7 +31,7 @@ _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 @dataclass(slots=True)
 class _Known:
-    """A process's cache of a job's claims: the last one, when it was read, and the recorded end."""
+    """A process's cache: a job's last claim, when this was read, and the last end that was recorded."""
 
     claim: Claim | None = None
     read_at: float = -math.inf
@@ -39,17 +39,18 @@ class _Known:
 
 
 class Evidence:
-    """Information about a task's job that its server does not have. The book uses it in lookups.
+    """Information about a task's job that its server does not have. ``Book`` uses it in lookups.
 
-    If the output folder is not on HDFS, there is no completion flag, and all claims are in ``claims``. If it
-    is, a job takes 14 HDFS requests: 4 of complete(), 2 of run() before the claim, 3 to claim, 5 at the end.
+    If the output folder is not on HDFS, there is no completion flag, and all claims are in ``claims``. If the
+    folder is on HDFS, a job takes 14 HDFS requests: 4 in complete(), 2 in run() before the claim, 3 for the
+    claim, and 5 at the end.
 
     Args:
         definition: of the job.
         outputs: of the task.
         book: of the cluster.
         jobs: the task's job.
-        claims: the store of claims if the output folder is not on HDFS; else it gets copies of those on HDFS.
+        claims: stores the claims if the output folder is not on HDFS, else copies of the claims on HDFS.
     """
 
     def __init__(
@@ -131,11 +132,11 @@ class Evidence:
     # before and after a submission
 
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
-        """Return the number of the next submission: 1 for the first one, else that of the last one plus 1.
+        """Return the number of the next submission: 1, or the number of the last submission plus 1.
 
         The number of a recent claim is used again if the server does not know the job of this claim, because
-        the server would know every submission that has reached it. If the earlier submission arrives after
-        all, the server accepts only one of the two, because they have the same name.
+        the server knows every recent job that has reached it. If the earlier submission arrives after all,
+        the server accepts only one of the two submissions, because they have the same name.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -167,7 +168,7 @@ class Evidence:
     def claim(self, number: int, job_name: str) -> str:
         """Claim a submission before it is sent; return the name of the job that it is claimed for.
 
-        This is ``job_name``, unless another process has claimed the submission for another job.
+        This is ``job_name``, or the name of another job for which another process has claimed the submission.
 
         Raises:
             HdfsError: HDFS failed.
@@ -190,7 +191,7 @@ class Evidence:
         held = self._claims.claim(mine)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
-            # Before the claim this would be wrong: the flag might record another process's success.
+            # Not before the claim, because the flag may then record another process's success.
             self._flag.discard(self._definition.name)
         if held.job == job_name and self._other_claims not in (None, self._claims):
             self._other_claims.replace(held)
@@ -219,7 +220,7 @@ class Evidence:
         self._known.claim, self._known.read_at = None, -math.inf
 
     def check_taken_over(self, status: JobStatus) -> None:
-        """If a job has no claim, check its output folder. If it has one, warn if the task's job has changed.
+        """Without a claim, check the job's output folder; with a claim, warn if the task's job has changed.
 
         Raises:
             PaiOutputElsewhere: the job writes to another folder.
@@ -238,10 +239,10 @@ class Evidence:
             )
 
     def with_start(self, status: JobStatus) -> JobStatus:
-        """Return the status of a running job, with a start time if its server sends none.
+        """Return a job's status; if the job runs and its server sends no start time, add one from the claim.
 
-        The start time is that of the first lookup that found the job running after its last retry by the
-        cluster. The claim records this time for a later process that takes the job over.
+        The added time is when a lookup first found the job running after its last retry by the cluster.
+        The claim records this time for a later process that takes the job over.
         """
         claim, claims = self._known.claim, self._hdfs_claims
         if status.state is not JobState.RUNNING or status.launched_ms is not None:
@@ -271,14 +272,14 @@ class Evidence:
         return claim is not None and claim.number == entry.number and claim.state is None
 
     def record(self, entry: Entry, retry: Retry | None = None) -> Steps[None]:
-        """Record the end of a submission, if the output folder is on HDFS: completion flag and final state.
+        """If the output folder is on HDFS, record a submission's end there: completion flag and final state.
 
-        If HDFS fails, the error is logged and the task does not fail, because the server knows the job for
-        hours more, and the next ``complete()`` records its end.
+        If HDFS fails, the error is logged and the task does not fail, because the server keeps the job
+        for hours after its end, and the next ``complete()`` records this end.
 
         Args:
             entry: the submission.
-            retry: for transient errors; None: they are not retried.
+            retry: used for transient errors; if None, these are not retried.
 
         Raises:
             PaiOutputElsewhere: the job wrote to another output folder.
@@ -321,9 +322,9 @@ class Evidence:
             self._flag.add(self._definition.name, submitted_here=False)
 
     def _failed(self, entry: Entry, status: JobStatus) -> None:
-        """Remove the job from the completion flag, if the submission is its latest, and write the end.
+        """If the submission is the job's latest, remove the job from the completion flag, and write the end.
 
-        There may be a flag: the job's own command may have written it (Spark does) before it failed.
+        There may be a flag, because a command may write the flag (as Spark does) and then fail.
         """
         if self._flag is None:
             return

@@ -1,4 +1,4 @@
-"""CompletionFlag: the file ``_SUCCESS`` in an output folder, Hadoop's convention."""
+"""CompletionFlag: the file ``_SUCCESS`` in an output folder, by which Hadoop, too, marks success."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LARGEST = 1_000_000  # bytes
 class CompletionFlag:
     """The completion flag of a folder.
 
-    It contains the name of the job that completed. An empty file, written by Spark, Hadoop or by hand,
-    counts for jobs that were submitted with this folder. Each further job that shares the folder
-    has its own file, ``_SUCCESS.NAME``: adding a job rewrites no file, so jobs that end at the same time do
-    not overwrite each other's flag.
+    It contains the name of the first job that completed. If the file is empty (written by Spark, by Hadoop,
+    or by hand), it counts for all jobs that were submitted with this folder. Each further job that
+    completes gets a file ``_SUCCESS.NAME``. So adding a job rewrites no file, and jobs that end at the same
+    time do not overwrite each other's flag.
 
     Args:
         fs: the file system.
@@ -34,11 +34,11 @@ class CompletionFlag:
         self.path = f"{directory.rstrip('/')}/{name}"
 
     def holds(self, job: str, *, submitted_here: bool = False) -> bool:
-        """Return whether the flag counts for a job.
+        """Return whether the flag says that a job has completed.
 
         Args:
             job: its name.
-            submitted_here: it was submitted with this folder, so an empty flag may be its own.
+            submitted_here: whether it was submitted with this folder, so that an empty flag counts for it.
         """
         names = self._names()
         if names is not None and (job in names or (submitted_here and not names)):
@@ -71,10 +71,10 @@ class CompletionFlag:
         return f"{self.path}.{job}"
 
     def _names(self) -> list[str] | None:
-        """Return the names in the file; None if there is no file.
+        """Return the names of jobs in the file ``_SUCCESS``; None if this file does not exist.
 
         Raises:
-            HdfsError: HDFS failed, or the content is not a list of names, for example a proxy's page.
+            HdfsError: HDFS failed, or the content is not a list of names but, for example, a page of a proxy.
         """
         data = read_small(self._fs, self.path, _LARGEST)
         if data is None:

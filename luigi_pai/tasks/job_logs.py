@@ -1,4 +1,4 @@
-"""LogStream: the output of a job's containers in Luigi's log, while the job runs."""
+"""LogStream: copies the output of a job's containers to Luigi's log while the job runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
 
 class LogStream:
-    """Logs every line that the tasks of a job write, with the task in front if the job has several.
+    """Logs every line that the tasks of a job write. If there are several tasks, each line names its task.
 
-    It reads at most two logs a second, and never sleeps: ``idle`` returns when to call ``step``.
+    It reads at most two logs a second, and never sleeps: ``idle`` returns how long to wait before ``step``.
 
     Args:
         book: of the cluster.
@@ -63,7 +63,7 @@ class LogStream:
 
     def end(self, status: JobStatus) -> Steps[None]:
         """Log the remaining lines of an ended job, and which logs could not be read."""
-        self._status, self._steps = status, None  # steps that have begun would miss the last lines
+        self._status, self._steps = status, None  # steps from before the end miss the last lines
         errors = 0
         yield min(self.idle(status), self._reader.per_log)
         while True:

@@ -49,49 +49,49 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def cluster(self) -> str | None:
         """The cluster of the job and its outputs: the NAME of ``[OpenPai:NAME]`` in luigi.cfg.
 
-        None: the one that ``LUIGI_PAI_CLUSTER`` names, or that of ``[OpenPai]``.
+        If None, the environment's ``LUIGI_PAI_CLUSTER`` gives the NAME; without it, ``[OpenPai]`` is read.
         """
         return None
 
     @attribute
     def on_forgotten(self) -> str | None:
-        """``fail`` or ``submit``: what to do if the job was submitted and its result is not known.
+        """What to do if the job was submitted and its result is not known: ``fail``, or ``submit`` it again.
 
-        None: the setting of the same name.
+        If None, the setting of the same name in luigi.cfg applies.
         """
         return None
 
     @attribute
     def on_kill(self) -> str | None:
-        """``leave`` or ``stop``: what becomes of the job when the process that watches it is terminated.
+        """``leave`` the job as it is, or ``stop`` it, when the process that watches it is terminated.
 
-        None: the setting of the same name.
+        If None, the setting of the same name in luigi.cfg applies.
         """
         return None
 
     @attribute
     def queue_timeout(self) -> float | None:
-        """Seconds in the queue after which the job is stopped; None: the setting of the same name."""
+        """Seconds in the queue after which the job is stopped. If None, the setting in luigi.cfg applies."""
         return None
 
     @attribute
     def run_timeout(self) -> float | None:
-        """Seconds of running after which the job is stopped; None: the setting of the same name."""
+        """Seconds of running after which the job is stopped. If None, the setting in luigi.cfg applies."""
         return None
 
     @attribute
     def logs(self) -> str | None:
-        """What Luigi's log shows of the containers' output: ``none``, or ``stream`` (all lines of all tasks).
+        """Which output of the containers is in Luigi's log: ``none``, or ``stream`` (all lines of all tasks).
 
-        None: the setting of the same name.
+        If None, the setting of the same name in luigi.cfg applies.
         """
         return None
 
     @attribute
     def keep_logs(self) -> bool | None:
-        """Whether the logs are kept in ``OUTPUT_DIR/_logs/JOB`` on HDFS when the job has ended.
+        """Whether the logs are copied to ``OUTPUT_DIR/_logs/JOB`` on HDFS when the job has ended.
 
-        None: the setting of the same name.
+        If None, the setting of the same name in luigi.cfg applies.
         """
         return None
 
@@ -99,8 +99,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def max_attempts(self) -> int | None:
         """How many times one run may submit a job that fails, including the first submission.
 
-        A job that was stopped, by a user or at a timeout, is not submitted again. None: the setting of the
-        same name.
+        A job that was stopped, by a user or at a timeout, is not submitted again. If None, the setting of the
+        same name in luigi.cfg applies.
         """
         return None
 
@@ -108,8 +108,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def retry_exit_codes(self) -> Sequence[int | range | str] | str | None:
         """Exit codes, of the job or its command, after which the same run submits the job again.
 
-        A list of codes, ranges and texts such as ``"134-139"``. None: the setting of the same name; if that
-        is not set, all codes.
+        A list of codes, ranges and texts such as ``"134-139"``. If None, the setting of the same name in
+        luigi.cfg applies; if this is not set either, the job is submitted again after every code.
         """
         return None
 
@@ -117,7 +117,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def tags(self) -> Sequence[str] | None:
         """Tags of the job besides ``luigi`` and ``luigi:FAMILY`` (OpenPAI 1.3 and later).
 
-        None: the setting of the same name.
+        If None, the setting of the same name in luigi.cfg applies.
         """
         return None
 
@@ -125,8 +125,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def notify(self) -> Sequence[str] | None:
         """Changes of the job's state that the cluster notifies you of (OpenPAI 1.5 and later).
 
-        Some of ``running``, ``succeeded``, ``stopped``, ``failed``, ``retried``. None: the setting of the
-        same name.
+        Some of ``running``, ``succeeded``, ``stopped``, ``failed``, ``retried``. If None, the setting of the
+        same name in luigi.cfg applies.
         """
         return None
 
@@ -164,7 +164,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the job that ``run()`` submits."""
 
     def render(self, *, filled: bool = False) -> str:
-        """Return the text of the job as it is submitted: JSON, or YAML with secrets as ``******``.
+        """Return the text that is submitted, JSON or YAML; in YAML, ``******`` takes the place of secrets.
 
         Args:
             filled: return only the command of each role, as the server renders it.
@@ -190,8 +190,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiJobLost: the server no longer knows the running job.
             PaiOutputElsewhere: the job of this name writes to another output folder.
             PaiNameTaken: the name belongs to another user.
-            PaiApiError: the server refused the job, or did not reply for too long.
-            HdfsError: the uploads could not be sent, or the output folder not be created.
+            PaiApiError: the server refused the job, or requests failed until their deadline.
+            HdfsError: the uploads could not be sent, or the output folder could not be created.
         """
         with with_address(self.cluster):
             task_run = self._task_run()
@@ -201,9 +201,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return whether the task is complete.
 
         It is complete if one of the user's submissions has succeeded. Once the server no longer knows the
-        job, the completion flag in the output folder decides. Where there are no flags (no HDFS is set up,
-        or the output folder is not on it), the task is complete if ``output()`` is overridden and all its
-        targets exist.
+        job, the completion flag in the output folder decides. If there can be no flag, because no HDFS is
+        set up or the output folder is not on HDFS, the task is complete if ``output()`` is overridden and
+        all its targets exist.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -223,10 +223,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the values that a sweep's table shows for this task, once its job has ended.
 
         The default reads ``metrics.json`` (a JSON object of at most 1 MB), which is a target of ``output()``
-        or in a folder that is one. If there is no such file, the default returns the values that the
-        containers reported (``luigi_pai.runtime.report``). If there is one and ``runtime`` is set, it adds
-        the reported values that are not in the file. Override ``result()`` to read results from elsewhere;
-        an error that your method raises is shown in the table, and the sweep continues.
+        or in a folder that is a target. If there is no such file, the default returns the values that the
+        containers reported (``luigi_pai.runtime.report``). If there is such a file and ``runtime`` is set,
+        the default adds the reported values that are not in the file. Override ``result()`` to read results
+        from elsewhere; an error that your method raises is shown in the table, and the sweep continues.
 
         Raises:
             ValueError: the file is too large, or not a JSON object.
@@ -235,10 +235,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return self._task_run().outputs.result(self)
 
     def forecast(self) -> Forecast:
-        """Return what a run would do now: submit a job, take one over, or neither. This call submits no job.
+        """Return what a run started now would do: submit a job, take a job over, or neither; submit nothing.
 
         Raises:
-            PaiError: as ``complete()``.
+            PaiError: for the same reasons as in ``complete()``.
         """
         return self._task_run().forecast()
 
@@ -253,7 +253,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Validate the task's job, and return warnings.
 
         Raises:
-            SpecError: it is not valid.
+            SpecError: the job is not valid.
         """
 
     @abc.abstractmethod

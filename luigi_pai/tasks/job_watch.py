@@ -1,4 +1,4 @@
-"""JobWatch: watches a task's job to its end, with log lines, Luigi's page and messages."""
+"""JobWatch: watches a task's job, logs its changes, updates Luigi's page, answers messages from there."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class JobWatch:
 
         Args:
             status: its last known status.
-            submitted: it was submitted just now.
+            submitted: whether this process has submitted the job just now.
 
         Raises:
-            PaiApiError: lookups failed for too long; the text says that the job continues.
+            PaiApiError: lookups failed until their deadline; the text says that the job continues.
         """
         name, status = status.name, self.evidence.with_start(status)
         self.on_kill.note(name, is_there=True)

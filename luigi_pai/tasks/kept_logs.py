@@ -34,12 +34,12 @@ _UNUSUAL = re.compile(r"[^A-Za-z0-9._~-]")
 class KeptLogs:
     """Writes the logs of an ended job to ``OUTPUT_DIR/_logs/JOB/ROLE-INDEX.stdout`` and ``.stderr``.
 
-    Each file is replaced whole when its log was read to the end. If a log of a task cannot be read, a file
-    ``ROLE-INDEX.unreadable.txt`` has the reason.
+    A file appears, or replaces an earlier one, only when its log was read to the end. If a log of a task
+    cannot be read, a file ``ROLE-INDEX.unreadable.txt`` contains the reason.
 
     Args:
         book: of the cluster.
-        hdfs: of the output folder; None if it is not on HDFS.
+        hdfs: of the output folder; None if this folder is not on HDFS.
         folder: the output folder.
     """
 
@@ -50,7 +50,7 @@ class KeptLogs:
         self._given_up: PaiApiError | None = None  # why no further requests are made
 
     def keep(self, status: JobStatus) -> None:
-        """Keep the logs of a job's tasks. Errors are logged: the job's end does not depend on them."""
+        """Copy a job's logs. Errors are only logged, because the job's end does not depend on the copies."""
         if self._hdfs is None or self._folder is None:
             if self._book.api.session.times("keep_logs without HDFS") == 1:
                 logger.warning(

@@ -1,10 +1,11 @@
-"""Luigi's web page of a running task: the link to its job, and the button that stops it.
+"""Luigi's web page of a running task: the link to the task's job, and the form that can stop the job.
 
 Each task on the page of ``luigid`` (Luigi 3.2, 3.8) has three icons: the eye links to the job's page; the
 speech bubble opens the status message and the progress, updated twice a second; the paper plane opens a form
-for messages, which shows the response only if "Await response" is ticked. The list of tasks is loaded with
-the page. After the end of a task, link and status message stay, and the form is removed. With
-``--local-scheduler`` there is no page, and with ``send_messages = false`` in [scheduler] no form.
+for messages, which shows the response only if "Await response" is ticked. The list of tasks is read only
+when the page is loaded. After the end of a task, the link and the status message remain, but the form is
+removed. With ``--local-scheduler`` there is no page, and with ``send_messages = false`` in [scheduler] there
+is no form.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _QUIET = 600.0  # seconds without reports after an error of the scheduler
 
 
 class LuigiPage:
-    """The web page of a running task. If Luigi's scheduler does not answer, the task continues without it.
+    """The web page of a running task. If Luigi's scheduler does not answer, the task continues all the same.
 
     Luigi repeats a failing request for a minute, so after an error nothing is reported for ten minutes.
 
@@ -55,7 +56,7 @@ class LuigiPage:
 
         Args:
             callback: its name, such as ``set_status_message``.
-            value: its argument; a text is escaped for the page.
+            value: the callback's argument; if it is a text, it is escaped for the page.
 
         Returns:
             False if the scheduler fails, or has failed in the last ten minutes; else True.
@@ -81,8 +82,8 @@ class LuigiPage:
 def _link_job_page(task: luigi.Task, url: str) -> None:
     """Add a link to a job's page to the web page of its task.
 
-    Luigi's own callback (3.2 to 3.8) registers the task again as one that accepts no messages, which
-    removes the stop button. So the task is registered here instead, if the callback is Luigi's own.
+    The callback of Luigi (3.2 to 3.8) registers the task again as a task that accepts no messages, which
+    removes the form for messages. If the callback is Luigi's, the task is therefore registered here instead.
     """
     callback: Callable[[str], None] | None = getattr(task, "set_tracking_url", None)
     if callback is None:
@@ -124,7 +125,7 @@ def has_page() -> bool:
 def answered_within(
     task: object, seconds: float, clock: Clock, answer: Callable[[str], str]
 ) -> Iterator[str]:
-    """Wait, answer each message that the scheduler sends to a running task meanwhile, and yield its text.
+    """Wait, answer all messages that the scheduler sends to a running task meanwhile, and yield their texts.
 
     Args:
         task: the task.

@@ -1,4 +1,4 @@
-"""Options: the settings of a task, with those of luigi.cfg for attributes that are None."""
+"""Options: the settings of a task. If an attribute of the task is None, the setting in luigi.cfg applies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Options:
-    """The settings of a task by name: its attribute, or the key in luigi.cfg if the attribute is None.
+    """The settings of a task by name. If the task's attribute is None, the key in luigi.cfg applies.
 
     Args:
         task: the task.
@@ -31,10 +31,10 @@ class Options:
         return getattr(self._settings, name) if own is None else own
 
     def check(self) -> None:
-        """Check the task's own attributes; the section was checked when it was read.
+        """Check the task's attributes only; the section of luigi.cfg was checked when it was read.
 
         Raises:
-            ConfigError: some are wrong; the text names each and what to write.
+            ConfigError: some attributes are wrong; the text names each of them, and what to write instead.
         """
         wrong = list(task_problems(self._task))
         if wrong:

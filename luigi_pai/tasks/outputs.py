@@ -1,4 +1,4 @@
-"""Outputs: a task's output folder and targets, whether these are complete, and the task's results."""
+"""Outputs: a task's output folder and targets, whether all targets exist, and the task's results."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class LastReports(dict[str, Any]):
 
 
 class Outputs:
-    """The output folder of a job, and the targets of the task's own ``output()``.
+    """The output folder of a job, and the targets of ``output()`` if the task overrides it.
 
-    If the output folder is on the configured HDFS, it contains the completion flag, and the flag alone
-    decides whether the task is complete. If the folder is not on it, Luigi's own rule decides: the task is
-    complete if there are targets, and all of them exist.
+    If the output folder is on the configured HDFS, only the completion flag in this folder decides whether
+    the task is complete. If the folder is not on this HDFS, the task is complete by Luigi's rule, that is,
+    if there are targets and all of them exist.
 
     Args:
         hdfs: the cluster's HDFS; None if none is configured.
@@ -58,11 +58,11 @@ class Outputs:
 
     @functools.cached_property
     def hdfs(self) -> WebHdfs | None:
-        """The HDFS of the output folder; None if there is no folder on HDFS, or no HDFS is configured.
+        """The HDFS of the output folder; None if the folder is not on HDFS, or no HDFS is configured.
 
         A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below the folder: the folder is then a mount, which has this path
-        in containers.
+        ``output()`` has a LocalTarget at or below the folder, because the folder is then a mount with this
+        path in containers.
 
         Raises:
             HdfsError: the output folder is not a path on this HDFS.
@@ -119,7 +119,7 @@ class Outputs:
         """Return what the containers have written with ``luigi_pai.runtime.report``, oldest first.
 
         Args:
-            job: the name of a submission; default: the last one that has reported.
+            job: the name of a submission; default: the last submission that has reported.
 
         Raises:
             HdfsError: HDFS failed.
@@ -131,10 +131,10 @@ class Outputs:
         return read_reports(self.hdfs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
-        """Return the task's ``result()``: the values of ``metrics.json``, and further ones of its reports."""
+        """Return the default ``result()``: values of ``metrics.json``, and further values from reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
-        except NotImplementedError:  # the output folder is not on HDFS
+        except NotImplementedError:  # output() has no target if the folder is not on HDFS
             targets = []
         if self._hdfs is None:
             targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
@@ -153,7 +153,7 @@ class Outputs:
         return any(f"{target.path}/".startswith(inside) for target in local)
 
     def _checkable_targets(self) -> Sequence[luigi.Target]:
-        """Return the targets; an empty list if one of them is on HDFS and no HDFS is configured."""
+        """Return the targets; an empty list if a target is on HDFS and no HDFS is configured."""
         targets = self._targets()
         contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if it is not loaded, no target is from it
         if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
@@ -162,7 +162,7 @@ class Outputs:
 
 
 def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
-    """Read the first ``metrics.json`` that is one of the targets, or is in a folder that is a target.
+    """Read the first ``metrics.json`` that is a target, or that lies in a folder that is a target.
 
     Returns:
         the object in the file; None if there is no such file.

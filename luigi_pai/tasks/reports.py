@@ -36,7 +36,7 @@ def text_of(report: Mapping[str, Any]) -> str:
 
 
 def percentage_of(report: Mapping[str, Any]) -> int | None:
-    """Return ``step`` of ``steps``, or else ``progress`` (0 to 1), as percentage; None without either."""
+    """Return ``step`` of ``steps``, else ``progress`` (0 to 1), as percentage; None if both are missing."""
     progress, step, steps = (report.get(key) for key in ("progress", "step", "steps"))
     try:
         if isinstance(step, int | float) and isinstance(steps, int | float) and steps > 0:
@@ -50,9 +50,9 @@ class Reports:
     """The reports of a job, read from its output folder.
 
     Args:
-        hdfs: where that folder is; None if there is no HDFS.
+        hdfs: the HDFS of the output folder; None if this folder is not on HDFS.
         folder: the output folder.
-        clock: says when to read again.
+        clock: measures the time until the reports are read again.
         callback: called with the name of a callback of Luigi's worker, and the argument for it.
     """
 
@@ -86,10 +86,10 @@ class Reports:
             self._callback("set_progress_percentage", percentage)
 
     def newest(self, job: str) -> Mapping[str, Any] | None:
-        """Return the newest report; None if there is none, or if HDFS was read less than ``INTERVAL`` s ago.
+        """Return the newest report; None without reports, or if HDFS was read less than ``INTERVAL`` s ago.
 
         A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
-        logged once (DEBUG): the job does not depend on reports.
+        only logged (DEBUG; a repeated error once), because the job does not depend on reports.
         """
         if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
             return None
@@ -112,11 +112,11 @@ def read_reports(
     Args:
         hdfs: where the folder is.
         folder: the output folder of the job.
-        attempt: number of the submission; default: the last one that has reported.
-        most: maximum number of files to read, beginning with the most recently changed one; default: all.
+        attempt: number of the submission; default: the last submission that has reported.
+        most: maximum number of files to read, the most recently changed files first; default: all files.
 
     Returns:
-        the reports in the last 64 KB of each container's file; an empty list if there are none.
+        the reports in the last 64 KB of each container's file; an empty list if there are no reports.
 
     Raises:
         HdfsError: HDFS failed.

@@ -43,15 +43,16 @@ def handled(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Call a function at SIGTERM, SIGHUP or SIGINT, for at most 5 s, before the signal takes effect.
+    """At SIGTERM, SIGHUP or SIGINT, call a function and wait up to 5 s for it before the signal takes effect.
 
-    In a worker process the end of the main process counts as SIGTERM: it is noticed within a second.
+    In a worker process the end of the main process counts as SIGTERM, and is noticed within a second.
 
-    Handlers are set in the main thread only, and restored. A signal that is ignored stays ignored.
+    Handlers are set only in the main thread; at the end, the earlier handlers are set again. A signal that
+    the process ignores stays ignored.
 
     Yields:
-        a function that raises the exception of a signal again, to call after code that may have caught the
-        exception.
+        a function to call after code that may have caught the exception of a signal; if a signal has
+        arrived, the function raises the exception again.
     """
     came: list[int] = []
 

@@ -1,4 +1,4 @@
-"""TaskRun: a run of a task: its job is found or submitted, watched and recorded."""
+"""TaskRun: a run of a task, which finds or submits the task's job, watches it, and records its end."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ RECENT = 30.0
 
 
 class TaskRun:
-    """A run, or a lookup, of a task's job with the current settings.
+    """A run or a lookup of a task's job; either uses the current settings.
 
     Args:
         definition: of the task.
-        single: the task is no point of a sweep: its submission is logged (INFO), and looked up afterwards.
-        claims: the store of its claims if its output folder is not on HDFS.
+        single: False for points of a sweep. If true, a submission is logged at INFO, and then looked up.
+        claims: the store of the job's claims if the output folder is not on HDFS; see ``Evidence``.
 
     Attributes:
         book: of the cluster, in the dialect that the job needs.
@@ -113,7 +113,7 @@ class TaskRun:
         """Return what a run would do now; nothing is submitted and nothing written.
 
         Raises:
-            PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: as ``complete()`` does.
+            PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: for the reasons given in ``complete()``.
         """
         self._job.check_owner()
         entry = self._newest_now()
@@ -139,7 +139,7 @@ class TaskRun:
         self._watch.pause(seconds)
 
     def steps(self) -> Steps[None]:
-        """Find or submit the job, and wait for its end; if it fails, make up to ``max_attempts`` attempts.
+        """Find or submit the job, and wait for its end; if it fails, submit it again (``max_attempts``).
 
         Raises:
             SpecError: the job is not valid; nothing was sent.
@@ -177,8 +177,8 @@ class TaskRun:
 
         Raises:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
-            RunsInArrayError: it is a waiting or running instance of an array, or is claimed for an array.
-            PaiError: it was not submitted, or may have been: the text says which.
+            RunsInArrayError: it waits or runs in an array, or is claimed for an array unknown to the server.
+            PaiError: the job was not submitted, or may have been submitted; the text says which.
         """
         self.options.check()
         entry = yield from self.newest()
@@ -198,9 +198,10 @@ class TaskRun:
         return entry
 
     def newest(self, *, max_age: float = RECENT) -> Steps[Entry | None]:
-        """Look up the newest submission, or return what ``complete()`` has just found.
+        """Return the newest submission, from a lookup or as ``complete()`` has just found it.
 
-        A reply without owner and submission time, as in mocked tests, does not count as a submission.
+        Until this run has made an attempt, a reply that lacks owner or submission time, as in mocked tests,
+        does not count as a submission.
 
         Args:
             max_age: seconds for which an answer may be reused.
@@ -233,7 +234,7 @@ class TaskRun:
                 raise error.extended(submission_unknown(name)) from None
             self.evidence.release()
             if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
-                # The server was found to have the other API version: look the job up with this version.
+                # The refusal showed that the server has the other API version; use it to look the job up.
                 return (yield from self.book.latest(self._name, self.evidence))
             raise error.reworded(f"job {name!r} was not submitted: {error}") from None
         except PaiError:
@@ -290,12 +291,12 @@ class TaskRun:
     # the end
 
     def record(self, entry: Entry, update: Update, retry: Retry) -> Steps[None]:
-        """Keep the logs and record the end on HDFS. If this process is killed, the next run does so.
+        """Copy the logs and record the end on HDFS. If this process is killed before, the next run does both.
 
         Args:
             entry: the submission, as ``begin`` returned it.
             update: its last update.
-            retry: of transient errors.
+            retry: used for transient errors.
 
         Raises:
             PaiOutputElsewhere: the job wrote to another output folder.
@@ -317,12 +318,12 @@ class TaskRun:
         yield from self.evidence.record(entry, retry)
 
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
-        """Trigger the event of a submission's end, after the end was recorded.
+        """Trigger the event of a submission's end, which ``record`` must have recorded before.
 
         Args:
             entry: the submission, as ``begin`` returned it.
             update: its last update.
-            next_step: last line of the error.
+            next_step: last line of the error's text.
 
         Raises:
             PaiJobFailed: the job ended as FAILED or STOPPED.
@@ -350,7 +351,7 @@ class TaskRun:
     # further attempts of this run
 
     def _next_step(self, update: Update) -> str:
-        """Return the last line of a failed job's error: the next step, and which of the attempts failed."""
+        """Return the last line of a failed job's error. It says what to do next, and which attempt failed."""
         most = self.options["max_attempts"]
         if most == 1:
             return NEXT_SUBMISSION

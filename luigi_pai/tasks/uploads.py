@@ -29,7 +29,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
     """Send the new and changed files of a task's ``uploads``.
 
     Args:
-        task: its ``name`` and ``uploads`` are read.
+        task: the task whose ``uploads`` are sent; if its ``runtime`` is true, also ``pai_runtime.py``.
         code_dir: the code folder of its job.
         hdfs: the cluster's HDFS; None if none is configured.
 
@@ -90,7 +90,7 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) 
         return
     try:
         _server, path = hdfs.at(code_dir)
-    except HdfsError:  # not on this HDFS
+    except HdfsError:  # the code folder is not on this HDFS
         return
     sizes = [(size, name) for upload in uploads for name, size in upload.sizes_below(path).items()]
     total = sum(size for size, _name in sizes)

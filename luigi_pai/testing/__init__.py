@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Reset all clusters, so that a test does not see the mocks of an earlier one."""
+    """Reset all clusters, so that a test does not see the mocks of an earlier test."""
     registry = sys.modules.get("luigi_pai.api.registry")
     if registry is not None:
         registry.reset_clusters()
@@ -82,7 +82,7 @@ def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:
 
 @pytest.fixture
 def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
-    """The REST routes that a PaiTask needs, mocked with ``responses``: no server, no network."""
+    """The REST routes that a PaiTask needs, mocked with ``responses``; no server and no network is used."""
     _check_alone(request, "pai_mock")
     try:
         from luigi_pai.testing.mock import PaiMock  # noqa: PLC0415  as above

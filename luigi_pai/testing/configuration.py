@@ -85,16 +85,16 @@ def _sections(config: Any) -> Sections:
 
 
 def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
-    """Replace a section; remove it if the new one is None."""
+    """Replace the section ``name`` by ``section``, or remove it if ``section`` is None."""
     config.remove_section(name)
     if section is not None:
-        config.read_string(_text(_parser(), {name: dict(section)}))  # set() would refuse a lone %
+        config.read_string(_text(_parser(), {name: dict(section)}))  # because set() refuses a lone %
 
 
 def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
-    """Return the configuration for started processes: the file at LUIGI_CONFIG_PATH with clusters replaced.
+    """Return the file at LUIGI_CONFIG_PATH with its clusters replaced, for processes that a test starts.
 
-    ``token`` is set to empty: these processes also read ./luigi.cfg, whose token is for another cluster.
+    ``token`` is empty, because these processes also read ./luigi.cfg, whose token is for another cluster.
     """
     parser = _parser()
     parser.read(os.environ.get(_PATH_VARIABLE, ""), "utf-8")
@@ -108,7 +108,7 @@ def _parser() -> configparser.RawConfigParser:
 
 
 def _text(parser: configparser.RawConfigParser, sections: Sections) -> str:
-    """Return a parser's configuration as text, with some sections replaced."""
+    """Replace some sections of a parser's configuration, and return the configuration as text."""
     for name in sections:
         parser.remove_section(name)
     parser.read_dict(sections)

@@ -38,8 +38,8 @@ class PaiMock:
 
     Attributes:
         submitted: the posted jobs as dicts.
-        states: state of each job on the server, by name; a test can add jobs.
-        ends: state that a job has after its submission, by name; default: ``SUCCEEDED``.
+        states: state of each job on the server, by the job's name; a test can add jobs.
+        ends: state that a job gets when it is submitted, by the job's name; default: ``SUCCEEDED``.
         mock: the mock of ``responses``; a test can add routes.
     """
 

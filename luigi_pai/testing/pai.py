@@ -49,7 +49,7 @@ class Pai:
         clock: the clock of the tasks.
 
     Attributes:
-        server: as given.
+        server: the local server.
         url: URL of its rest-server.
     """
 
@@ -72,7 +72,7 @@ class Pai:
         return [job["name"] for job in self.server.jobs()]
 
     def job(self, name: str) -> Job:
-        """Return the handle of a job that was submitted: its status, logs, config.
+        """Return the handle of a submitted job, which gives the job's status, logs and config.
 
         Raises:
             AssertionError: there is no such job; the message lists the jobs.
@@ -85,10 +85,10 @@ class Pai:
         )
 
     def when(self, pattern: str) -> When:
-        """Let the jobs that match a pattern follow a script: they run no command.
+        """Let jobs whose names match a pattern follow a script instead of running their commands.
 
-        A method of the returned object says how these jobs end. Of several scripts for a name, the first
-        counts until its ``times`` are used up.
+        Call a method of the returned object to say how these jobs end. If a name matches several scripts,
+        the first one applies until ``times`` jobs have followed it; then the next one applies.
 
         Args:
             pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
@@ -101,8 +101,8 @@ class Pai:
         Args:
             method: of the requests, such as ``POST``.
             path: below ``/api/v1`` and ``/api/v2``, such as ``/jobs`` or ``/jobs/*``.
-            status: of the replies: 429, or 500 to 599.
-            times: number of requests; None for all.
+            status: of the replies; either 429, or from 500 to 599.
+            times: number of requests that fail; None for all requests.
 
         Raises:
             ConfigError: an argument is not valid.
@@ -124,7 +124,7 @@ class Pai:
         affected.
 
         Raises:
-            ConfigError: the clock would go backwards.
+            ConfigError: the arguments move the clock backwards.
         """
         moved = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if moved < timedelta(0):
@@ -137,11 +137,11 @@ class Pai:
 
 
 class When:
-    """A script for the jobs that match a pattern.
+    """A script for the jobs whose names match a pattern.
 
     Args:
         server: the local server.
-        pattern: of their names.
+        pattern: of the jobs' names.
     """
 
     def __init__(self, server: LocalPai, pattern: str) -> None:
@@ -161,10 +161,10 @@ class When:
 
         Args:
             code: the exit code of the command, 0 to 255; OpenPAI v2 reports most of these as 255.
-            stderr: text of its standard error.
-            stdout: text of its standard output.
-            after: run time in seconds.
-            times: number of jobs; None for all.
+            stderr: the standard error of the command, as text.
+            stdout: the standard output of the command, as text.
+            after: run time of each task in seconds.
+            times: number of jobs that follow the script; None for all jobs.
         """
         self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
@@ -185,7 +185,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return a fault rule to set again, with its ``count`` reduced by the requests that have failed."""
+    """Return a rule that can be set again; requests that have failed are subtracted from its ``count``."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

@@ -27,23 +27,23 @@ _OUTAGE_KEPT = 10.0  # seconds
 
 
 class Book(Jobs):
-    """The known state of a user's jobs on a cluster. It makes all lookups, and it alone caches the answers.
+    """The known state of a user's jobs on a cluster. It looks up jobs, and caches the answers.
 
     The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
     answer before, so an older list never replaces a newer lookup. A failed submission counts as the newest
     only if a lookup or a list of the last 2 s shows no later submission.
 
-    A job is looked up alone, by its name. If two jobs were looked up alone within half a minute, the third
-    lookup requests a list of all jobs instead. A job that the list lacks is looked up alone. If the newest
-    submission of a piece of work is unknown or has failed, the search continues with the last submission
-    that was recorded for the work. If none was recorded, the search continues with the list, and with those
-    arrays in the list that, by their names, may contain the work.
+    A job is looked up by its name, with a request for this job only. After two such requests within half a
+    minute, the third lookup requests a list of all jobs instead. If the list lacks the job, a request for
+    this job only follows. If the newest submission of a piece of work is unknown or has failed, the search
+    continues with the last submission that was recorded for the work. If no submission was recorded, the
+    search continues with the list, and with the listed arrays that, by their names, may contain the work.
 
     Safe to share between threads and over a fork.
 
     Args:
         api: the REST API of the cluster.
-        shared: a document that forked processes share; kept small, because it is written often.
+        shared: a document that forked processes share. It is kept small, because it is written often.
         shared_lists: another such document, with the last list of jobs and the virtual clusters.
 
     Attributes:
@@ -58,7 +58,7 @@ class Book(Jobs):
         self._remembered: BoundedCache[Hashable, Any] = BoundedCache()
 
     def with_version(self, api_version: str) -> Book:
-        """Return a view of this book, with the same server and caches, that makes requests in one dialect."""
+        """Return a view of this book that shares its server and caches, but always uses the given dialect."""
         view = copy.copy(self)
         view.api = self.api.with_version(api_version)
         return view
@@ -105,7 +105,7 @@ class Book(Jobs):
         return entry
 
     def holder(self, name: str, number: int) -> Steps[Entry | None]:
-        """Return the entry of a submission's own job or, if that job has failed, of the newest submission."""
+        """Look up a submission under its own name. If it has failed, return the newest later submission."""
         search = self._search(name)
         entry = yield from search.at(number, single=True)
         if entry is not None and entry.failed:
@@ -114,7 +114,7 @@ class Book(Jobs):
         return entry
 
     def known(self, name: str) -> Entry | None:
-        """Return the cached answer of ``latest`` for a piece of work, of any age; None if there is none."""
+        """Return the last recorded entry of a piece of work, however old it is; None if there is no entry."""
         recent = self._answers.get(self._key(name))
         return None if recent is None else recent[1]
 

@@ -19,7 +19,7 @@ class Recorded(Protocol):
 
     @property
     def job(self) -> str:
-        """The name of the job that runs the submission: a job for this submission alone, or an array."""
+        """The name of the job that runs the submission. The job may be an array with other submissions."""
         ...
 
 
@@ -41,10 +41,10 @@ class Entry:
 
     Attributes:
         number: 1 for NAME, 2 for NAME__attempt2, ...
-        job: name of the job that runs the submission on the server: a job of its own, or an array.
+        job: name, on the server, of the job that runs the submission. The job may be an array.
         status: of the submission; in an array, the status of its instance. None if the submission was
             recorded, but the server does not know the job.
-        index: of the instance in the array; None for a job of its own.
+        index: of the instance in the array; None if no instance is known.
         posted: whether this process submitted it just now.
         void: whether the submission will never run, because the array that was recorded for it exists on the
             server, but does not contain it.

@@ -23,7 +23,7 @@ class Explanations:
     """The cluster's reasons why jobs wait, and the number of processes that wait for a job.
 
     Args:
-        shared: a document that forked processes share; kept small, because it is written often.
+        shared: a document that forked processes share. It is kept small, because it is written often.
         clock: measures ages.
     """
 
@@ -59,7 +59,7 @@ class Explanations:
         Args:
             what: a text that all jobs with this demand have in common.
             max_age: seconds for which a reply may be reused.
-            may_ask: returns whether a request may be made; if not, an older reply is returned.
+            may_ask: returns whether a request may be made. If it returns False, an older reply is used.
             ask: makes the request. After a NoApiError (servers before 1.3), ``ask`` is not called again.
         """
         known, now = self._shared.read(), self._clock.monotonic()

@@ -19,11 +19,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 class FailedPosts:
     """The failed posts of all forked processes since the server last accepted a post.
 
-    The server is the cause of every status but 500. A 500 may be caused by the job. The server is the cause
-    of a 500 if the error names a broken connection, or if a second job gets the same error. For example,
+    The cause of every status other than 500 is the server. The cause of a 500 may be the job. The cause is
+    the server if the error names a broken connection, or if a second job gets the same error. For example,
     while the write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with
-    ECONNRESET. While the server is the cause, a single post every 0.5 to 15 s tests for all jobs whether the
-    server accepts submissions again, because failed submissions count towards its request limit, too.
+    ECONNRESET. While the server is the cause, a single post is sent every 0.5 to 15 s, which tests for all
+    jobs whether the server accepts submissions again. There are no other posts, because failed submissions
+    count towards the server's request limit, too.
 
     Args:
         shared: a document that forked processes share.

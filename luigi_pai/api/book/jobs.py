@@ -26,8 +26,8 @@ UNREACHABLE = "unreachable"
 """A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-# seconds for which a list is trusted to show the newest submission: a job that another machine submits after
-# the list was made does not end within these seconds
+# seconds for which a list is trusted to contain the newest submission, because a job that another machine
+# submits after the list was made is assumed not to end within these seconds
 _NEWEST_FOR = 2.0
 
 
@@ -93,7 +93,7 @@ class Jobs:
         return status
 
     def one_of_many(self, name: str) -> JobStatus:
-        """Return the status of one of many jobs: from the list of jobs if possible, else by a lookup.
+        """Return the status of one of many jobs. Use the list of jobs if possible, else look up the job.
 
         A status from a list has no tasks and no diagnostics.
 
@@ -121,10 +121,10 @@ class Jobs:
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
-        """Request a new list, and return the statuses of those named jobs that it has, by their names.
+        """Request a new list, and return the statuses, by name, of the jobs in ``names`` that it contains.
 
         Raises:
-            PaiApiError: the list failed.
+            PaiApiError: the request for the list failed.
         """
         rows, full = self._lists.rows(self._lists.make(self.api)), self.api.job_name
         return {name: rows[full(name)] for name in names if full(name) in rows}
@@ -134,11 +134,11 @@ class Jobs:
         return self._lists.wait(self.api)
 
     def space_lists(self, waits: list[float]) -> None:
-        """Delay the next list according to ``waits``: the seconds until the next lookup of each job."""
+        """Delay the next list according to ``waits``, the seconds until the next lookup of each job."""
         self._lists.space(self.api, waits)
 
     def members(self, array: str) -> list[str]:
-        """Return the names of the submissions in an array, by index; empty if the job is not an array.
+        """Return the names of the submissions in an array, in order; [] if the job is not an array.
 
         Raises:
             JobNotFound: the server has no such job.
@@ -156,7 +156,7 @@ class Jobs:
         self._members.put(array, members)
 
     def arrays(self) -> list[str]:
-        """Return the names of the user's arrays: those of this process, then all others; both newest first.
+        """Return the user's arrays by name: first this process's arrays, then all others, each newest first.
 
         Raises:
             PaiApiError: there was no current list, and the request for a new one failed.
@@ -164,12 +164,12 @@ class Jobs:
         return self._lists.arrays(self._newest_list())
 
     def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
-        """Return whether a current list has no submission of a piece of work, nor an array that may have one.
+        """Return whether a current list has no submission of some work, and no array that may contain it.
 
         Args:
             name: of the work.
-            is_corrected: whether the server (409) or a claim would refuse a second post of the name, so that
-                an incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
+            is_corrected: whether the server (409) or a claim refuses a second post of the name, so that an
+                incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
                 old, and newer than the last post by another forked process.
         """
         listing = self._lists.current(self.api)
@@ -208,7 +208,7 @@ class Jobs:
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
-        """Return whether a list of the last 2 s shows a submission as the newest one of its work.
+        """Return whether, in a list of the last 2 s, a submission is the newest submission of its work.
 
         The list must be newer than the last post by any of the forked processes.
         """

@@ -24,8 +24,9 @@ logger = logging.getLogger(__name__)
 _KEPT = 10.0  # seconds
 _SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
-# _TIME_SHARE: lists take at most this share of the time. _LONGEST_PACE: the longest pause for this, in
-# seconds. It is bounded, because a list seems slow if the process was suspended during the request.
+# _TIME_SHARE: requests for lists take at most this share of the time. _LONGEST_PACE: the longest pause, in
+# seconds, that is made to keep to this share. It is bounded, because a list seems slow if the process was
+# suspended during the request.
 _TIME_SHARE, _LONGEST_PACE = 0.1, 30.0
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
@@ -48,7 +49,7 @@ _FIELDS = (  # of a row that is shared between processes
 class Listing:
     """The user's jobs at one time, as the server lists them. The list may lack a job that exists or existed.
 
-    Lists are truncated, servers delete old jobs, and LTP omits jobs in some virtual clusters.
+    The reasons: lists are truncated, servers delete old jobs, LTP omits jobs in some virtual clusters.
 
     Attributes:
         version: of the API.
@@ -112,7 +113,7 @@ class Lists:
         return max(0.0, pace, limit, limits.polling_wait(), self._not_before - now)
 
     def space(self, api: RestApi, waits: list[float]) -> None:
-        """Delay the next list by a fifth of the median of ``waits``: the seconds until each job's lookup."""
+        """Delay the next list by a fifth of the median of ``waits``, the seconds until each job's lookup."""
         longest = _WAITS_SHARE * statistics.median(waits) if waits else 0.0
         self._not_before = api.clock.monotonic() + longest
 
@@ -124,14 +125,14 @@ class Lists:
         return listing if 0 <= api.clock.monotonic() - listing.at < _KEPT else None
 
     def make(self, api: RestApi, since: float | None = None) -> Listing:
-        """Return a new list, or one that another thread or process has requested after ``since``.
+        """Return a new list, or a list that another thread or process has requested after ``since``.
 
         Args:
             api: makes the request.
             since: in seconds of the monotonic clock; default: now.
 
         Raises:
-            PaiApiError: the request failed; for a while, ``wait`` returns None.
+            PaiApiError: the request failed. For a while after the failure, ``wait`` returns None.
         """
         clock, version = api.clock, api.dialect.version
         asked = clock.monotonic()
@@ -159,10 +160,10 @@ class Lists:
         logger.debug("The list of jobs failed, the next one is in %.0f s: %s", self._pause, error)
 
     def rows(self, listing: Listing) -> Mapping[str, JobStatus]:
-        """Return the listed jobs that can be looked up by name alone.
+        """Return the listed jobs that can be looked up by their names, without the user's name.
 
         Lists of 0.8 to 0.14 mark these jobs as ``legacy``. The lookup of any other job needs its user's name,
-        too. Lists of 0.7 mark no job; they are used once a lookup by name has found one of the listed jobs.
+        too. Lists of 0.7 mark no job. They are used only after a lookup by name has found a listed job.
         """
         marked = next((job.legacy for job in listing.jobs.values()), False)  # all jobs are marked or none is
         return listing.jobs if listing.version != "v1" or self._flat or marked else {}
@@ -173,7 +174,7 @@ class Lists:
         return api.clock.monotonic() - _KEPT if last is None else last.at
 
     def arrays(self, listing: Listing) -> list[str]:
-        """Return the names of arrays: those of ``note_array``, newest first, then others in ``listing``."""
+        """Return the names of arrays: of ``note_array``, newest first; then of all others in ``listing``."""
         return list(dict.fromkeys([*self._own_arrays, *filter(is_array_name, listing.jobs)]))
 
     def note_array(self, name: str) -> None:
@@ -181,13 +182,13 @@ class Lists:
         self._own_arrays.appendleft(name)
 
     def is_worth_it(self, api: RestApi, name: str) -> bool:
-        """Return whether to request a list now, to look up one of many jobs."""
+        """Return whether to look up one of many jobs by a request for a list now, not for this job only."""
         if api.clock.monotonic() - self._single_at > _FORGOTTEN:
             self._single = 0
         if self._single < _SINGLE:
             return False
         listing = self.current(api)
-        if listing is not None and name not in listing.jobs:  # a new list would lack it, too
+        if listing is not None and name not in listing.jobs:  # a new list is likely to lack it, too
             return False
         return self.wait(api) == 0
 

@@ -28,7 +28,7 @@ _MOST_ARRAYS = 200  # searched for one piece of work
 class Search:
     """Looks for the submissions NAME, NAME__attempt2, ... of one piece of work.
 
-    Its methods are steps (``retries.Steps``). They retry transient errors, and yield waits, but do not sleep.
+    Its methods are steps (``retries.Steps``). They retry transient errors. They yield waits, and never sleep.
 
     Args:
         jobs: looks up single jobs.
@@ -45,11 +45,12 @@ class Search:
     def newest(self, first: int, evidence: Evidence | None) -> Steps[Entry | None]:
         """Find the newest submission.
 
-        Look up the submission ``first`` or, if the server does not know it, NAME. If that one has failed,
-        look up the highest number in the current list, then the numbers after it one by one, up to the first
-        unknown name. No number is looked up if a list of the last 2 s shows that none follows. If no
-        submission is found, or the last one has failed, use the last record in ``evidence``. If there is
-        none, use the list. Return a reply without owner and submission time, as mocked tests send, as it is.
+        Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
+        failed, look up the highest number in the current list, then the numbers after it one by one, up to
+        the first unknown name. If a list of the last 2 s has no later number, none is looked up. If no
+        submission is found, or the last one found has failed, use the last record in ``evidence``. If
+        ``evidence`` has no record, use the list. If the first reply has no owner and no submission time, as
+        in mocked tests, look up nothing more.
         """
         entry = yield from self.at(first)
         if entry is None and first > 1:
@@ -66,11 +67,11 @@ class Search:
         return entry
 
     def at(self, number: int, *, single: bool = False) -> Steps[Entry | None]:
-        """Look up a submission under its own name; None if the server does not know it.
+        """Look up a submission as a job, not in arrays; None if the server does not know the job.
 
         Args:
             number: of the submission.
-            single: whether to look it up alone; if False, a list of jobs may be used.
+            single: whether to request this job only; if False, a list of jobs may be used.
 
         Raises:
             PaiNameTaken: the name belongs to another user.
@@ -86,7 +87,7 @@ class Search:
         return Entry(number, name, status)
 
     def later_than(self, entry: Entry) -> Steps[Entry]:
-        """Return the newest submission after a failed one; the failed one itself if there is no later one."""
+        """Return the newest submission after a failed one; ``entry`` if there is no later submission."""
         while entry.failed:
             later = yield from self.at(entry.number + 1, single=True)
             if later is None:
@@ -107,7 +108,7 @@ class Search:
         return entry or Entry(record.number, record.job, None)
 
     def _by_evidence(self, entry: Entry | None, evidence: Evidence | None) -> Steps[Entry | None]:
-        """Return a later submission that only claims or lists show; the given entry if there is none."""
+        """Return a later submission, found by claims or lists; ``entry`` if there is no later submission."""
         record = None if evidence is None else evidence.last()
         if record is not None:
             if entry is not None and entry.number >= record.number:

@@ -1,4 +1,4 @@
-"""Detection of the dialect that a server speaks, unless the settings name it."""
+"""Detection of the dialect that a server speaks, if the settings do not name it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Dialect: TypeAlias = V1Dialect | V2Dialect
 """Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-# v2 servers refuse a v1 job with these codes: 1.1 and later with the first one, 0.15 to 1.0 with the second
+# v2 servers refuse a v1 job with these codes: from 1.1 on with the first, 0.15 to 1.0 with the second
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
@@ -35,17 +35,17 @@ class DialectDetector:
     """The dialect of a server, detected once for all forked processes.
 
     Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. A server
-    of 0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so after that reply the server's version
-    is requested, once. After a 404 without an error code, the dialect is still unknown.
+    of 0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so the first such reply is followed by a
+    request for the server's version. After a 404 without an error code, the dialect is still unknown.
 
     Args:
         session: the connection to the rest-server.
-        state: shared between forked processes; holds the result.
+        state: a document that forked processes share; the result is stored in it.
         api_version: ``auto``, ``v1`` or ``v2``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
 
     Attributes:
-        given: ``v1`` or ``v2`` if set in the settings; None if it is detected.
+        given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
     """
 
     def __init__(self, session: Session, state: SharedDocument, api_version: str, fs_uri: str | None) -> None:
@@ -109,7 +109,7 @@ class DialectDetector:
         self._detected = None
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
-        """Record the dialect if a refused submission shows it.
+        """Record the dialect if the error of a refused submission reveals it.
 
         Raises:
             PaiHttpError: the server speaks v2 only, and ``api_version = v1`` is set.
@@ -144,7 +144,7 @@ class DialectDetector:
         """Return whether the reply to a v1 request shows that the server speaks v2 only.
 
         Raises:
-            PaiHttpError: the reply shows v2, but ``api_version = v1`` is set.
+            PaiHttpError: the server speaks v2 only, but ``api_version = v1`` is set.
         """
         if error.code == "NoApiError":
             self._record_v2(error)

@@ -41,7 +41,7 @@ def job_status(name: str, reply: Any) -> JobStatus:
 
 
 def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each task in the reply for one job: its role, and its fields."""
+    """Yield the role and the fields of each task in the reply for one job."""
     for role, about in mapping_of(reply, "taskRoles").items():
         for task in objects_of(about, "taskStatuses"):
             yield role, task
@@ -52,7 +52,7 @@ def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
 
     Args:
         rows: the JSON of the reply, or of its ``data``.
-        full_names: names may be ``USER~NAME``, as some v2 releases send them.
+        full_names: whether names may be ``USER~NAME``, as some v2 releases send them.
 
     Raises:
         InvalidReply: the reply is not a list.
@@ -89,7 +89,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime (0.x): queued jobs have it too
+        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime, set in queued jobs of 0.x
         completed_ms=numbers.get("completedTime") or None,
         # v2 replies (with attemptId) have only 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
@@ -167,7 +167,7 @@ def _texts(fields: dict[str, Any]) -> dict[str, str]:
 
 
 def _integers(fields: dict[str, Any]) -> dict[str, int]:
-    """Return the fields that are numbers, as integers; servers send some numbers as texts."""
+    """Return the fields with numbers, as integers. The servers may send the numbers as texts."""
     found = {}
     for name, value in fields.items():
         if type(value) is int and abs(value) <= _LARGEST:

@@ -36,9 +36,9 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
     """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
-    The diagnostics of 0.x name the rule that ended the job: the reason. They contain the container's report,
-    among lines of underscores, JSON records and Java stacks, which are left out. If the diagnostics are not
-    from 0.x, a single line is the reason, and several lines are the rest.
+    In the diagnostics of 0.x, the reason is the rule that ended the job. The rest is the container's report;
+    the lines of underscores, JSON records and Java stacks around it are left out. If the diagnostics are not
+    from 0.x, they are the reason if they have a single line, and else the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

@@ -28,8 +28,8 @@ class LogFile:
 
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
-        uri: its URL, relative to the web portal. It may contain a token and is never shown.
-        paged: whether it is a page of a YARN node (0.x), whose URL takes ``start`` and ``end`` in bytes.
+        uri: its URL, relative to the web portal. It may contain a token, so texts leave out its query.
+        paged: whether it is a page of a YARN node (0.x), whose URL has parameters ``start`` and ``end``.
     """
 
     name: str
@@ -43,11 +43,11 @@ class LogFile:
 
 
 class LogFiles:
-    """Fetches logs. No token is sent: the URL of a log suffices to read it.
+    """Fetches logs. No token is sent, because the URL of a log suffices to read it.
 
     Every method raises ``ClusterUnreachable`` if there is no reply, and ``PaiHttpError`` for an error
-    status. A worker often cannot reach the nodes of 0.x: after no reply, a node gets no request for 10 s,
-    then for twice as long each time, up to 5 minutes.
+    status. A worker often cannot reach the nodes of 0.x, so a node that did not reply gets no request for
+    10 s. With each further request without a reply, this pause doubles, up to 5 minutes.
 
     Args:
         session: the connections.
@@ -72,7 +72,7 @@ class LogFiles:
 
         Args:
             file: the log.
-            start: first byte; a negative number counts from the end (not for pages).
+            start: first byte; a negative number counts from the end, which pages do not support.
             size: how many bytes at most.
         """
         if file.paged:
@@ -88,7 +88,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log's node gets no requests now, because it did not reply to the last one."""
+        """Return whether a log's node gets no requests now, because the node did not reply before."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PLUGINS = "com.microsoft.pai.runtimeplugin"
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # "-" at the start would make it an ssh option
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # no "-" at the start, because ssh reads it as an option
 _LAST_PORT = 65535
 
 Address = tuple[str, int]
@@ -29,8 +29,8 @@ class SshAccess:
     Attributes:
         addresses: of the ssh servers of the running containers, by role and index of the task.
         key: the private key to log in with; None if users log in with their own keys.
-        missing: why no container has an ssh server, and what to do; None if at least one may have one.
-        roles: the task roles with ssh servers; None if all may have one.
+        missing: why no container can be reached, and what to do; None if a container may be reachable.
+        roles: the task roles with ssh servers; None if all roles may have ssh servers.
     """
 
     addresses: Mapping[tuple[str, int], Address]
@@ -40,7 +40,7 @@ class SshAccess:
 
 
 def container_access(reply: Any, info: Any, key: str) -> SshAccess:
-    """Return the access to the containers of a job of 0.x.
+    """Return the ssh access to the containers of a job on OpenPAI 0.7 to 0.14.
 
     Args:
         reply: to ``GET .../jobs/NAME``, whose tasks have container ids.
@@ -61,11 +61,11 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
 
 
 def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
-    """Return the access to the containers of a job of 0.15 and later, by the runtime plugin ``ssh``.
+    """Return the ssh access to a job's containers on 0.15 and later, where the plugin ``ssh`` provides it.
 
     Args:
-        reply: to ``GET .../jobs/NAME``: each task has a port for ssh, whether or not anything listens.
-        protocol: the job.
+        reply: to ``GET .../jobs/NAME``, in which each task has an ssh port, even if no server listens.
+        protocol: of the job.
 
     Raises:
         InvalidReply: a host or a port is not valid.

@@ -42,8 +42,8 @@ class V1Dialect:
         version: as in ``api_version``.
         gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use. This is False only for LTP 1.5, after its reply for a job that does not exist;
-            other releases of LTP are not recognised.
+            may no longer use. Only LTP 1.5 is recognised, by its reply for a job that does not exist. After
+            that reply, ``whole_lists`` is False; until then, and for other releases of LTP, it is True.
         retention: seconds for which servers keep an ended job, by default.
     """
 

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 _API = "/api/v2"
 _JOBS = f"{_API}/jobs"
-_PAGE = 5000  # jobs of the first page: the default of the servers, which accept up to 50,000
+_PAGE = 5000  # jobs on the first page, the default of the servers; they accept up to 50,000
 _LATER_PAGES = 20_000  # jobs of each page after the first, for fewer requests
 _MOST_PAGES = 50
 _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
@@ -45,7 +45,7 @@ _NO_TASK = "/attempts/0/taskRoles/none/taskIndex/0/attempts"
 class V2Dialect:
     """The requests of API version v2.
 
-    A job's full name is ``USER~NAME``; every method takes the NAME of a job of the
+    A job's full name is ``USER~NAME``. Every method about a job takes only its NAME, because USER is the
     session's user.
 
     Args:
@@ -119,10 +119,10 @@ class V2Dialect:
         return job_status(name, self._of_job(name))
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return the status of an attempt of a job, counted from 0 (1.1 and later).
+        """Return the status of a job's attempt ``number``; the first attempt is 0 (1.1 and later).
 
         Raises:
-            ServerFault: the server failed; LTP 1.5 replies with this error for a missing attempt, too.
+            ServerFault: the server failed, or LTP 1.5 does not have the attempt.
         """
         return job_status(name, self._of_job(name, f"/attempts/{number}"))
 
@@ -131,8 +131,9 @@ class V2Dialect:
     ) -> list[JobStatus]:
         """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
 
-        0.15 has no filters, 0.16 to 1.1 filter by ``username`` only, 1.2 by all except ``tags``. If LTP
-        refuses to list the jobs of all users, the jobs in the user's virtual clusters are returned.
+        0.15 has no filters, 0.16 to 1.1 filter by ``username``, 1.2 also by ``states``, later releases also
+        by ``tags``. If LTP refuses to list the jobs of all users, the jobs in the user's virtual clusters
+        are returned.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
@@ -168,7 +169,7 @@ class V2Dialect:
         return self._object_of_job(name, "/config")
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
-        """Return the URI of the prerequisite of type output; None unless there is exactly one."""
+        """Return the URI of the prerequisite of type output; None if there is none, or more than one."""
         prerequisites = objects_of(config, "prerequisites")
         outputs = [each.get("uri") for each in prerequisites if each.get("type") == "output"]
         only = outputs[0] if len(outputs) == 1 else None
@@ -235,7 +236,7 @@ class V2Dialect:
         return object_of(self._of_job(name, rest), self._path(name) + rest)
 
     def _of_job(self, name: str, rest: str = "") -> Any:
-        """Send a GET request for a path below that of a job, and return the JSON of the reply.
+        """Send a GET request for a job's path followed by ``rest``; return the JSON of the reply.
 
         Raises:
             JobNotFound: the job does not exist.
@@ -252,14 +253,14 @@ class V2Dialect:
         raise self._missing(name, path) or fault
 
     def _missing(self, name: str, path: str) -> JobNotFound | None:
-        """Return the error for a job that does not exist; None if it exists.
+        """Return the error for a job that does not exist; None if the job exists.
 
         LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
         of its database. A second request, for a task that no job has, tells the two cases apart.
 
         Args:
             name: of the job.
-            path: of the first request, for the error.
+            path: of the first request, which the error names.
 
         Raises:
             ServerFault: the database has failed.

@@ -41,7 +41,7 @@ class LogLine:
     Attributes:
         role, index: the task.
         stream: ``stdout`` or ``stderr``.
-        text: without its line end; as the job wrote it, control characters included.
+        text: of the line, as the job wrote it, with control characters, but without the line end.
     """
 
     role: str
@@ -56,7 +56,7 @@ class UnreadableLog:
 
     Attributes:
         task: ``ROLE/INDEX``; "" for all tasks of the job.
-        page: URL of the page with its logs, or of the job's page, for a browser; None if there is none.
+        page: URL, for a browser, of the page with its logs, or of the job's page; None if there is no page.
         reason: why its logs cannot be read.
     """
 
@@ -77,7 +77,7 @@ class _Stream:
     task: TaskStatus
     name: str
     status: JobStatus  # the job's, at this start
-    last_lines: int | None  # the first read starts this many lines before the end; None: at the first line
+    last_lines: int | None  # the first read starts this many lines before the end; if None, at the first line
     offset: int = 0
     rest: bytes = b""  # an incomplete last line
     closed: bool = False
@@ -86,7 +86,7 @@ class _Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start: the task, and the job's and task's attempts or, on 0.x, the log's URL."""
+        """A key of this start. It has the task, the attempts of job and task and, on 0.x, the log's URL."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
@@ -99,13 +99,13 @@ class LogReader:
         name: of the job.
         role: only tasks of this role.
         index: only this task of each role.
-        streams: which of ``stdout`` and ``stderr``.
-        attempt: number of a start of the job by the cluster, from 0 (v2); default: the last one.
+        streams: ``stdout``, ``stderr`` or both.
+        attempt: number of a start of the job by the cluster, from 0 (v2); default: the last start.
         lines: the first read of a stream yields this many of the stream's last lines; default: all lines.
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
-        status: of the job, by the last lookup.
+        status: of the job, from its last lookup.
         per_log: seconds between the reads of two logs in ``follow``.
     """
 
@@ -134,7 +134,7 @@ class LogReader:
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._following = False
         self._has_ended = False  # whether the job has ended
-        self._is_watched = False  # whether requests must be short: a watcher waits, or the job has ended
+        self._is_watched = False  # whether requests must be short, as a watcher waits or the job has ended
         self._in_vain = 0.0  # seconds without success after the job's end
         self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
@@ -165,7 +165,7 @@ class LogReader:
 
         Raises:
             JobNotFound: there is no such job.
-            PaiApiError: the server does not answer, or refuses.
+            PaiApiError: the server does not answer, or refuses the request.
         """
         self._following = False
         self._look_up()
@@ -187,7 +187,7 @@ class LogReader:
                 self._api.clock.sleep(step)
 
     def follow_steps(self, status: Callable[[], JobStatus] | None = None) -> Iterator[LogLine | float]:
-        """Do as ``follow``, but never sleep: yield lines, and the seconds to wait before the next step.
+        """Yield lines as ``follow`` does and, instead of sleeping, the seconds to wait before the next step.
 
         After an error it may be called again, and continues where the reading stopped.
 
@@ -256,7 +256,7 @@ class LogReader:
             yield from self._last_lines(stream, count)
         while True:
             part, whole = self._part(stream, stream.offset, _PART)
-            if whole < stream.offset:  # rotated: read the new log from its start
+            if whole < stream.offset:  # the log was rotated, so read the new log from its start
                 stream.offset, stream.rest = 0, b""
                 continue
             stream.offset += len(part)

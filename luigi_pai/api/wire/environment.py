@@ -21,14 +21,14 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 class Environment:
     """The proxy and CA settings of the process environment.
 
-    The library ``requests`` would read them for each HTTP request, and spend most of its CPU time on this.
-    Here, the CA bundle is read once, and proxies at the first request to a host. A ``.netrc`` is not read.
+    By default, ``requests`` reads them for each HTTP request, which takes most of its CPU time. This class
+    reads the CA bundle once, and the proxies at the first request to a host. A ``.netrc`` is not read.
 
     Args:
-        verify: of the account: True, False, or a file of CA certificates.
+        verify: the setting of the account, which is True, False, or a file of CA certificates.
 
     Attributes:
-        verify: as ``requests`` takes it; a CA bundle named in the environment replaces True.
+        verify: the value for ``requests``; a CA bundle named in the environment replaces True.
         verify_source: the setting or variable that names the CA bundle; None if there is no bundle.
     """
 
@@ -43,18 +43,18 @@ class Environment:
         self._proxies: dict[str, dict[str, str]] = {}
 
     def proxies(self, url: str) -> Mapping[str, str]:
-        """Return the proxies for the host of a URL, as ``requests`` takes them; empty if there are none.
+        """Return the proxies for the host of a URL, in the form for ``requests``; empty if there are none.
 
         Raises:
-            ConfigError: the URL of the proxy is not valid; the error names its variable, not the URL.
-            ValueError: the URL itself is not valid.
+            ConfigError: the proxy's URL is not valid; the error names the variable, but not the URL.
+            ValueError: ``url`` is not valid.
         """
         parts = urlsplit(url)
         host = f"{parts.scheme}://{parts.netloc}"
         if host not in self._proxies:
             found = get_environ_proxies(host)
             proxy = select_proxy(host, found)
-            if proxy and not _is_valid(proxy):  # the libraries' errors would show its password
+            if proxy and not _is_valid(proxy):  # refused, because the libraries' errors repeat its password
                 raise ConfigError(
                     f"{_variable(proxy, parts.scheme)} in the environment is not a valid proxy URL; write "
                     "http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"

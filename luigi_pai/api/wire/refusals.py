@@ -30,7 +30,7 @@ _OLD_V2 = (
 
 HINTS: Mapping[str, str] = {
     "InvalidParametersError": _OLD_V2,  # 0.15 and later send InvalidProtocolError instead
-    # the following codes are from LTP 1.x: models/v2/job and middlewares/v2 of its rest-server
+    # LTP 1.x sends the following codes, see models/v2/job and middlewares/v2 of its rest-server
     "NoEnoughQuotaError": f"lower {_FEWER_GPUS}",
     "NoJobPriorityError": f"set {_PRIORITY} to default or oppo, or ask an administrator for prod",
     "InvalidJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
@@ -56,10 +56,10 @@ HINTS: Mapping[str, str] = {
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
-    """Return the error of a refused job, with schema errors as text and a hint what to change.
+    """Return the error of a refused job; schema errors become readable text, and a hint says what to change.
 
     LTP repeats lines of the document in a YAML error. These lines are left out, because they may contain a
-    secret; the text before them has the line number.
+    secret. The text before them, which names the line number, stays in the error.
 
     Args:
         error: the reply to the submission.
@@ -81,11 +81,11 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return the error of a refused job. It names all virtual clusters if that of the job is the reason.
+    """Return a refused job's error; if the virtual cluster is the reason, it names all virtual clusters.
 
     Args:
         error: the reply to the submission.
-        setting: name of the setting with the job's virtual cluster.
+        setting: name of the setting that chooses the job's virtual cluster.
         virtual_clusters: a function that requests the names of all virtual clusters.
     """
     is_about_it = error.code not in HINTS and (

@@ -1,4 +1,4 @@
-"""Replies of a rest-server: the JSON of a reply, or its error."""
+"""Functions that return the JSON of a rest-server's reply, or raise its error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parsed(response: requests.Response) -> Any:
     """
     try:
         return response.json(parse_int=_whole_number)
-    except (ValueError, RecursionError):  # not raised, because its text has the reply, maybe with a token
+    except (ValueError, RecursionError):  # dropped, because its text repeats the reply, maybe with a token
         return NOT_JSON
 
 
@@ -76,7 +76,7 @@ def json_of(response: requests.Response, server: str) -> Any:
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
-    """Return a reply, checked to be a JSON object.
+    """Return a reply after a check that it is a JSON object.
 
     Raises:
         InvalidReply: the reply is not an object.
@@ -92,7 +92,7 @@ def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
 
 
 def stop_accepted(reply: Any, name: str) -> None:
-    """Check the reply to a stop: every release sends an object with a message.
+    """Check that the reply to a stop is an object with a message, as every release sends it.
 
     Raises:
         InvalidReply: the reply is something else, so the job may not have been stopped.
@@ -120,14 +120,15 @@ def raise_error(
 
     Args:
         response: the reply.
-        account: of the request.
-        redact: redacts the server's text, which may repeat secrets.
+        account: the account that made the request.
+        redact: a function that redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: whether a test mocks the reply; any 404 to a GET is then a missing job, except ``NoApiError``.
+        mocked: whether a test mocks the reply. If so, a 404 to a GET with any code but ``NoApiError``
+            means a missing job.
 
     Raises:
         InvalidReply: the reply is not from an OpenPAI.
-        PaiHttpError: the error of the server, as the subclass for its status.
+        PaiHttpError: the server replied with an error. The status and the code choose the subclass.
     """
     status = response.status_code
     method = response.request.method or ""

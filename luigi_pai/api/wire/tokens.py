@@ -10,7 +10,7 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a token is valid in a header; if not, ``requests`` would show it in an error."""
+    """Return whether a token is valid in a header. Errors of ``requests`` repeat an invalid token."""
     return token.isascii() and token.isprintable() and " " not in token
 
 
@@ -29,7 +29,7 @@ def lifetime(token: str) -> float:
 
 
 def expiry(token: str) -> float | None:
-    """Return when a token expires, in seconds since 1970 UTC; None if the token does not say."""
+    """Return when a token expires, in seconds since 1970 UTC; None if the token has no expiry."""
     try:
         return float(_claims(token)["exp"])
     except (KeyError, TypeError, ValueError):

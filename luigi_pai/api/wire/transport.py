@@ -41,7 +41,7 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated once for each kind of error, at most twice in all, within 0.2 s. Callers retry longer."""
+"""A GET is repeated once for each kind of error, at most twice within 0.2 s. Callers retry for longer."""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -77,13 +77,13 @@ class Account:
 class Transport:
     """The connections of one process to one rest-server.
 
-    Redirects of GET are followed, without the token if they leave the host; any other redirect is
-    returned. A GET is repeated once if its connection breaks, before or during the reply.
+    Redirects of a GET are followed, but the token is not sent to another host. Redirects of other methods
+    are returned as replies. A GET is repeated once if its connection breaks before or during the reply.
 
     Each process reads the proxies and the CA bundle of the environment only once, see ``Environment``.
 
     Args:
-        account: where the server is, and the timeouts.
+        account: the URL of the server, the CA setting, and the timeouts.
 
     Attributes:
         answered: whether the server has ever sent a reply of any kind.
@@ -105,7 +105,7 @@ class Transport:
         self._pid = os.getpid()
 
     def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
+        """Close the connections; the next request opens new connections."""
         self._http.close()
 
     def send(
@@ -123,7 +123,7 @@ class Transport:
             method: GET, POST, PUT or DELETE.
             url: absolute.
             data: the body.
-            token: of the user; None to send none.
+            token: the user's token; None to send no token.
             content_type: of the body.
             part: value of the ``Range`` header.
 
@@ -151,7 +151,7 @@ class Transport:
             self.mocked = progress.sent is None
             self.answered = True
             return response
-        raise failure  # outside of except: inside, failure.__context__ would hold the request and its token
+        raise failure  # after except, because within it failure.__context__ has the request and its token
 
     def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None

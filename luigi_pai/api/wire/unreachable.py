@@ -34,7 +34,7 @@ class FailedRequest:
         server: the URL in ``pai_url``.
         connect_timeout, read_timeout: seconds.
         environment: proxies and CA bundle.
-        sent: whether any of the request was written to a connected socket; None if not known.
+        sent: whether any part of the request was written to a connected socket; None if not known.
         answered: whether the server has replied to an earlier request.
     """
 
@@ -49,7 +49,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return the error for a request without a reply. It names the server; an error of urllib3 names a pool.
+    """Return an error that names the server, for a request without a reply. urllib3's error names a pool.
 
     Args:
         failed: the request.
@@ -110,7 +110,7 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
 
 
 def _failed_url(failed: FailedRequest, error: Exception) -> str:
-    """Return the URL that failed: the requested one, or the target of a redirect."""
+    """Return the URL that failed, which is the requested URL or the target of a redirect."""
     request = error.request if isinstance(error, requests.RequestException) else None
     return (request.url if request is not None else None) or failed.url
 
@@ -171,8 +171,8 @@ def _reason(error: Exception, causes: Sequence[BaseException], timeout: str) -> 
     """Return the system's text for a failure, or the library's text if the system has none.
 
     Args:
-        error: as raised. For an invalid URL, a fixed text is returned, because the error's text may
-            show a password.
+        error: the exception as it was raised. For an invalid URL, a fixed text is returned, because the
+            error's text may contain a password.
         causes: the error and its causes.
         timeout: the text to return for a timeout.
     """

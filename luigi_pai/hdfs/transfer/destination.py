@@ -1,9 +1,9 @@
 """The destination folder of an upload, and the manifest that uploads keep in it.
 
-WebHDFS's own checksum of a file (GETFILECHECKSUM) depends on how the file was written, and not every server
-has it. So an upload records the SHA-256 of each file, and its length and modification time on HDFS. An entry
-describes one version of one file, so that two uploads that write the manifest at once cannot make it wrong.
-If an entry is lost, the only effect is that its file is sent again.
+The checksum that HDFS has of a file (GETFILECHECKSUM) depends on how the file was written, and not every
+server returns it. So an upload records the SHA-256 of each file, and its length and modification time on
+HDFS. An entry describes one version of one file, so it is right even if two uploads write the manifest at
+the same time. If an entry is lost, the only effect is that its file is sent again.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Destination:
     Attributes:
         path: of the folder, absolute.
         exists: whether the folder exists.
-        statuses: the FileStatus of its entries by name, as far as they were looked up.
-        manifest: the entries of files that earlier uploads sent, by their names in the folder.
+        statuses: the FileStatus of each entry that was looked up, by the name of the entry.
+        manifest: the entries for files that earlier uploads sent, by the files' names in the folder.
     """
 
     path: str
@@ -98,13 +98,13 @@ def file_destination(server: Connection, path: str) -> Destination:
 def folder_destination(
     server: Connection, path: str, folders: Iterable[str], pool: WorkerPool
 ) -> Destination:
-    """Return a folder with its entries and those of some subfolders; NotADirectory if it is a file.
+    """Return a folder, its entries and the entries of some subfolders; NotADirectory if ``path`` is a file.
 
     Args:
         server: the HDFS.
         path: of the folder.
         folders: names of the subfolders, at any depth, that are listed if they exist.
-        pool: the threads for the listings.
+        pool: the threads that list the folders.
     """
     try:
         statuses = list_tree(server, path, pool, {*folders}.__contains__)
@@ -136,7 +136,7 @@ def list_tree(
 
 
 def is_folder(status: Mapping[str, Any]) -> bool:
-    """Return whether a FileStatus is one of a folder."""
+    """Return whether a FileStatus belongs to a folder."""
     return bool(status["type"] == "DIRECTORY")
 
 

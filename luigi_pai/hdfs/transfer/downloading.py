@@ -30,19 +30,19 @@ _NS_PER_MS = 1_000_000
 def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
     """Fetch a file, or the content of a folder, from HDFS; only new and changed files are fetched.
 
-    Fetched files get the modification time that they have on HDFS; the next download compares size and time.
-    Nothing is removed on this machine.
+    Fetched files get the modification time that they have on HDFS, because the next download compares size
+    and time. Files that are only on this machine are not removed.
 
     Args:
         fs: the file system.
         path: in any form that ``hdfs_path`` accepts.
-        local: if ``path`` is a folder: the folder that gets its content; if a file: the new file's path, or a
-            folder (existing, or written with a final ``/``).
-        jobs: files fetched at once.
+        local: if ``path`` is a folder, the folder that gets its content. If ``path`` is a file, the path of
+            the new file, or a folder for it, which exists or is written with a final ``/``.
+        jobs: maximum number of files that are fetched at the same time.
 
     Raises:
         HdfsError: there is no such file or folder, or HDFS refused a request or did not answer.
-        TransferError: files cannot be written. Files that were fetched before stay.
+        TransferError: files cannot be written. Files that were fetched before are not removed.
     """
     server, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)

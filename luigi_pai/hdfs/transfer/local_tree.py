@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _IGNORE_FILE = ".paiignore"
-_NOT_SENT = (  # unless the ignore file says otherwise
+_NOT_SENT = (  # rules for files that are not sent; rules in the ignore file can override them
     "__pycache__/",
     "*.pyc",
     ".venv/",
@@ -38,7 +38,7 @@ class LocalFile:
     """A local file to send.
 
     Attributes:
-        name: its path in the folder, with ``/``.
+        name: its path in the folder that is sent, with ``/``; its new name if only this file is sent.
         place: its path on this machine.
         size: in bytes.
     """
@@ -51,8 +51,8 @@ class LocalFile:
         """Yield the content in parts.
 
         Raises:
-            TransferError: the file cannot be read, or was changed meanwhile, so that the parts may be of
-                different versions.
+            TransferError: the file cannot be read, or was changed while it was read, so that the parts may be
+                of different versions.
         """
         try:
             with self.place.open("rb") as opened:
@@ -166,7 +166,7 @@ def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Ite
 
 
 def _ignored(folder: Path) -> GitIgnoreSpec:
-    """Return the rules for ignored files: the built-in ones, then those of the ignore file."""
+    """Return the rules for ignored files: the built-in rules, followed by the rules of the ignore file."""
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
 
     file = folder / _IGNORE_FILE
@@ -178,12 +178,12 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether a file or folder is ignored: the last rule that matches its name decides.
+    """Return whether a file or folder is ignored, which the last rule that matches its name decides.
 
     ``name`` ends with ``/`` for a folder. pathspec also matches a folder's rule with every entry below the
-    folder. As in git, such a match does not count here: ``_walk`` has checked the folder before. So the rules
-    ``*``, ``!*/``, ``!*.py`` send ``a/b.py`` but not ``a/c``. (GitIgnoreSpec's own matching, since 1.0, would
-    ignore ``a/``.)
+    folder. As in git, such a match does not count here, because ``_walk`` has checked the folder before. So
+    the rules ``*``, ``!*/``, ``!*.py`` send ``a/b.py`` but not ``a/c``. (The methods of GitIgnoreSpec are not
+    used for this, because they ignore ``a/`` since pathspec 1.0.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

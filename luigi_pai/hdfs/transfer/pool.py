@@ -51,10 +51,10 @@ class WorkerPool:
         self._cancelled = threading.Event()
 
     def map(self, work: Callable[[Thing], Result], things: Iterable[Thing]) -> list[Result]:
-        """Return the results of the work, in the order of the things.
+        """Call ``work`` for each of the things, in threads; return the results in the order of the things.
 
         Raises:
-            Exception: the first exception of the work, raised after all threads have ended.
+            Exception: ``work`` raised this exception; it is raised here after all threads have ended.
         """
         self._cancelled.clear()
         with ThreadPoolExecutor(self._number) as pool:
@@ -70,10 +70,10 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[None]:
-        """Show a bar on standard error inside ``with``; ``advance`` moves it.
+        """Draw a progress bar on standard error inside ``with``; ``advance`` moves the bar.
 
-        There is no bar if there is no terminal or no work. A worker process of Luigi shows none, because
-        several may run at once. NO_COLOR prevents the bar, because it is drawn with escape sequences.
+        There is no bar if standard error is not a terminal, or ``total`` is 0. A worker process draws no bar,
+        because several may run at the same time. NO_COLOR prevents the bar, because escape sequences draw it.
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():

@@ -23,11 +23,11 @@ class RemoteFile:
     """A file on HDFS.
 
     Attributes:
-        server: the HDFS.
-        path: absolute.
-        name: its path in the folder, with ``/``; for a single file, its name.
-        size: in bytes.
-        time: of the last change, in ms since 1970.
+        server: the connection to the HDFS.
+        path: its absolute path.
+        name: its path relative to the tree's folder, with ``/``; its file name if the tree is this one file.
+        size: its size in bytes.
+        time: the time of its last change, in ms since 1970.
     """
 
     server: Connection
@@ -64,6 +64,6 @@ def _file(server: Connection, path: str, name: str, status: Mapping[str, Any]) -
 
 
 def _is_content(name: str) -> bool:
-    """Return whether an entry of a folder is neither a manifest nor temporary."""
+    """Return whether a name belongs to a file or folder that is neither a manifest nor temporary."""
     own = posixpath.basename(name)
     return own != MANIFEST and not is_temporary(own)

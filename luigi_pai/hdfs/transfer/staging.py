@@ -30,13 +30,13 @@ logger = logging.getLogger("luigi-interface")
 
 
 class Stage:
-    """The temporary folder of an upload; it is removed at the end of ``with``.
+    """The temporary folder of an upload or a copy; if it still exists at the end of ``with``, it is removed.
 
-    For a new destination, it lies beside the destination, and one rename makes it the destination. For an
-    existing destination, it lies in that folder, and each file is renamed to its place.
+    If the destination is new, the folder is made beside it, and becomes the destination by one rename. If
+    the destination exists, the folder is made in the destination, and each file is renamed to its place.
 
     Attributes:
-        sent: length and SHA-256 of the files that were sent completely, by name.
+        sent: name of each file that was sent completely -> its length and SHA-256.
     """
 
     def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
@@ -60,9 +60,9 @@ class Stage:
         """Send a file, without publishing it.
 
         Raises:
-            TransferError: the file cannot be read, or changed meanwhile.
-            HdfsError: HDFS refused the file or did not answer.
-            CancelledError: other work has failed.
+            TransferError: the local file cannot be read, or it was changed while it was read.
+            HdfsError: HDFS refused a request or did not answer.
+            CancelledError: other work of the same pool has failed.
         """
         digest = hashlib.sha256()
         length = 0

@@ -33,29 +33,30 @@ __all__ = ["Upload", "upload"]
 
 logger = logging.getLogger("luigi-interface")
 
-_TRIES = 3  # retries if uploads from other machines create the destination meanwhile
+_TRIES = 3  # number of retries if uploads from other machines create the destination meanwhile
 
 
 def upload(fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
     """Send a local file, or the content of a folder, to HDFS; only new and changed files are sent.
 
-    The arguments and errors are those of ``Upload`` and its ``send()``.
+    It takes the arguments of ``Upload``, and raises the errors of ``Upload`` and of ``Upload.send()``.
     """
     return Upload(fs, local, destination, jobs=jobs).send()
 
 
 class Upload:
-    """An upload of a local file or folder. Constructing one makes no network requests.
+    """An upload of a local file or folder. The constructor makes no network requests.
 
     Args:
         fs: the file system.
         local: the file or folder.
-        destination: in any form that ``hdfs_path`` accepts. If ``local`` is a folder: the folder that gets
-            its content; if a file: the new file's path, or a folder (existing, or ending with ``/``).
-        jobs: files sent at once.
+        destination: a path in any form that ``hdfs_path`` accepts. If ``local`` is a folder, its content is
+            sent to the folder of this path. If ``local`` is a file, this is the new file's path, or a folder
+            for the file, which must exist if its path does not end with ``/``.
+        jobs: maximum number of files that are sent at the same time.
 
     Raises:
-        TransferError: some files cannot be sent; its ``problems`` have all of them.
+        TransferError: some files cannot be sent; ``problems`` of the error name all of these files.
     """
 
     def __init__(
@@ -87,10 +88,10 @@ class Upload:
         """Send the new and changed files.
 
         Raises:
-            HdfsError: HDFS refused a request or did not answer. Files that were sent before are published,
-                and the next upload sends the others.
-            TransferError: a local file could not be read to its end, or a file on one side is a folder on
-                the other.
+            HdfsError: HDFS refused a request or did not answer. Files that were sent completely before this
+                are published if HDFS permits it, and the next upload sends the others.
+            TransferError: a local file could not be read to its end, or a name is a file on this machine
+                and a folder on HDFS, or the reverse.
         """
         with one_at_a_time(f"{self._server.server}{self._path}"):
             for _try in range(_TRIES):
@@ -130,13 +131,13 @@ class Upload:
         return local_tree(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
-        """Send files and publish them; complete ones are published even if others fail."""
+        """Send files and publish them. If one file fails, publish the files that were sent completely."""
         with Stage(self._server, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C
                 if stage.sent:
-                    with contextlib.suppress(HdfsError):  # the first failure is the one to raise
+                    with contextlib.suppress(HdfsError):  # the first failure is raised instead
                         stage.publish(self._tree.folders)
                 raise
             stage.publish(self._tree.folders)
@@ -146,10 +147,10 @@ class Upload:
 def one_at_a_time(place: str) -> Iterator[None]:
     """Allow one upload at a time to a place, among the processes and threads of this user on this machine.
 
-    Tasks that start together upload the same code: the first sends it, and the others find nothing to send.
-    On several machines, and if no lock is possible, uploads run at the same time and are still correct.
+    If tasks that start together upload the same code, the first task sends it, and the others find no change.
+    On several machines, or if no lock is possible, uploads may run at the same time; they are correct, too.
     """
-    # uploads to two destinations may share a lock file, and then take turns, too
+    # there are 256 lock files; if two destinations have the same file, their uploads wait for each other, too
     number = hashlib.sha256(place.encode()).hexdigest()[:2]
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):

@@ -1,9 +1,10 @@
-"""Arrays: one job whose instances do the work of several jobs that have one container each.
+"""Arrays. An array is one job whose instances do the work of several jobs; each of these has one container.
 
 The command of an array contains the commands of its jobs as a compressed table with a line per job. An
-instance selects its line by its index. It sets the variables that its job would have if that ran alone: the
-job's name, index 0, a count of one instance, and its ports. The longest command line that all jobs share,
-such as the one with the file of a PaiPythonTask, is stored once.
+instance selects its line by its index. It then sets the environment variables to the values that they have in
+a job of one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs share a
+command line of 1,000 characters or more, such as the line with the file of a PaiPythonTask, the longest such
+line is stored only once, beside the table.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ _JOB = VARIABLES["job"].v2[0]
 def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
     """Return one job whose instances do the work of several jobs.
 
-    A failed instance does not end the array, and each instance starts as soon as it fits the cluster. The
-    cluster restarts a failed instance as often as it would restart the instance's job if that ran by itself.
+    A failed instance does not end the array. Each instance starts as soon as the cluster has resources for
+    it. The cluster restarts a failed instance as often as it would restart its job outside of an array.
 
     Args:
         name: name of the array.
-        jobs: each has one task role with one instance. They may differ only in name, description,
-            version, contributor, commands, parameters, and the URIs of scripts, data and outputs.
+        jobs: each has one task role with one instance. They may differ only in name, description, version,
+            contributor, commands, parameters that only commands use, and URIs of scripts, data and outputs.
 
     Raises:
         SpecError: a job cannot be an instance of this array, or the array is larger than servers accept.
@@ -84,10 +85,10 @@ def array_of(name: str, jobs: Sequence[JobProtocol]) -> JobProtocol:
 
 
 def check_alike(jobs: Iterable[JobProtocol]) -> None:
-    """Check, as ``array_of`` does, that all of these jobs can share an array.
+    """Check that jobs are alike enough for one array; ``array_of`` also checks parameters and size.
 
     Raises:
-        SpecError: a job cannot share it.
+        SpecError: a job cannot be in an array, or it cannot be in the same array as the first job.
     """
     _alike(resolve(job.to_dict()) for job in jobs)
 
@@ -209,7 +210,7 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
 
 
 def _line(document: dict[str, Any]) -> str:
-    """Return a job's line of the table: its name and its command, escaped for ``printf %b``."""
+    """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
     text = f"set -o errexit\n{text}"  # servers of 0.15 and 0.16 do not set this, but join commands by &&
@@ -255,7 +256,7 @@ def _as_alone(label: str, completion: Mapping[str, Any]) -> Iterator[str]:
         variables("v2", "task_host", f'"${_HOST}"', **place),
     ):
         values |= named
-    # variables with an index: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http
+    # index 0 in names of variables: instance 3 renames PAI_PORT_LIST_main_3_http to PAI_PORT_LIST_main_0_http
     before, after = rf"PAI_(PORT_LIST_|HOST_IP_)?{role}_", "(_[A-Za-z0-9_]+)?"
     pairs = f"env | sed -En 's/^({before})[0-9]+({after})=.*/\\1:\\3/p' | sort -u"
     names = f"env | sed -En 's/^({before}[0-9]+{after})=.*/\\1/p'"

@@ -13,7 +13,7 @@ def read_json(text: str, source: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        SpecError: the text is not JSON; the error has one problem, with the line if it is known.
+        SpecError: the text is not JSON. The error has one problem, which has a line if the line is known.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)

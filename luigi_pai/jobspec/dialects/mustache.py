@@ -32,11 +32,11 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag.
+    """A tag of a template.
 
     Attributes:
-        kind: ``name``, or the character that a tag of another kind begins with.
-        value: its content.
+        kind: ``name`` if the tag is a name; for any other tag, the character after ``<%``, such as ``#``.
+        value: the content of the tag, without this character.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Tag:
 
 
 def parse(template: str) -> list[str | Tag]:
-    """Split a template into texts and tags; the content of sections is left out.
+    """Split a template into texts and tags. What is inside sections is left out.
 
     Raises:
         TemplateError: a tag is not closed.

@@ -16,7 +16,7 @@ from luigi_pai.jobspec.dialects.yaml_problems import BAD_TAG, MAX_DEPTH, YamlErr
 
 _REPLACED = re.compile(
     "[\x85\u2028\u2029]"  # line breaks for PyYAML, but not for js-yaml
-    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text: PyYAML may read it as the mark of a key
+    r"|\?(?![ \t\r\n])|(?<=[^ \t\r\n,\[\]{}])\?"  # a ? in a text, which PyYAML may read as a key's mark
 )
 
 
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
 
     def scan_to_next_token(self) -> None:
         """Skip tabs in addition to what PyYAML skips. Refuse a tab that indents something."""
-        if self.flow_level > MAX_DEPTH:  # checked here too: PyYAML scans nested [ before it composes nodes
+        if self.flow_level > MAX_DEPTH:  # here too, because PyYAML scans nested [ before it composes nodes
             raise too_deep(self.line + 1, self.column + 1)
         super().scan_to_next_token()
         while self.peek() == "\t":
@@ -103,10 +103,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def compose(text: str) -> Any:
-    """Return the root node (PyYAML's) of a text's only document; None if the text has no document.
+    """Return PyYAML's root node of the only document in a text; None if the text has no document.
 
     Raises:
-        YamlError: the text is not YAML, or has several documents or characters that no server reads.
+        YamlError: the text is not YAML, has several documents, or has a character that no server accepts.
     """
     text = text.removeprefix("\ufeff")
     if text and text[-1] not in "\r\n":

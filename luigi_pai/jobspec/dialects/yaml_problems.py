@@ -1,4 +1,4 @@
-"""Problems of a YAML text, in sentences that do not quote the text: it may hold a secret."""
+"""Problems of a YAML text, in sentences that do not quote the text, because it may contain a secret."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages for mistakes that PyYAML notices late: the context mark of its error is where the mistake is."""
+"""Messages for mistakes that PyYAML notices late; such a mistake is at the context mark of its error."""
 
 _MESSAGES = (
     (

@@ -92,10 +92,10 @@ def plain_value(text: str) -> tuple[Any, bool]:
 
 
 def tagged_value(tag: str, text: str) -> Any:
-    """Return the value of a scalar that has one of YAML's tags: str, null, bool, int or float.
+    """Return the value of a scalar whose tag (without its prefix) is str, null, bool, int or float.
 
     Raises:
-        ValueError: the text does not fit the tag, or the tag is none of these.
+        ValueError: the text does not fit the tag, or the tag is not one of these five.
     """
     if tag == "str":
         return text

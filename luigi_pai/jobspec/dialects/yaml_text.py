@@ -1,8 +1,8 @@
 """Reading and writing of YAML, with the values that the rest-servers read from a text.
 
-Servers read a job with js-yaml, which follows neither YAML 1.1 nor 1.2: ``yes`` is a
-string, a date is a time in UTC, ``017`` is 15 or 17 (``yaml_scalars``). All servers, and
-PyYAML, read the same values from the output of ``write_yaml``.
+Servers read a job with js-yaml, which follows neither YAML 1.1 nor 1.2. For example, ``yes`` is a string,
+a date is a time in UTC, and ``017`` is 15 in js-yaml 3, but 17 in js-yaml 4 (see ``yaml_scalars``). All
+servers, and PyYAML, read the same values from the output of ``write_yaml``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
     Args:
         text: one YAML document.
         source: a file's name, for errors.
-        lenient: a value that servers misread raises no error; it is reported in the document's ``problems``.
-            A number in the document may then be infinite or NaN.
+        lenient: whether a value that servers misread is only reported in the document's ``problems``, and
+            raises no error. A number in the document may then be infinite or NaN.
 
     Raises:
-        SpecError: the text is not YAML, or a server refuses or misreads it. The error has all problems,
-            or only the one that ends the reading, with line and column. It never quotes the text, which
-            may be secret.
+        SpecError: the text is not YAML, a server refuses it, or servers misread a value. The error has all
+            problems, with their lines; if a problem ends the reading, it has only this problem. It never
+            quotes the text, which may be secret.
     """
     try:
         document = Document(text, source)
@@ -54,15 +54,15 @@ def decoded(content: bytes, source: str) -> str:
 
 
 def write_yaml(value: Any) -> str:
-    """Write a value, in the types of JSON, as YAML that PyYAML, js-yaml 3 and js-yaml 4 read alike.
+    """Return a value of JSON's types as YAML, from which PyYAML, js-yaml 3 and js-yaml 4 read this value.
 
-    Keys keep their order. A text of several lines is written as a block if that preserves it exactly.
+    Keys keep their order. A text of several lines is written as a block if a block preserves it exactly.
     """
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's emitter, which quotes every text that some reader may take for a number or date."""
+    """PyYAML's emitter, adapted to quote every text that PyYAML or a js-yaml may read as a number or date."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
         """Indent the items of a list in a mapping, too."""

@@ -26,22 +26,22 @@ _MAX_EXACT = 2**53
 
 
 class Document:
-    """A YAML document as servers read it; an alias stands for a copy of its node.
+    """A YAML document as servers read it. In its value, each alias is replaced by a copy of its node's value.
 
     Args:
         text: one YAML document.
-        source: a file's name, or nothing.
+        source: the name of the text's file; empty if there is no file.
 
     Raises:
-        YamlError: it is not YAML, or the server refuses it.
+        YamlError: the text is not YAML, or servers refuse it.
 
     Attributes:
-        text, source: as given.
+        text, source: the arguments of the constructor.
         value: the document's value, in the types of JSON: dict, list, str, int, float, bool, None.
         lines: path of each value -> the line of its key, or of the value itself if it is an item of a list.
             The first line is 1.
         warnings: scalars that the server reads in a surprising way, such as a date as a time in UTC.
-        problems: scalars and keys whose value servers lose, change, or read differently.
+        problems: scalars and keys whose values servers lose or change, or whose values depend on the server.
     """
 
     def __init__(self, text: str, source: str = "") -> None:

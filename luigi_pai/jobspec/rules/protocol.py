@@ -100,7 +100,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:
-    """Return type -> the names of the prerequisites of that type, for each type that roles may name."""
+    """Return, for each type of prerequisite to which roles may refer, the names of these prerequisites."""
     by_type: dict[str, dict[str, None]] = {kind: {} for kind in _TYPES.values()}
     for item in list_of(document, "prerequisites"):
         name, kind = mapping_of(item).get("name"), mapping_of(item).get("type")
@@ -235,7 +235,7 @@ _MISREAD = (
 
 
 def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield a finding for each text that a plugin would not get as written. The finding does not quote it."""
+    """Yield a finding for each text that the runtime changes for its plugin. No finding quotes the text."""
     for _, path, text in plugin_texts(document):
         if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
             yield Finding(path, _MISREAD, Level.STRICTER)

@@ -42,9 +42,9 @@ def command_findings(
     """Yield warnings about the commands of a role.
 
     Args:
-        commands: each with its path, in the order in which they run.
-        environment: further variables that the containers have.
-        references: whether the job's format has ``<% $parameters.KEY %>``.
+        commands: pairs of path and command, in the order in which the commands run.
+        environment: names of variables that the containers have besides the variables of OpenPAI.
+        references: whether the job's format has references, such as ``<% $parameters.KEY %>``.
     """
     own = {*environment, *(name for _, text in commands for name in _SET.findall(text))}
     for path, text in commands:

@@ -1,7 +1,7 @@
 """Rendering of a job protocol's commands, as the rest-server does it.
 
-The server fills ``<% $parameters %>``, ``$script``, ``$output`` and ``$data`` in the commands of each role,
-and leaves ``$secrets`` for the runtime. Up to 0.16 it fills secrets too, and joins the commands by ``&&``.
+The server fills in ``<% $parameters %>``, ``$script``, ``$output`` and ``$data``, and the runtime fills in
+``$secrets``. Servers up to 0.16 also fill in secrets, and join the commands by ``&&``, not by line breaks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
         role -> command, in the order of the document.
 
     Raises:
-        SpecError: a tag is not closed, so that the server would fail.
+        SpecError: a tag is not closed. The server answers 500 to such a job.
     """
     found: dict[str, str] = {}
     problems: list[Problem] = []
@@ -46,9 +46,9 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str:
-    """Return the one command that the rest-server renders from a role's commands and its view (``Views``).
+    """Return the single command that the rest-server renders from a role's commands and view (``Views``).
 
-    Secrets, and names without a value, stay as references.
+    References to secrets, and to names that have no value, stay references.
 
     Raises:
         TemplateError: a tag is not closed.

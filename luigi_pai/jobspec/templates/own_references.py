@@ -1,7 +1,7 @@
 """References of a prerequisite to its own keys: ``<% this.parameters.key %>`` in ``callbacks`` and ``uri``.
 
-OpenPAI's issue 5145 proposed them, but no release fills them in, and the shell would get them
-unchanged. So this module fills them in before the job is sent.
+OpenPAI's issue 5145 proposed such references, but no release fills them in; if they were sent, the shell
+would get them unchanged. So this module fills them in before the job is sent.
 """
 
 from __future__ import annotations

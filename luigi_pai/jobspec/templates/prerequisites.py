@@ -6,12 +6,12 @@ The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
 - adds required names to a role's ``prerequisites``, once each, before the names that need them, and
   keeps the order of the others;
 - replaces ``containerStart`` and ``containerExit``, the proposal's names, by ``taskStarts`` and
-  ``taskSucceeds``, those of the releases;
-- replaces ``<% this.parameters.key %>`` by the value of the prerequisite's own key;
+  ``taskSucceeds``, the names that the releases know;
+- replaces ``<% this.parameters.key %>`` by the value of that key in the same prerequisite;
 - gives callbacks without a ``plugin`` the proposal's default, the cmd plugin, because the runtime
-  ignores callbacks without one.
+  ignores callbacks without a ``plugin``.
 
-``require`` itself stays: releases ignore it.
+``require`` itself stays in the document, because releases ignore it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         SpecError: prerequisites require each other in a circle, a required prerequisite is missing or is a
-            dockerimage, or a reference of a prerequisite to its own keys is wrong.
+            dockerimage, or a reference of a prerequisite to one of its keys is wrong.
     """
     known = _Prerequisites(document)
     problems = list(_unresolvable(known))
@@ -59,9 +59,9 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:
-    """Return the problems of ``require`` and of callbacks; those that ``resolve`` would raise come first.
+    """Return the problems of ``require`` and callbacks, first the problems for which ``resolve`` fails.
 
-    The server checks neither. Parts that its schema refuses are ignored.
+    The server checks neither ``require`` nor callbacks. Parts that the server's schema refuses are skipped.
     """
     known = _Prerequisites(document)
     return [
@@ -100,7 +100,7 @@ class _Prerequisites:
         """Return these names and all that they require; each name comes after those that it requires."""
         ordered: dict[str, None] = {}
         begun: set[str] = set()
-        waiting = [(name, False) for name in reversed(names)]  # no recursion: chains may be too long for it
+        waiting = [(name, False) for name in reversed(names)]  # chains may be too long for recursion
         while waiting:
             name, is_ready = waiting.pop()
             if is_ready:

@@ -38,9 +38,9 @@ class Reference:
 
     Attributes:
         path: path of the text that contains the tag.
-        name: the name of the value that it refers to: ``$data.uri[0]``.
-        role: the role in whose commands or plugin the tag is; None elsewhere.
-        kind: ``name``, ``not closed``, or the character with which a tag of another kind begins.
+        name: the name of the value that the tag refers to, such as ``$data.uri[0]``.
+        role: the role in whose commands or plugin the tag is; None if the tag is in an ``auth``.
+        kind: ``name`` for a reference, ``not closed``, or the character with which another tag begins.
         plugin: whether the tag is in the parameters of a plugin, where the runtime fills it in.
     """
 
@@ -59,7 +59,7 @@ class Reference:
 def references(document: Mapping[str, Any]) -> list[Reference]:
     """Return every reference that a server or its runtime fills in, with the path of its text.
 
-    They stand in the commands of roles (with those of the default deployment), in
+    References occur in the commands of roles, to which the default deployment adds commands, in
     the ``auth`` of Docker images, and in the parameters of runtime plugins.
     """
     found: list[Reference] = []
@@ -89,7 +89,7 @@ def _tags(path: Path, text: str, role: str | None = None) -> Iterator[Reference]
 
 
 def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path, str]]:
-    """Yield each text in the parameters of runtime plugins: the plugin's roles, the text's path, the text."""
+    """Yield the plugin's roles, the path and the text for each text in parameters of runtime plugins."""
     roles = mapping_of(document, "taskRoles")
     for index, item in enumerate(list_of(document, "prerequisites")):
         if not isinstance(item, dict) or not _is_run(item):
@@ -131,7 +131,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
     then = "every task fails when it starts" if reference.plugin else "fill in nothing of use"
     then = f"servers accept it, and {then}"
     if reference.role is None and not reference.name.startswith("$"):
-        # the tag is not shown: it may be part of a password
+        # the message does not contain the tag, because the tag may be part of a password
         return Finding(path, f"has a tag that refers to no secret; {then}", Level.STRICTER)
     name = mustache.shown(reference.name)
     if reference.kind != "name":

@@ -37,7 +37,7 @@ class Users:
         return User(rows[0]["name"], rows[0]["password"], admin=bool(rows[0]["admin"])) if rows else None
 
     def save(self, user: User) -> None:
-        """Add the user, or replace the one of this name."""
+        """Add the user, or replace an existing user of the same name."""
         row = (user.name, user.password, int(user.admin))
         self._store.rows("INSERT OR REPLACE INTO users (name, password, admin) VALUES (?, ?, ?)", row)
 
@@ -59,7 +59,7 @@ class Users:
         return user is not None and user.admin
 
     def virtual_clusters(self, name: str) -> tuple[str, ...]:
-        """Return the virtual clusters that a user may submit to: all for administrators, else ``default``."""
+        """Return the virtual clusters that a user may use. Administrators may use all, others ``default``."""
         return self._virtual_clusters if self.is_admin(name) else ("default",)
 
 
@@ -136,7 +136,7 @@ class Tokens:
         return [row["token"] for row in self._valid("username", username)]
 
     def for_log(self, container_id: str) -> str:
-        """Return a token, good for at least half a day, with which the logs of one task can be read."""
+        """Return a token, valid for at least half a day, that opens the logs of one task."""
         known = self._valid("username", f"log:{container_id}", _DAY // 2)
         if known:
             return str(known[0]["token"])

@@ -1,6 +1,6 @@
-"""Rules of fault injection: which requests fail, and how.
+"""Rules of fault injection, which say which requests are delayed or fail, and how.
 
-A rule is a JSON object with the fields of `Rule`. Every rule has its own random number generator, so that the
+A rule is a JSON object with fields of `Rule`. Each rule has a separate random number generator, so that the
 same rules, seed and order of requests give the same faults.
 """
 
@@ -38,9 +38,9 @@ class Rule:
         fault: one of `_FAULTS`.
         method: methods of the matching requests; empty for all methods.
         path: path of the matching requests, without ``/rest-server``; ``*`` matches any text.
-        rate: share of the matching requests that are affected, from 0 to 1.
+        rate: probability, from 0 to 1, that a matching request is affected.
         count: largest number of affected requests; None for no limit.
-        skip: number of matching requests, from the first, that are not affected.
+        skip: number of matching requests that pass before any matching request is affected.
         seconds: length of a delay, or time until the window of a limit ends.
         status: HTTP status of an error.
         seen: number of matching requests so far.
@@ -71,7 +71,7 @@ class Rule:
         return True
 
     def shown(self) -> dict[str, Any]:
-        """Return the rule as the control route shows it."""
+        """Return the rule as the control route answers with it."""
         return {name: value for name, value in vars(self).items() if name != "dice"}
 
 
@@ -95,7 +95,7 @@ class Faults:
         return wait, None
 
     def shown(self) -> dict[str, Any]:
-        """Return the rules with their counts, as the control route shows them."""
+        """Return the seed, and the rules with their counts, as the control route answers with them."""
         return {"seed": self.seed, "rules": [rule.shown() for rule in self.rules]}
 
 
@@ -108,7 +108,7 @@ def read_faults(text: str) -> Any:
 
 
 def parse_faults(value: Any) -> Faults:
-    """Return the faults of a JSON value: ``{"seed": N, "rules": [...]}``, or the list of rules alone.
+    """Return the faults of a JSON value, which is ``{"seed": N, "rules": [...]}`` or only the list of rules.
 
     Raises:
         ConfigError: the value is not valid; the error names all problems and their places.

@@ -24,7 +24,7 @@ _COUNT = re.compile(r"(cpu|memory|gpu)=([0-9]{1,12})")
 
 @dataclass(frozen=True)
 class Resources:
-    """CPUs, MB of memory and GPUs: a capacity, or a request."""
+    """The CPUs, the MB of memory and the GPUs that a virtual cluster has, or that a task requests."""
 
     cpu: int = 0
     memory: int = 0
@@ -43,7 +43,7 @@ class Resources:
         return Resources(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
 
     def beyond(self, limit: Resources) -> dict[str, int]:
-        """Return the counts that exceed a limit, by field name; empty if all fit."""
+        """Return the counts that exceed a limit, by field name; empty if no count exceeds it."""
         most = asdict(limit)
         return {name: count for name, count in asdict(self).items() if count > most[name]}
 
@@ -55,10 +55,10 @@ _DEFAULT = Resources(cpu=64, memory=256 * 1024, gpu=8)
 def virtual_clusters(texts: Iterable[str]) -> dict[str, Resources]:
     """Parse virtual clusters, ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``; return their capacities by name.
 
-    ``default`` always exists, and is first; if several texts have the same name, the last one counts.
+    ``default`` is first, even if no text names it. The last of several texts with the same name applies.
 
     Raises:
-        ConfigError: a text is of another form.
+        ConfigError: a text has neither of these two forms.
     """
     clusters = {"default": _DEFAULT}
     for text in texts:
@@ -97,12 +97,12 @@ _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of `LocalPai`, and those that only the command line has.
+    """The settings of a server: those of `LocalPai`, and ``host``, which only the command line has.
 
     Attributes:
         host: the address to listen on.
         user: the administrator's name.
-        password: the administrator's password; it replaces the one in an existing data folder.
+        password: the administrator's password; it replaces the password in an existing data folder.
     """
 
     data: Path
@@ -120,7 +120,7 @@ class Settings:
     rate_limits: str | None = None
 
     def check(self) -> None:
-        """Refuse settings that cannot work or would open this machine to others; raises ConfigError."""
+        """Raise ConfigError if the settings cannot work, or if they open this machine to other machines."""
         if not self.user.isascii() or not self.user.replace("_", "a").isalnum():
             raise ConfigError(f"user {self.user!r}: OpenPAI takes letters, digits and _ only")
         if self.api not in RELEASES:
@@ -162,7 +162,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """The base URL of the REST API and the pages, and of WebHDFS unless there is a real HDFS."""
+        """The base URL of the REST API and the pages; also of WebHDFS if no real HDFS is used."""
         return f"http://{self.netloc}"
 
 
@@ -224,7 +224,7 @@ def parse_limits(text: str | None) -> tuple[int, int, int] | None:
 
 
 def _has_form(url: str, schemes: tuple[str, ...]) -> bool:
-    """Say whether a URL has one of the schemes and a host, no user, no space and no query."""
+    """Return whether a URL has one of the schemes, a host, and no user, space, query or fragment."""
     try:
         parts = urlsplit(url)
         port_is_right = parts.port != 0

@@ -21,12 +21,12 @@ _ALWAYS = ("http", "ssh")
 class Ports:
     """The ports that running tasks have reserved.
 
-    A port that a role asks for is taken if it is free. Every other port is chosen at random, below the range
-    that the kernel gives to outgoing connections, and is checked to be free. A port belongs to one task until
-    it is released. Only the task binds the port, not this server.
+    A port number that a role asks for is reserved if it is free. If it is not free, or if the role asks for
+    any number, a free port is chosen at random, below the range that the kernel uses for outgoing
+    connections. A port belongs to one task until it is released. Only the task binds it, not this server.
 
     Args:
-        end: the first port that is not given to tasks; None for the start of the kernel's range.
+        end: the ports chosen at random are below this number; None for the start of the kernel's range.
     """
 
     def __init__(self, end: int | None = None) -> None:
@@ -43,10 +43,10 @@ class Ports:
         return self._end - _FIRST - len(self._held)
 
     def reserve_all(self, roles: Sequence[Mapping[str, Any]]) -> list[dict[str, list[int]]]:
-        """Reserve the ports of all tasks. Return label -> ports for each task, in the order of roles.
+        """Reserve the ports of all tasks. Return label -> ports for each task; the tasks are in role order.
 
-        A task gets its role's ports, and one each for ``http`` and ``ssh`` if the role has none of these. A
-        negative count means 0. OSError is raised if too few ports are free.
+        A task gets the ports of its role and, for each of the labels ``http`` and ``ssh`` that the role does
+        not list, a further port. A negative count means 0. OSError is raised if too few ports are free.
         """
         asked = [port for role in roles for port in [_asked(role["portList"])] * role["taskNumber"]]
         wanted = sum(max(0, count) for ports in asked for _, count in ports.values())
@@ -101,7 +101,7 @@ def _asked(port_list: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]
 
 
 def _first_ephemeral() -> int:
-    """Return the end of tasks' ports: the first of outgoing connections, or 65,536 if that is too low."""
+    """Return the first port for outgoing connections, or 65,536 if too few ports are below that port."""
     try:
         first = int(_EPHEMERAL.read_text("ascii").split()[0])
     except (OSError, ValueError, IndexError):

@@ -1,10 +1,10 @@
 """Processes of tasks: how they are found, identified, waited for and ended.
 
-A process belongs to a task if `TASK_VARIABLE` is in its environment, or in that of its session's first
-process. Children inherit the variable whatever session or parent they get, and another server can read it
-after a restart. macOS hides the environment of its own programs, such as /bin/bash; if a task runs one, only
-the task's first session is known. On Linux, orphans become children of the server, so that it finds its own
-tasks' processes among its descendants and reads no other processes (see `Orphans`).
+A process belongs to a task if `TASK_VARIABLE` is in its environment, or in the environment of the first
+process of its session. Children inherit the variable whatever session or parent they get, and another server
+can read it after a restart. macOS hides the environment of its programs, such as /bin/bash; if a task runs
+such a program, only the task's first session is known. On Linux, orphans become children of the server, so
+that the server needs to read only its descendants to find the processes of its tasks (see `Orphans`).
 
 Pids are reused, so a process is identified by its pid and its start time.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 TASK_VARIABLE = "LUIGI_PAI_LOCAL_TASK"
-"""Variable in the environment of every process of a task: the task's folder."""
+"""Name of the environment variable that tells every process of a task the task's folder."""
 
 _POLL_SECONDS = 0.1
 _MAX_ROUNDS = 100
@@ -111,9 +111,9 @@ def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Ite
 
 
 def _folder_of(pid: int) -> str:
-    """Return the folder of a process's task; empty if there is none, or if the environment is hidden.
+    """Return the folder of a process's task; "" if it belongs to no task, or its environment is hidden.
 
-    An empty environment is read again: it is empty for a moment while a process executes another program.
+    While a process executes another program, its environment is empty for a moment, and is read again.
     """
     with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
@@ -130,10 +130,10 @@ async def end(
     grace: float,
     find: Callable[[Mapping[str, int | None]], set[int]] = members,
 ) -> None:
-    """End all processes of tasks with SIGTERM, and after ``grace`` seconds with SIGKILL, until none is left.
+    """Send SIGTERM to all processes of tasks and, after ``grace`` seconds, SIGKILL until no process is left.
 
-    A task's first process is killed last, because it reaps the command and then ends by itself. ``find``
-    returns the running processes of ``tasks``, as `members` does.
+    A task's first process gets SIGKILL only if no other process is left, because it reaps the command and
+    then ends by itself. ``find`` returns the running processes of ``tasks``, as `members` does.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + grace
@@ -192,7 +192,7 @@ class Orphans:
             self.adopting = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
     def reap(self, *spared: int) -> None:
-        """Reap the orphans that have ended, except `children` and ``spared``; to be called at SIGCHLD."""
+        """Reap ended orphans that are not in `children` or ``spared``. Call this at every SIGCHLD."""
         for pid in _adopted() if self.adopting else ():
             if pid not in self.children and pid not in spared:
                 with contextlib.suppress(ChildProcessError):

@@ -1,4 +1,4 @@
-"""Job scripts, for tests: rules that say how jobs with certain names end.
+"""Job scripts, the rules with which tests decide how jobs with certain names end.
 
 A rule is a JSON object with the fields of `_JobScript`. The first rule that is not used up and whose pattern
 matches the job's name applies. The server runs none of that job's commands, code and plugins.
@@ -40,16 +40,16 @@ _SCHEMA = {
 
 @dataclass
 class _JobScript:
-    """A rule: how jobs with certain names end. The server does not run the commands of these jobs.
+    """A rule that says how jobs with certain names end. The server does not run the commands of these jobs.
 
     Attributes:
         job: pattern of the jobs' names; ``*`` stands for anything.
         exit_code: exit code of every task.
         stdout, stderr: what every task writes.
-        after: seconds that every task runs; None: until the job is stopped.
+        after: seconds that every task runs; if it is None, tasks run until the job is stopped.
         waits: whether the job stays in the queue, without running, until it is stopped.
-        times: number of jobs that the rule applies to; None: all.
-        used: number of jobs that it was applied to.
+        times: largest number of jobs that the rule applies to; None for no limit.
+        used: number of jobs that the rule was applied to so far.
     """
 
     job: str
@@ -63,7 +63,7 @@ class _JobScript:
 
 
 class JobScripts:
-    """The rules, and which of them applies to each job.
+    """The rules, and the rule that was chosen for each job.
 
     Attributes:
         rules: the rules, in the order in which they are tried.

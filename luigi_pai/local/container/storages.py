@@ -1,4 +1,4 @@
-"""The storages that v2 jobs mount: the folders, and links to folders, in ``DATA/storages``."""
+"""The storages that v2 jobs mount. Each storage is a folder, or a link to a folder, in ``DATA/storages``."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Storages:
                 folder.mkdir()
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return mount path -> folder of ``extras.storages``; mount paths are relative to the working folder.
+        """Return mount path -> folder for ``extras.storages``; paths are relative to the working folder.
 
         Raises:
-            ValueError: a mount path leads out of the working folder.
+            ValueError: a mount path is the working folder itself, or leads out of it.
         """
         mounts = {}
         for item in wanted:

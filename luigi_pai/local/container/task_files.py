@@ -1,9 +1,9 @@
 """The files of a task (folder, scripts, output, exit code), its start, and the redaction of secrets.
 
 ``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
-``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (the exit code, written by
-the task's own process, so that it is known even if no server ran at the end) and
-``work``, the working folder.
+``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (the exit code; the task writes
+it itself, so that it is known even if no server was running when the task ended) and
+``work``, the command's working folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TaskStart:
     """A task that is about to start.
 
     Attributes:
-        tasks: all tasks of the attempt, with their ports.
+        tasks: all tasks of the attempt; each of them has its ports.
         allocated: container ids of the tasks that have resources. A task that
             has not started and has no resources has no address yet.
         application_id: the attempt's id as YARN writes it.
@@ -68,7 +68,7 @@ _MAX_CODE_BYTES = 200_000_000
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
-_SHORTEST_LINE = 6  # characters; a shorter one of several lines, such as a brace, is too common to redact
+_SHORTEST_LINE = 6  # characters; shorter lines of longer secrets, such as a brace, are too common to redact
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -111,9 +111,9 @@ class TaskFiles:
     """The files of one task.
 
     Attributes:
-        folder: of the task.
+        folder: the task's folder.
         work: the working folder of the command.
-        stdout, stderr: what the command wrote.
+        stdout, stderr: what the command wrote; stderr also has warnings of the server.
         runtime: what the plugins of a v2 task wrote before and after the command.
     """
 
@@ -123,9 +123,9 @@ class TaskFiles:
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
 
     def make(self, scripts: Mapping[str, str], warnings: Iterable[str]) -> None:
-        """Make the folder, the scripts (by name) and the command's two logs; add warnings to the error log.
+        """Make the folder, the scripts and the command's two logs; write the warnings into the error log.
 
-        Scripts may contain secrets, so only this user may read them.
+        ``scripts`` has the texts by file name. They may contain secrets, so only this user may read them.
 
         Raises:
             OSError: the files cannot be written.
@@ -199,10 +199,10 @@ class JobFolders:
     def start(
         self, files: TaskFiles, make_files: Callable[[], None], environment: Mapping[str, str]
     ) -> tuple[subprocess.Popen[bytes], str | None]:
-        """Make the files of a task, and start it in a new session. Blocks: call it in a thread of its own.
+        """Make a task's files and start its process in a new session. Blocks, so call it in another thread.
 
         Returns:
-            The process, and when it started, as `processes.started` returns it.
+            The process, and the time of its start, as `processes.started` returns it.
 
         Raises:
             OSError: the files cannot be written, or the process cannot be started.
@@ -240,7 +240,7 @@ def _find_bash() -> str:
 
 
 def end_of(path: Path, size: int) -> bytes:
-    """Return the last bytes of a file, at most ``size``; ``b""`` if the file cannot be read."""
+    """Return at most ``size`` bytes from the end of a file; ``b""`` if the file cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -251,10 +251,10 @@ def end_of(path: Path, size: int) -> bytes:
 
 
 def redactor(secrets: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return a function that redacts secrets in a text: each whole secret, and the lines of each secret.
+    """Return a function that redacts, in a text, whole secrets and also single lines of secrets.
 
-    If a secret has several lines, those with at least ``_SHORTEST_LINE`` characters are redacted, because a
-    part of a log may begin within a secret, and because commands may write a key's lines one by one.
+    A line of a secret with several lines is redacted if it has at least ``_SHORTEST_LINE`` characters,
+    because a part of a log may begin within a secret, and commands may write a key's lines one by one.
     """
     redacted = {"secrets": [secrets, *_secret_lines(secrets)]}
     return lambda text: mask(text, redacted)

@@ -1,7 +1,7 @@
-"""Injects faults into requests: they fail, or are processed and never answered.
+"""Injects faults into requests, which then fail, or are processed but never answered.
 
-`FaultyServer` is between tornado's server and the application, as only there a connection can be broken. Its
-caller chooses the faults: `injected` for the local server, this project's tests for their own servers.
+`FaultyServer` is between tornado's server and the application, because only there a connection can be broken.
+Its caller chooses the faults. The caller is `injected` in the local server, and a test in a test's server.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Request(HTTPMessageDelegate):
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
-        """Choose the fault, and begin the request in the application unless the fault prevents that."""
+        """Choose the fault. Begin the request in the application if there is no fault, or it allows that."""
         self._fate = fate = await self._choose(start_line, headers)
         if fate is None or fate.after:
             self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))

@@ -51,7 +51,7 @@ class FaultControl(Control):
 
 
 class JobScriptControl(Control):
-    """``POST`` of further job scripts, which are tried after the existing ones."""
+    """``POST`` adds job scripts, which are tried after the existing job scripts."""
 
     async def post(self) -> None:
         """Add the scripts; answer with the number of all scripts."""

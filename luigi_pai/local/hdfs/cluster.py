@@ -1,4 +1,4 @@
-"""The HDFS of the local OpenPAI: its own in the data folder, or a real one that exists already."""
+"""The HDFS of the local OpenPAI, which is either in the data folder, or a real HDFS that exists already."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tornado.routing import URLSpec
 
-_TIMEOUT = 10.0  # seconds for each answer, so that neither the start nor a submission hangs
-_SHARED = 0o777  # mode of /Output: every user can write output there, as on a real OpenPAI
+_TIMEOUT = 10.0  # seconds for each answer, so that the start or a submission fails rather than hangs
+_SHARED = 0o777  # mode of /Output, where every user can write output, as on a real OpenPAI
 _OUTPUT = "/Output"
 
 
@@ -52,9 +52,9 @@ class OutsideHdfs:
     """A real HDFS, accessed by WebHDFS.
 
     Args:
-        url: of its WebHDFS, ``http://HOST:PORT``.
-        fs_uri: value of ``$PAI_DEFAULT_FS_URI``; None: requested from the HDFS.
-        user: the HDFS user that creates ``/Output``, which all users share.
+        url: the URL of its WebHDFS, ``http://HOST:PORT``.
+        fs_uri: value of ``$PAI_DEFAULT_FS_URI``; if it is None, the HDFS is asked for it.
+        user: the HDFS user that creates ``/Output``, which all users share, if it is missing.
 
     Raises:
         ConfigError: the HDFS cannot be used; the text says why and what to do.
@@ -72,17 +72,17 @@ class OutsideHdfs:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
     def routes(self) -> Sequence[URLSpec]:
-        """Return no routes: the real HDFS serves its own requests."""
+        """Return no routes, because clients send requests to the real HDFS itself."""
         return ()
 
     def empty(self) -> None:
-        """Delete nothing: a real HDFS has other users."""
+        """Delete nothing, because a real HDFS also has files of others."""
 
     async def make_output(self, name: str, username: str) -> None:
-        """Make the output folder of a job as `OwnHdfs.make_output` does.
+        """Make the output folder of the job ``name`` of the user ``username``; see `OwnHdfs.make_output`.
 
         Raises:
-            ApiError: 500, as on the real server, if HDFS refuses.
+            ApiError: the request to HDFS failed; the status is 500, as on the real server.
         """
         try:
             await asyncio.to_thread(self._as(username).mkdir, f"{_OUTPUT}/{username}/{name}")

@@ -28,14 +28,14 @@ SHUTDOWN = "shutdown"
 class AttemptRun:
     """A running attempt.
 
-    ``allocations`` are by container id; tasks without an allocation wait for one. If ``is_new`` is False, an
-    earlier server started the tasks.
+    ``allocations`` are by container id; tasks without an allocation wait for resources. If ``is_new`` is
+    False, an earlier server started the tasks.
 
     Attributes:
-        tasks: its tasks, each at its latest attempt.
-        waiting: the tasks that wait for resources (without gang allocation).
-        ending: why the attempt must end: STOP, DELETE, SHUTDOWN; empty if it need not.
-        is_decided: its outcome is known, and its remaining processes are being ended.
+        tasks: its tasks; a task that was retried is there as its latest attempt.
+        waiting: the tasks that wait for resources; a gang has none.
+        ending: the reason why the attempt must end (STOP, DELETE or SHUTDOWN); empty if it may go on.
+        is_decided: whether its outcome is known, and its remaining processes are being ended.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class AttemptRun:
         self._runner.must_end.set()
 
     async def outcome(self, schedule: Callable[[], None]) -> Outcome | None:
-        """Start the tasks, unless an earlier server did, and wait until the attempt is decided.
+        """If no earlier server started the tasks, start them. Then wait for the attempt's outcome.
 
-        ``schedule`` is called whenever a task has ended, or waits for resources for a retry. Returns None if
+        ``schedule`` is called whenever a task has ended, or needs resources for a retry. Returns None if
         the attempt must end before there is an outcome.
 
         Raises:
-            TaskLost: a task of a gang is gone and left no exit code.
+            TaskLost: a task of a gang is gone and left no exit code, before there was an outcome.
         """
         if not await self._start_first():
             return None
@@ -136,7 +136,7 @@ class AttemptRun:
         return outcome
 
     async def _start_first(self) -> bool:
-        """Start tasks that have resources, unless an earlier server did; False if the attempt must end."""
+        """Start the tasks that have resources if the attempt is new; False if the attempt must end."""
         must_end = self._runner.must_end
         if not self._is_new:
             return not must_end.is_set()

@@ -1,6 +1,6 @@
-"""How attempts and jobs end: when they end, with what result, what is saved, and which jobs are retried.
+"""The end of attempts and jobs: when they end, with what result, what is saved, which jobs are retried.
 
-The rules are those of OpenPAI 0.7's launcher (in its user manual), and 1.8 has the same. The release's
+The rules are in the user manual of OpenPAI 0.7's launcher, and 1.8 has the same rules. The release's
 `LauncherRules.decide_retry` decides whether there is another attempt.
 """
 
@@ -36,8 +36,9 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
-        trigger: the task that decided the outcome (the last one if no count was reached); None without tasks.
-        rule: which count (``minFailedTaskCount``, ...) the task reached, in the launchers' words.
+        trigger: the task that reached a count; if no task did, the last task to end; None without tasks.
+        rule: the launchers' words for the count (``minFailedTaskCount``, ...) that the task reached, or for
+            the end of all tasks.
     """
 
     exit_code: int
@@ -94,10 +95,10 @@ def complete_stopped_job(job: Job, services: Services) -> None:
 
 
 def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> bool:
-    """Save the end of an attempt, and of the job unless it is retried; return whether it is retried.
+    """Save the end of an attempt. Return whether the job is retried; if it is not, save its end, too.
 
-    Without an outcome, the attempt was stopped or lost. After a lost attempt, the job is always retried, and
-    this retry does not count.
+    If ``outcome`` is None, the attempt was stopped or lost. After a lost attempt, the job is retried whatever
+    its retryCount is, and this retry does not count.
     """
     job = run.job
     is_stopped = job.execution_type == "STOP"
@@ -146,9 +147,9 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
 
 
 def _failure_diagnostics(job: Job, outcome: Outcome, services: Services) -> str | None:
-    """Return why a job failed: the rule in the words of 0.7's launcher, the task, and the end of its log.
+    """Return the rule (in 0.7's words) by which a job failed, the task, and the end of the task's log.
 
-    Secrets are redacted. None for a success.
+    Secrets are redacted. Returns None if the job succeeded.
     """
     if not outcome.exit_code or outcome.trigger is None:
         return None

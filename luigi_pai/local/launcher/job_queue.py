@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class JobQueue:
-    """The waiting jobs, and why each of them waits.
+    """The waiting jobs, and the reason why each job waits.
 
-    Jobs of one virtual cluster begin in the order of their submission. A job that can never fit does
-    not block others; one that waits for the machine-wide limit of tasks blocks all.
+    Jobs of one virtual cluster begin in the order of their submission. A job that can never fit does not
+    block other jobs. A job that waits for the machine-wide limit of tasks blocks all later jobs.
 
     Args:
         scheduler: the resources of virtual clusters.
-        begin: called with a job, which has left the queue, and the allocations of its tasks by their number.
-        insufficient: called once for each job that is the next but lacks resources of its virtual cluster,
-            and for each job that can never fit.
+        begin: called with a job, which has left the queue, and its tasks' allocations by task number.
+        insufficient: called once, not at every try, if the next job lacks resources of its virtual
+            cluster, or if a job can never fit.
 
     Attributes:
-        closed: no job begins any more.
+        closed: whether jobs no longer begin.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class JobQueue:
         return self._jobs.get(job_id)
 
     def why(self, job: Job) -> str | None:
-        """Return why a job, or one of its tasks, waits; None if nothing waits."""
+        """Return why a job, or a task of it, waits; None if neither the job nor a task waits."""
         if job.id in self._jobs and job.id not in self._reasons:
             ahead = bisect.bisect_left(self._ready.get(job.virtual_cluster, []), job.id)
             place = (
@@ -125,9 +125,9 @@ class JobQueue:
     def schedule(self, runs: Mapping[int, AttemptRun]) -> None:
         """Begin the next jobs, and allocate the next waiting tasks, as far as resources allow.
 
-        In each virtual cluster, only the first job is tried. The job behind it is tried only once the first
-        job has begun, or is found never to fit, so that a long queue costs no time. A job that can never fit
-        is not tried again. ``runs`` has the running attempts by job id; some tasks of these may wait.
+        In each virtual cluster, only the first job is tried. The job behind it is tried only after the first
+        job has begun, or was found never to fit, so that a long queue costs no time. A job that can never fit
+        is not tried again. ``runs`` has the running attempts by job id; an attempt may have waiting tasks.
         """
         if self.closed:
             return

@@ -64,7 +64,10 @@ class Launcher:
         self._schedule()
 
     def add(self, job: Job) -> None:
-        """Queue a job that is in the store; the job begins at once if there are enough resources."""
+        """Queue a new job, which is in the store, so that it begins soon if resources suffice.
+
+        A job whose job script says ``waits`` is not queued. Only after a restart of the server can it begin.
+        """
         script = self._services.scripts.decide(job.id, job.name)
         if script is not None and script.waits:
             return
@@ -252,7 +255,7 @@ class Launcher:
 
     async def _purge(self, job: Job) -> None:
         await asyncio.to_thread(self._services.folders.remove, job.id, job.name)
-        self._store.purge_job(job)  # if that fails, the next server purges the job
+        self._store.purge_job(job)  # if this call fails, the next server purges the job
 
     def _current(self, job: Job) -> Job:
         """Return the launcher's own object of an unfinished job; if it has none, the given object."""

@@ -28,9 +28,9 @@ class InsufficientResources:
     """Why tasks cannot run now.
 
     Attributes:
-        reason: a sentence.
-        permanent: the virtual cluster is too small, even if no other task runs.
-        machine_wide: only the limit of tasks on this machine is reached; the virtual cluster has enough.
+        reason: the reason, as a sentence.
+        permanent: whether the virtual cluster is too small even if no other task runs.
+        machine_wide: whether only this machine's limit of tasks is reached, not the virtual cluster's.
     """
 
     reason: str

@@ -35,12 +35,12 @@ class Services:
 
     Attributes:
         orphans: finds and reaps the processes of this server's tasks.
-        bin: the folder of the ``hdfs`` command.
-        stop_grace: seconds between SIGTERM and SIGKILL.
-        scripts: the rules for jobs whose commands are not run.
+        bin: the folder of the ``hdfs`` and ``hadoop`` commands.
+        stop_grace: seconds between SIGTERM and SIGKILL for a task's processes.
+        scripts: the job scripts, which replace the commands of jobs in tests.
         start_delay: seconds until the first process of an attempt starts, so that
             the client first gets the reply to its submission.
-        retry_seconds: seconds before a retry if the disk is full or ports are lacking.
+        retry_seconds: seconds before the server tries again after the disk was full or ports were lacking.
     """
 
     store: Store
@@ -150,12 +150,12 @@ class TaskRunner:
         """Wait until a task has ended, end its remaining processes, and save its exit code.
 
         Raises:
-            TaskLost: a task of a gang has left no exit code. (Without gang allocation, such a task fails with
+            TaskLost: a task of a gang has left no exit code. (If the task is not in a gang, it fails with
                 -101 instead, and only this task is retried.)
         """
         if task.exit_code is not None:
             return
-        if task.pid is None and self.must_end.is_set():  # it never starts: wait until cancelled
+        if task.pid is None and self.must_end.is_set():  # never starts, so wait until cancelled
             await asyncio.Event().wait()
         code = await self._exit_code(task)
         await self._end([task], grace=0)

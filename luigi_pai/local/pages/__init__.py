@@ -1,1 +1,1 @@
-"""The pages for people: the list of jobs, a job's page, its logs, the stop button."""
+"""The web pages for people (the APIs are for programs): the list of jobs, and a page for each job."""

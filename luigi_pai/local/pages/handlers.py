@@ -1,4 +1,4 @@
-"""The pages: the list of jobs, a job's page, the stop button. Their HTML is in ``templates``."""
+"""The handlers of the list of jobs, of a job's page and of its stop button; ``templates`` has the HTML."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class JobPage(_Page):
     """One job, with the tasks of its last attempt."""
 
     def get(self) -> None:
-        """Show a job with failed and running tasks first, and the log of the task that made it fail, if any.
+        """Show a job, its failed and running tasks first. If a task made the job fail, select its stderr.
 
-        The menu of logs is not sorted by state, so that the selected log stays the same when states change.
+        The menu of logs is not sorted by state, so that the selected log stays selected when states change.
         """
         user = self.get_query_argument("username", None)
         job = self.api.store.job(self.get_query_argument("jobName", ""), user)
@@ -144,7 +144,7 @@ def time_of_day(milliseconds: int | None) -> str:
 
 
 def duration(begin: int | None, end: int | None) -> str:
-    """Return the time between two moments (ms), such as ``0:01:30``; an empty text if one of them is None."""
+    """Return the time between two moments (ms), such as ``0:01:30``; an empty text if a moment is None."""
     if begin is None or end is None:
         return ""
     return str(timedelta(seconds=max(0, end - begin) // 1000))

@@ -1,4 +1,4 @@
-"""The base of both REST APIs: the objects that routes share, dispatch, request limits, checks of bodies."""
+"""The base of both REST APIs: dispatch, request limits, checks of bodies, and objects that routes share."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ApiHandler(RestHandler):
 
 
 Rule = str | range | tuple[Any, ...]
-"""The valid values of a field: a pattern for texts, a range for whole numbers, or a tuple of all values."""
+"""The valid values of a field: the pattern of a text, the range of a whole number, or a tuple of values."""
 
 
 def checked_body(
@@ -159,7 +159,7 @@ _OF_EACH_TASK = ("ssh", "http")
 
 
 def is_too_large(spec: Mapping[str, Any]) -> bool:
-    """Return whether a job, as the launcher reads it, has too many tasks or ports for this server."""
+    """Return whether a job's spec has more tasks or ports than this server allows."""
     tasks = [role["taskNumber"] for role in spec["taskRoles"]]
     ports = [
         sum(port["portNumber"] for port in role["portList"] if port["label"] not in _OF_EACH_TASK)
@@ -182,7 +182,7 @@ class RateLimits:
     Args:
         limits: calls per minute and address, lists per minute and user, submissions per hour and user.
         clock: returns the time in seconds since 1970 UTC.
-        of_each_key: whether each address and user has a window of its own.
+        of_each_key: whether windows start as on LTP; if False, they start as on OpenPAI.
     """
 
     def __init__(

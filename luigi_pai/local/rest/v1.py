@@ -170,7 +170,7 @@ class V1Handler(ApiHandler):
         self.answer(202, {"message": f"update job {name} successfully"})
 
     def _check_virtual_cluster(self, username: str, virtual_cluster: str) -> None:
-        """Refuse a virtual cluster that does not exist (404) or that the user may not submit to (403)."""
+        """Raise ApiError 404 if a virtual cluster does not exist, or 403 if the user may not submit to it."""
         if virtual_cluster == "default":
             return
         if virtual_cluster not in self.api.launcher.scheduler.clusters:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VERSION = 4
 """PRAGMA user_version of the files that this module reads and writes."""
 
-# Large texts have a table of their own (job_texts), so that lists do not read them.
+# Large texts are in a separate table (job_texts), so that a query for a list of jobs does not read them.
 _TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE users (name TEXT PRIMARY KEY, password TEXT NOT NULL, admin INTEGER NOT NULL);
@@ -144,11 +144,11 @@ def now_ms() -> int:
 
 
 class Database:
-    """The SQLite file of an API's jobs; the tables are created in a new file.
+    """The SQLite file of an API's jobs. If the file is new, the tables are created in it.
 
-    Deleted secrets are overwritten (``secure_delete``); the next checkpoint overwrites them on disk. A
-    committed change survives any end of this process. It survives a failure of the machine if a checkpoint
-    has followed, or if it was committed within `durably`.
+    SQLite overwrites deleted secrets with zeros (``secure_delete``); in the file on disk, it does so at the
+    next checkpoint. A committed change survives any end of this process. The change survives a failure of the
+    machine only if a checkpoint has followed, or if the change was committed within `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -208,9 +208,9 @@ class Database:
 
     @contextmanager
     def changing(self, *records: Any) -> Iterator[None]:
-        """Commit the changes of this ``with`` block together; if it raises an error, undo all of them.
+        """Commit the changes of this ``with`` block together; if the block raises an error, undo all.
 
-        A block within another one belongs to the transaction of the outer block.
+        Such a block within another such block belongs to the transaction of the outer block.
 
         Args:
             *records: objects whose attributes get their old values back if the block raises an error.
@@ -235,7 +235,7 @@ class Database:
             self._empty_log()
 
     def _empty_log(self) -> None:
-        """Empty the write-ahead log to remove deleted secrets. If that fails, the next change tries again."""
+        """Empty the write-ahead log to remove deleted secrets. If this fails, the next change retries it."""
         self.execute("PRAGMA busy_timeout = 0")  # do not wait for a program that reads the file
         with contextlib.suppress(sqlite3.OperationalError):
             self._secrets_in_log = bool(self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])

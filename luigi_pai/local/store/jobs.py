@@ -35,13 +35,13 @@ class Store(Database):
     """The database of a data folder.
 
     Args:
-        path: the file.
-        api: whose jobs it has: ``v1``, ``v2`` or ``ltp``.
+        path: the SQLite file.
+        api: the API whose jobs the file has, which is ``v1``, ``v2`` or ``ltp``.
 
     Attributes:
         release: the release that runs the jobs.
-        cluster_timestamp: the file's creation in ms since 1970 UTC, a part of YARN's application ids.
-        job_changed: called with the id of a job whose row in lists has changed.
+        cluster_timestamp: when the file was made, in ms since 1970 UTC. YARN's application ids contain it.
+        job_changed: called with the id of a job whose entry in the API's job lists has changed.
     """
 
     def __init__(self, path: Path, api: str = DEFAULT_API) -> None:
@@ -62,18 +62,18 @@ class Store(Database):
         spec: dict[str, Any],
         secrets: Any = None,
     ) -> Job:
-        """Save a new job as waiting.
+        """Save a new job, whose state is WAITING.
 
         Args:
-            name: its name.
-            username: its user.
-            virtual_cluster: where it runs.
-            config: the job as the API shows it.
+            name: the job's name.
+            username: the job's user.
+            virtual_cluster: the virtual cluster where the job runs.
+            config: the job config that the API returns.
             spec: the job as the launcher reads it.
-            secrets: the values of a v2 job's ``$secrets``; kept until the job ends.
+            secrets: the values of a v2 job's ``$secrets``; they are deleted when the job ends.
 
         Raises:
-            NameTaken: the name is in use.
+            NameTaken: a job (on v2, a job of this user) has the name already.
         """
         try:
             with self.durably(), self.changing():
@@ -114,7 +114,7 @@ class Store(Database):
         return next(iter(found), None)
 
     def job_ids(self, username: str | None = None) -> list[int]:
-        """Return the ids of all jobs, or of those of one user, newest first."""
+        """Return the ids of all jobs or, if ``username`` is given, of this user's jobs, the newest first."""
         where = "WHERE ifnull(?, username) = username AND NOT deleted"
         return self.select_ids(f"{where} {_NEWEST_FIRST}", [username])
 
@@ -139,7 +139,7 @@ class Store(Database):
         self._secrets_in_log = self._secrets_in_log or deleted.rowcount > 0
 
     def unfinished_jobs(self) -> list[Job]:
-        """Return the jobs that have not ended, and deleted ones, in the order of their submission."""
+        """Return the jobs that have not ended or are marked as deleted, in the order of their submission."""
         return self._whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
@@ -163,7 +163,7 @@ class Store(Database):
         return found
 
     def add_tag(self, job: Job, tag: str) -> None:
-        """Add a tag to a job, unless the job has the tag already."""
+        """Add a tag to a job; if the job has the tag already, change nothing."""
         self.execute("INSERT OR IGNORE INTO tags VALUES (?, ?)", (job.id, tag))
         self.job_changed(job.id)
 
@@ -176,9 +176,9 @@ class Store(Database):
     def record_event(
         self, job: Job, reason: str, message: str, *, warning: bool = False, container_id: str | None = None
     ) -> None:
-        """Record an event, unless the release has no events.
+        """Record an event; if the job's release has no events, do nothing.
 
-        ``reason`` is one word, ``message`` a sentence; ``container_id`` is for an event of one task.
+        ``reason`` is a word, ``message`` a sentence; ``container_id`` is the task's if a task has the event.
         """
         if job.release.launcher.has_events:
             kind = "Warning" if warning else "Normal"

@@ -28,7 +28,7 @@ class User:
 
     Attributes:
         password: a salted hash.
-        admin: whether the user is an administrator; other users may only use the virtual cluster ``default``.
+        admin: whether the user is an administrator; other users may use no virtual cluster but ``default``.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Job:
             the result of `protocol_spec.job_spec`.
         release: the release that runs the job.
         launched: when its first attempt began.
-        sub_state: WAITING, RUNNING or COMPLETED.
-        retries: attempts after the first, for whatever reason.
-        counted_retries: the retries that count towards retryCount.
+        sub_state: one of the constants WAITING, RUNNING and COMPLETED of this module.
+        retries: number of attempts after the first, whatever their reasons.
+        counted_retries: number of the retries that count towards retryCount.
     """
 
     id: int
@@ -107,7 +107,7 @@ class Job:
 
     @cached_property
     def roles(self) -> list[dict[str, Any]]:
-        """The task roles that run. If two have the same name, OpenPAI 0.7 silently drops the earlier one."""
+        """The task roles that run. If a role has the name of a later role, OpenPAI 0.7 silently drops it."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
 
 
@@ -116,11 +116,11 @@ class Attempt:
     """One run of a job.
 
     Attributes:
-        number: 1 for the first.
-        interrupted: the server has begun to end the attempt because the server
-            is shut down; then the exit codes of the tasks do not count.
+        number: the attempt's number within the job, from 1.
+        interrupted: whether the server, while it shuts down, has begun to end
+            the attempt; if True, the exit codes of the tasks do not count.
         trigger_role, trigger_index: the task that decided the outcome.
-        trigger_message: the rule by which the outcome was decided.
+        trigger_message: the rule by which that task decided the outcome.
     """
 
     id: int
@@ -135,7 +135,7 @@ class Attempt:
     trigger_message: str | None = None
 
     def application_id(self, cluster_timestamp: int) -> str:
-        """Return the attempt's id as YARN would write it."""
+        """Return the attempt's id in the form of YARN's application ids."""
         return f"application_{cluster_timestamp}_{self.id:04d}"
 
 
@@ -146,14 +146,14 @@ class Task:
     Attributes:
         folder: where its files are, relative to the jobs folder.
         ports: the reserved ports by label.
-        gpus: the numbers of its GPUs, as CUDA_VISIBLE_DEVICES has them: ``0,2``.
-        pid: the process that runs it, also its process group and session.
+        gpus: the numbers of its GPUs in the form of CUDA_VISIBLE_DEVICES, such as ``0,2``.
+        pid: id of the process that runs it; its process group and session have the same id.
         pid_started: when that process started, as `processes.started` returns it.
-        exit_code: the task's exit code; for a v2 job, as the runtime translates it.
+        exit_code: the task's exit code; for a v2 job, the code to which the runtime translates it.
         exit_info: the runtime's report on a failure, as JSON (v2).
         number: number of this attempt of the instance, 0 for the first. Only a job without gang allocation
             retries one task without the others.
-        counted_retries: the retries so far that count towards taskRetryCount.
+        counted_retries: number of the retries so far that count towards taskRetryCount.
     """
 
     container_id: str
@@ -179,10 +179,10 @@ class Task:
 
 
 def framework_name(job: Job) -> str:
-    """Return the name under which a job's launcher knows it: a hash of ``USER~NAME``."""
+    """Return the name that the launcher uses for a job, which is a hash of ``USER~NAME``."""
     return hashlib.md5(job.full_name.encode(), usedforsecurity=False).hexdigest()
 
 
 def object_uid(*words: object) -> str:
-    """Return the UID of one of the launcher's objects, made from words that identify the object."""
+    """Return the UID of an object of the launcher. It is made from words that identify the object."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(map(str, words))))

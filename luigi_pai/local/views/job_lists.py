@@ -25,10 +25,10 @@ MOST_KEPT = 50_000  # maximum number of cached rows (about 600 bytes each); with
 
 
 class JobRows:
-    """A cache of the rows of job lists: the JSON of each row by the job's id.
+    """A cache of the rows of job lists, which has the JSON of each row by the job's id.
 
-    Most of the jobs have ended, and their rows never change again. So a list of 10,000 jobs takes only
-    some milliseconds, for the SQL that returns the ids, and for joining the rows.
+    Most of the jobs have ended, and the row of such a job changes only if its tags do. So a list of 10,000
+    jobs takes only some milliseconds, in which SQL returns the ids, and the cached rows are joined.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +71,7 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that a URL's query selects in the virtual clusters ``clusters``; None means all of them.
+    """The jobs that a URL's query selects in ``clusters``, or in all virtual clusters if that is None.
 
     Raises:
         ApiError: 500 for an invalid number, 400 for a limit above 50000, as on the real server.

@@ -63,12 +63,12 @@ class _Log(SmallBodyHandler):
         return self.api.folders.of_task(task.folder)
 
     def begin(self) -> None:
-        """Set the headers: the log is plain text, and must not be cached because it may grow."""
+        """Set the headers. The log is plain text, and must not be cached, because it may grow."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
 
     async def send(self, paths: Sequence[Path], start: int, end: int | None) -> None:
-        """Send bytes of the joined files; ``start`` and ``end`` are those of a Python slice."""
+        """Send bytes of the joined files; ``start`` and ``end`` mean the same as in a Python slice."""
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
             await self._send(files, lengths, range(sum(lengths))[start:end])
@@ -114,10 +114,10 @@ class LogPage(_Log):
     """The output of a task, at the URL that 0.7.1 has for it; job pages of all releases use this URL."""
 
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
-        """Send part of a log: the Range header or, as on YARN, the query's ``start`` and ``end`` select it.
+        """Send the part that the Range header or, as on YARN, the query's ``start`` and ``end`` select.
 
-        A negative ``start`` counts from the end. By default, a URL with a ``stream`` gives the last 4096
-        bytes of that log; a URL without one gives all of stdout, then all of stderr.
+        A negative ``start`` counts from the end. Without these, a URL with a ``stream`` gives the last 4096
+        bytes of that log. A URL without a ``stream`` gives stdout, then stderr; it ignores a Range header.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")

@@ -31,10 +31,10 @@ class ShownAttempt:
     """An attempt of a job, as the API shows it.
 
     Attributes:
-        index: its number in the API, 0 for the first.
+        index: its number in the API, from 0.
         started: when it was created, in milliseconds since 1970 UTC.
-        launched: when it began, or when the job was stopped before that; None while the job waits for it.
-        tasks: its tasks, each at its latest try.
+        launched: when it began or, if the job ended before, when the job ended; None while the job waits.
+        tasks: the latest try of each of its tasks.
     """
 
     index: int
@@ -90,7 +90,7 @@ _TEXTS = {
     FRAMEWORK_CONTROLLER.exit_stopped: FRAMEWORK_CONTROLLER.stopped_text,
     EXIT_JOB_ENDED: "Stop to complete current FrameworkAttempt",
 }
-"""The launcher's diagnostics of these exit codes; `_text` composes those of all other exit codes."""
+"""The launcher's diagnostics of these exit codes; `_text` composes the diagnostics of other exit codes."""
 
 
 def _ending(shown: ShownAttempt) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def _task_status(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[s
 
 
 def task_attempts(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return a task as the API shows it, with its tries; ``tried`` has the latest first."""
+    """Return a task and its tries in the API's form; ``tried`` has all tries, the latest first."""
     return {
         "username": job.username,
         "jobName": job.name,

@@ -39,9 +39,9 @@ def job_spec(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``retryCount``, ``gang``, ``storages`` and ``taskRoles``. A role has the keys of a v1 role, with
-        the server's defaults filled in. In addition, ``shown`` is the role's name in the protocol, and
-        ``plugins`` lists its plugins in the order of their start. If the runtime cannot read
-        the parameters of a plugin, the plugin has the reason as ``fault``.
+        the server's defaults filled in, and three more: ``taskRetryCount``; ``shown``, the role's name in
+        the protocol; ``plugins``, the list of its plugins in the order of their start. If the runtime
+        cannot read the parameters of a plugin, the plugin's key ``fault`` has the reason.
 
     Raises:
         SpecError: the commands of a role cannot be rendered.
@@ -82,9 +82,9 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
 
 
 def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many ports of each label a task has.
+    """Return the number of a task's ports by label.
 
-    1.8's schema allows counts below 0, which give no port, and a list of counts, with indexes as the labels.
+    1.8's schema allows counts below 0, which mean 0, and a list of counts, whose indexes are the labels.
     """
     asked = wanted.get("ports") or {}
     labels = (
@@ -95,7 +95,7 @@ def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a role's runtime plugins: first the plugins in its prerequisites, then those in ``extras``."""
+    """Return a role's runtime plugins, first the plugins from its prerequisites, then from ``extras``."""
     by_name = {item["name"]: item for item in document.get("prerequisites") or ()}
     plugins = []
     for wanted in role.get("prerequisites") or ():
@@ -127,14 +127,14 @@ def _as_read(plugin: dict[str, Any], view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
-    """Return a plugin's parameters with references filled in; those to secrets are only checked.
+    """Return a plugin's parameters with references filled in; references to secrets are only checked.
 
     Args:
-        parameters: as they stand in the protocol; an empty text where there are none.
+        parameters: the parameters in the protocol; an empty text if the plugin has none.
         view: the values of references in the role that the plugin runs in (`Views`).
 
     Raises:
-        ValueError: the runtime would fail on them. The message has the reason, but no value.
+        ValueError: the runtime cannot read the parameters. The message has the reason, but no value.
     """
 
     def filled(tag: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""The preparation of a v2 task: the scripts of the command and of the plugins around it, and the storages.
+"""Prepares a v2 task: writes the scripts of its command and of its plugins, and links its storages.
 
 The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before any command
-runs. A plugin may have one script before the command, and one after it. The scripts after the command run in
-reverse order, and only if the command succeeded. Secrets are filled in unchanged.
+runs. A plugin may have a script that runs before the command, and a script that runs after it. The scripts
+after the command run in reverse order, and only if the command succeeded. Secrets are not quoted or escaped.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def prepare(start: TaskStart) -> Preparation:
     """Return a function that makes a v2 task's files; also return the environment of the task's process.
 
     Raises:
-        ValueError: a storage cannot be mounted, or 1.8's init container fails: see `role_scripts`.
+        ValueError: a storage cannot be mounted, or `role_scripts` fails, as 1.8's init container does.
     """
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
@@ -53,7 +53,7 @@ def prepare(start: TaskStart) -> Preparation:
     }
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    with_files = ("git", "teamwise_storage")  # a job may look for the files that these would have made
+    with_files = ("git", "teamwise_storage")  # a job may need files that these make on a cluster
     warnings += [missing[name] for name in with_files if name in missing]
     notes = [*mount_notes(links), *missing.values()]
 
@@ -77,15 +77,15 @@ def exit_of(code: int, files: TaskFiles, redact: Callable[[str], str]) -> tuple[
 def role_scripts(
     role: Mapping[str, Any], secrets: Mapping[str, Any], folder: str, tasks: Sequence[str]
 ) -> dict[str, str]:
-    """Return the scripts of a task by file name; they will lie in ``folder``.
+    """Return the scripts of a task by file name; the caller writes them into ``folder``.
 
     ``tasks`` has the names of all tasks, for which an ssh barrier waits; empty without gang allocation.
 
-    The failurePolicy ``ignore`` covers failures of a plugin itself. If the runtime does not find the plugin
-    or cannot read its parameters, the task fails nevertheless.
+    With the failurePolicy ``ignore``, a task goes on after a plugin has failed. But the task fails if the
+    runtime does not find the plugin, or cannot read its parameters.
 
     Raises:
-        ValueError: 1.8's init container would fail; the text has the reason.
+        ValueError: 1.8's init container fails on this role; the text has the reason.
     """
     if role["shown"] != server_name(role["shown"]):
         raise ValueError(

@@ -1,8 +1,8 @@
 """The exit code that OpenPAI's runtime derives from a command's exit code and output.
 
-The patterns are those of the exit specification of 1.8, in its order; the
-first one that matches wins. The last 10 MiB of each log are searched,
-ignoring case.
+The patterns and their order are from 1.8's exit specification. The first exit
+code with a pattern that matches is the result. The last 10 MiB of each of the
+command's logs are searched, ignoring case.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _PATTERNS: Mapping[int, Sequence[str]] = {
 }
 """Exit codes of the runtime, in the order of the search, with regular expressions in lower case.
 
-The output must match one of an exit code's expressions; `_search` handles ``.*``.
+An exit code applies if the output matches any of its expressions; `_search` handles ``.*``.
 """
 _NOT_FOUND = 127
 _COMMAND_NOT_FOUND = (220, ("command not found",))
@@ -83,10 +83,10 @@ def runtime_exit(
     """Translate a failed command's exit code; return the new code and the runtime's termination message.
 
     Args:
-        code: exit code of the command, or of a plugin before or after it.
+        code: exit code of the command, or of a plugin that ran before or after it.
         user_logs: the files of the command's output.
         runtime_log: the file of the plugins' output.
-        redact: redacts the secrets in a text; called before a text is cut to the length that is shown.
+        redact: redacts the secrets in a text; it gets a text before the text is cut for the message.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
@@ -114,8 +114,8 @@ def runtime_exit(
 def _search(pattern: str, text: bytes) -> tuple[int, int] | None:
     """Return begin and end of a pattern's first match in a text; ``.*`` matches anything within a line.
 
-    A regular expression with ``.*`` would read the rest of a line again from each
-    possible begin of a match, which takes hours in a log that is one long line.
+    The parts of the pattern are searched one by one, because `re` reads the rest of a line again from
+    each possible begin of a match with ``.*``, which takes hours in a log that is one long line.
     """
     first, *others = (re.compile(part.encode()) for part in pattern.split(".*"))
     found = first.search(text)

@@ -278,7 +278,7 @@ def _mkdir(call: Call, item: Item) -> None:
     call.hdfs.mkdir(item.path)
 
 
-def _rm(call: Call, item: Item) -> None:  # for good: there is no trash
+def _rm(call: Call, item: Item) -> None:  # deletes for good, as there is no trash
     if "f" in call.options and not item.look():
         return
     is_folder = item.facts()["type"] == "DIRECTORY"

@@ -1,10 +1,10 @@
 """The ``hdfs`` and ``hadoop`` commands for jobs that run on this machine.
 
 A command line written for an image with a real Hadoop (``hdfs dfs -put model
-/out``) runs unchanged: the two executables that ``install`` writes talk WebHDFS
-to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``. They start in some 50 ms,
-because they load nothing but the standard library. Exit codes are FsShell's (Hadoop 2.7.4): 0 done, 1 at
-least one path failed (the others were done), 255 wrong usage.
+/out``) runs unchanged, because the two executables that ``install`` writes talk WebHDFS
+to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``. They start in some 50 ms, because
+besides this folder they load only the standard library. Exit codes are as in FsShell (Hadoop 2.7.4): 0 if all
+paths were done, 1 if at least one path failed (the other paths were done), 255 for wrong usage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
-# Does not run the __init__.py of the two packages, which would import Luigi and requests.
+# Does not run the __init__.py of the two packages, because the second of them imports requests and psutil.
 _START = """\
 import sys, types
 for name, folder in {packages!r}:
@@ -39,8 +39,8 @@ sys.exit(main(sys.argv[1:]))
 def install(bin_dir: Path) -> None:
     """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH.
 
-    A missing folder is created. An existing executable is replaced in one step. Otherwise a task could call
-    an executable that is still empty, and see a success; on a full disk it would stay empty.
+    A missing folder is created. An existing executable is replaced in one step, so that no task calls it
+    while it is empty, which looks like a success, and so that it does not stay empty on a full disk.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
-_NO_LIMIT = 2**62  # bytes: more than any request body or file has
+_NO_LIMIT = 2**62  # bytes; no request body or file has so many
 _NOBODY = "dr.who"  # Hadoop's name for a request that names no user
 
 
@@ -101,7 +101,7 @@ class WebHdfsHandler(RequestHandler):
         if not isinstance(value, (RemoteFault, HTTPError, OSError)):
             _LOG.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
 
-    # the four methods
+    # the four HTTP methods
 
     async def get(self, _path: str | None = None) -> None:
         """Answer the operations that read."""
@@ -208,7 +208,7 @@ class WebHdfsHandler(RequestHandler):
         return self.text("user.name") or _NOBODY
 
     def _owned(self, status: dict[str, Any]) -> dict[str, Any]:
-        """Return a ``FileStatus`` with its owner: the user of the request owns all files."""
+        """Return a ``FileStatus`` with an owner, for which the server takes the user of the request."""
         return {**status, "owner": self.user()}
 
     def _flag(self, name: str) -> bool:

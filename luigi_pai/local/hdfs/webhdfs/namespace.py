@@ -39,7 +39,7 @@ _OF_DISK = {
 
 
 class RemoteFault(Exception):
-    """A refused request: the short name of Hadoop's Java exception for it, and the HTTP status."""
+    """Refuses a request. Has the short name of Hadoop's Java exception for it, and the HTTP status."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -56,10 +56,10 @@ class RemoteFault(Exception):
 
 
 class Tree:
-    """The namespace over one folder, created where it is missing.
+    """An HDFS namespace whose files are in one folder on disk; a missing folder is created.
 
-    Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Every method raises
-    RemoteFault if HDFS would refuse the request, and OSError if the disk fails.
+    Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Methods raise
+    RemoteFault for a request that a real HDFS refuses, too, and OSError if the disk fails.
     """
 
     def __init__(self, root: Path) -> None:
@@ -116,7 +116,7 @@ class Tree:
     # changing
 
     def mkdirs(self, path: str, permission: int) -> None:
-        """Create a folder and the missing ones above it."""
+        """Create a folder and all missing folders above it."""
         place = self._place(path)
         if place.exists() and not place.is_dir():
             raise RemoteFault("FileAlreadyExistsException", f"Path is not a directory: {path}")
@@ -197,7 +197,7 @@ class Tree:
     # on disk
 
     def _place(self, path: str, exception: str = "InvalidPathException") -> Path:
-        """Return the place on disk, below the root, of a path that may not exist."""
+        """Return the place on disk of a path, whether or not a file or folder is there."""
         if not path.startswith("/"):
             raise RemoteFault("IllegalArgumentException", f"{path!r} is not an absolute path")
         names = path.strip("/").split("/") if path.strip("/") else []

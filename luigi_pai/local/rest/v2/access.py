@@ -45,7 +45,7 @@ class AccessV2(ApiHandler):
             raise Finish
 
     def body_value(self) -> Any:
-        """Return the body: as text if its content type is ``text/*``, otherwise as v1 reads it."""
+        """Return the body. If its content type is ``text/*``, it is a text; if not, it is read as on v1."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
@@ -69,7 +69,7 @@ class AccessV2(ApiHandler):
             return None
         try:
             name, _, token = base64.b64decode(credentials).decode().partition(":")
-        except ValueError:  # not base64, or not text
+        except ValueError:  # not base64, or base64 of something that is not UTF-8
             return None
         bearer = self.api.tokens.check(token)
         return bearer if bearer and bearer.application and bearer.username == name else None

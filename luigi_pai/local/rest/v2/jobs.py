@@ -184,7 +184,7 @@ async def _events(handler: AccessV2, name: str) -> None:
 
 
 def _tagged(handler: AccessV2, name: str, doing: str) -> tuple[Job, str]:
-    """Return a job, and the tag from the body; raises ApiError 403 if the user may not change the job."""
+    """Return a job, and the tag in the body; raise ApiError 403 if the user may not change the job."""
     bearer = handler.authenticated()
     tag = checked_body(handler.body, {"value": ".+"})["value"]
     handler.check_owner(bearer, name.partition("~")[0], f"{doing} job {name}.")

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 def _with_storages(
     extras: Mapping[str, Any], known: Sequence[str], defaults: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a protocol's extras with those ``storages`` that have a name; only name and mount path are kept.
+    """Return a protocol's extras, in which ``storages`` has only the name and mount path of each storage.
 
-    The server takes ``share`` and ``readOnly`` from its own configuration. ``known`` has the names of all
-    storages, ``defaults`` the names of the storages that a job with an empty list gets.
+    Items without a name are left out. The server takes ``share`` and ``readOnly`` from its own
+    configuration, not from the job. ``known`` has the names of all storages, ``defaults`` the names of the
+    storages that a job with an empty list gets.
 
     Raises:
         ApiError: 404 for a storage that does not exist.
@@ -87,11 +88,11 @@ def virtual_cluster(document: Mapping[str, Any]) -> Any:
 def spec_of(
     document: Mapping[str, Any], storages: Sequence[str], defaults: Sequence[str], release: Release
 ) -> dict[str, Any]:
-    """Return a protocol as the launcher reads it; ``storages`` has the names of all storages.
+    """Return the launcher's spec of a protocol; ``storages`` and ``defaults`` are as in `_with_storages`.
 
     Raises:
         ApiError: 404 if a storage does not exist; 500 if a command cannot be rendered, or if the extras have
-            a shape on which the real server fails; 400 if there are more tasks or ports than are allowed.
+            a shape on which the real server fails; 400 if there are more tasks or ports than allowed here.
     """
     try:
         extras = _with_storages(document.get("extras") or {}, storages, defaults)
@@ -108,6 +109,6 @@ def spec_of(
 
 
 def shown_config(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a protocol as GET config shows it, with secrets and credentials of registries masked."""
+    """Return a protocol as GET config returns it; its secrets and credentials of registries are masked."""
     shown = masked(document)
     return {**shown, "secrets": MASK} if "secrets" in shown else shown
