@@ -1,4 +1,4 @@
-"""The text of ``[OpenPai]`` and ``[OpenPai:NAME]`` in luigi.cfg: sections, keys, environment variables."""
+"""Reads which sections ``[OpenPai...]`` luigi.cfg has, their keys as written, and the variables they name."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _AT_ONCE = 8  # points or packs that are started at the same time
-_SLICE = 0.5  # maximum time in seconds to start jobs, before running jobs are looked up again
+_SLICE = 0.5  # maximum seconds to start jobs; after them, the jobs that run are looked up again
 _STOPPED_WITHIN = 30.0  # seconds for the requests of ``stop()``
 _OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again

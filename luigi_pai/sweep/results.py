@@ -345,7 +345,7 @@ def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Map
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of a table as CSV; no spreadsheet takes a cell for a formula."""
+    """Return rows of a table as CSV, written so that no spreadsheet takes a cell for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, columns))

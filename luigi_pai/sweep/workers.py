@@ -22,12 +22,12 @@ _LONGEST_WAIT = 0.05  # seconds
 
 @dataclass(slots=True, eq=False)
 class Start:
-    """Steps that start points, or that record their ends.
+    """Steps that start points, or that record the ends of points.
 
     Attributes:
         steps: the generator.
         members: the points to start; empty if the steps record ends.
-        began: time of the start, in seconds of the monotonic clock.
+        began: time when the steps were added, in seconds of the monotonic clock.
         due: time of the next step, by the same clock.
         future: gets the result of the step that runs; None between two steps.
         result: what the steps have returned; None until they have ended.

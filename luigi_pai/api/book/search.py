@@ -67,7 +67,7 @@ class Search:
         return entry
 
     def at(self, number: int, *, single: bool = False) -> Steps[Entry | None]:
-        """Look up a submission as a job, not in arrays; None if the server does not know the job.
+        """Look up the job with the name of a submission; None if the server does not know that name.
 
         Args:
             number: of the submission.

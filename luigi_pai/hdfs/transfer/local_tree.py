@@ -183,7 +183,7 @@ def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
     ``name`` ends with ``/`` for a folder. pathspec also matches a folder's rule with every entry below the
     folder. As in git, such a match does not count here, because ``_walk`` has checked the folder before. So
     the rules ``*``, ``!*/``, ``!*.py`` send ``a/b.py`` but not ``a/c``. (The methods of GitIgnoreSpec are not
-    used for this, because they ignore ``a/`` since pathspec 1.0.)
+    used here: since pathspec 1.0, they ignore ``a/`` by these three rules.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

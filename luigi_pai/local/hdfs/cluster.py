@@ -1,4 +1,4 @@
-"""The HDFS of the local OpenPAI, which is either in the data folder, or a real HDFS that exists already."""
+"""The HDFS that the local OpenPAI uses: its own in the data folder, or a real HDFS that exists already."""
 
 from __future__ import annotations
 

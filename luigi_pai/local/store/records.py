@@ -1,4 +1,4 @@
-"""The records of users, jobs, attempts and tasks, and their ids on 1.x."""
+"""The records of users, jobs, attempts and tasks, and the names and UIDs that 1.x gives them."""
 
 from __future__ import annotations
 
