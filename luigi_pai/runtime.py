@@ -469,7 +469,7 @@ def mpi_hosts(slots: "int | None" = None, roles: "list[str] | None" = None) -> s
 
     Raises:
         ContainerError: ``slots`` is None, but v1 does not say how many GPUs the tasks of other roles have;
-            or a task has no address yet.
+            or a task has no address yet, or no port ``http``.
     """
     hosts = []
     for peer in current().peers_of(roles):
