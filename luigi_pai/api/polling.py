@@ -50,8 +50,8 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
-    The square root needs fewer requests, but for jobs of less than a minute the delay is 20 % of the run on
-    average; with this schedule it is 6 %.
+    The square root needs fewer requests. But the average delay for jobs of less than a minute is 20 % of the
+    run with the square root, and 6 % with this schedule.
 
     Args:
         age: seconds since the job was first seen running, or since its submission while it is queued.

@@ -77,8 +77,7 @@ class JobRequests:
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
-        self._detector.detect()  # V1Dialect makes no request, so no reply could show a v2 server
-        return self._call(lambda dialect: dialect.events(dialect.job_name(name)))
+        return self._detector.call_detected(lambda dialect: dialect.events(dialect.job_name(name)))
 
     def ssh(self, name: str) -> SshAccess:
         """Return how the running containers of a job are reached by ssh."""

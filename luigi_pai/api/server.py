@@ -126,13 +126,11 @@ class Server:
 
     def info(self) -> dict[str, Any]:
         """Return the server's ``name``, ``version`` and ``launcherType`` (1.0 and later; empty for v1)."""
-        self._detector.detect()  # V1Dialect makes no request, so no reply could show a v2 server
-        return self._detector.call(lambda dialect: dialect.info())
+        return self._detector.call_detected(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
         """Return the storages that the user may mount (1.0 and later; v1: none; 0.15 to 0.17: an error)."""
-        self._detector.detect()  # as above
-        return self._detector.call(lambda dialect: dialect.storages())
+        return self._detector.call_detected(lambda dialect: dialect.storages())
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
         """Return for each known request limit how many requests are left, and the seconds until its reset."""

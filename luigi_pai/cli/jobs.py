@@ -15,8 +15,8 @@ from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.tables import tell, write
-from luigi_pai.cli.task_argument import TaskCommand, task_named
-from luigi_pai.errors import PaiError, SpecError
+from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
+from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.convert import convert as to_protocol
 from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.jobspec.job_file import JobFile, read_job_file
@@ -201,12 +201,8 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     task = task_named(module, arguments)
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up(f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask")
-    try:
+    with reading_files(module, arguments):
         return task.job()
-    except PaiError:
-        raise
-    except OSError as error:  # the protocol file cannot be read, for example
-        give_up(f"{arguments[0]} of {module}: {error}")
 
 
 @click.command()

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured
-from luigi_pai.cli.task_argument import TaskCommand, task_named
-from luigi_pai.errors import PaiError
+from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.jobspec.demand import Demand
 from luigi_pai.redaction import printable
 
@@ -89,12 +88,8 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
 
 def _root(module: str, arguments: Sequence[str]) -> _Planned:
     task = task_named(module, arguments)
-    try:
+    with reading_files(module, arguments):
         return _planned(task, {})
-    except OSError as error:  # a protocol file cannot be read, for example
-        if isinstance(error, PaiError):
-            raise
-        give_up(f"{arguments[0]} of {module}: {error}")
 
 
 def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:

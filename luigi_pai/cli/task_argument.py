@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import socket
@@ -18,9 +19,10 @@ import click
 
 from luigi_pai.cli.failures import give_up
 from luigi_pai.console import user_error
+from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import luigi
 
@@ -83,6 +85,17 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
             why = f"has no {', no '.join(missing)}"
         give_up(f"{arguments[0]} of {module} {why}")
     return task
+
+
+@contextlib.contextmanager
+def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
+    """End the command if a file of the task cannot be read, such as its protocol. PaiError is raised."""
+    try:
+        yield
+    except PaiError:  # some are OSErrors, too; ``plain_failures`` has their exit codes
+        raise
+    except OSError as error:
+        give_up(f"{arguments[0]} of {module}: {error}")
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:

@@ -75,6 +75,11 @@ class DialectDetector:
             error.mocked = error.mocked or self._session.mocked
             raise
 
+    def call_detected(self, request: Callable[[Dialect], T]) -> T:
+        """Detect the dialect, then ``call``: for requests that V1Dialect answers without the server."""
+        self.detect()
+        return self.call(request)
+
     def _call(self, request: Callable[[Dialect], T]) -> T:
         if self.known == "v2":
             return request(self._dialects["v2"])

@@ -307,7 +307,9 @@ class LogReader:
     def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read."""
         if self.gave_up:
-            stream.reason = stream.reason or "not read, because other logs could not be read for 10 s"
+            stream.reason = stream.reason or (
+                f"not read, because other logs could not be read for {_LONGEST_IN_VAIN:.0f} s"
+            )
             stream.cut_short = True
             return b"", stream.offset
         stream.cut_short = False

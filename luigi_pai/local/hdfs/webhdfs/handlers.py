@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("luigi_pai.local")
 _CHUNK = 256 * 1024
-_NO_LIMIT = 2**62  # bytes; no request body or file has so many
+_NO_LIMIT = 2**62  # bytes, more than any request body or file has
 _NOBODY = "dr.who"  # Hadoop's name for a request that names no user
 
 
