@@ -146,7 +146,7 @@ class FaultServer:
         self._released = threading.Event()
         self._open: set[Any] = set()
         self._server: _Server | None = None
-        self._workers = ThreadPoolExecutor(64)
+        self._workers = ThreadPoolExecutor(64, thread_name_prefix="fault-server")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
