@@ -52,6 +52,13 @@ class Stage:
         return self
 
     def __exit__(self, *_about: object) -> None:
+        try:
+            self._remove()
+        except KeyboardInterrupt:  # it may have interrupted the removal
+            self._remove()
+            raise
+
+    def _remove(self) -> None:
         with contextlib.suppress(HdfsError):  # if this fails, the next upload removes the folder
             self._server.remove(self._path, recursive=True)
         tidy(self._server, posixpath.dirname(self._path))
@@ -106,8 +113,9 @@ class Stage:
             rename_exactly(self._server, self._path, there.path)
 
     def _write_manifest(self, entries: Mapping[str, Entry]) -> None:
-        place = posixpath.join(self._path, MANIFEST)
-        self._server.create_file(place, manifest_json(entries))
+        place, content = posixpath.join(self._path, MANIFEST), manifest_json(entries)
+        # in a thread, so that Ctrl-C waits for the answer; else a DataNode could create it after the removal
+        self._pool.map(lambda path: self._server.create_file(path, content), [place])
         if self._there.exists:
             try:
                 replace(self._server, place, self._there.of(MANIFEST))

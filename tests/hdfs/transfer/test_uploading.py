@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import logging
 import os
 import posixpath
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -341,6 +343,52 @@ def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
     with pytest.raises(KeyboardInterrupt):
         pool.map(work, things())
     assert ended.is_set()
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("at", ["manifest", "removal"])
+def test_ctrl_c_near_the_end(tmp_path, source, at, is_new):
+    """While the manifest is sent, or the temporary folder removed: nothing hidden stays behind."""
+    stopped, answered = [], threading.Event()
+
+    def press():
+        stopped.append(at)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    class Slow(WebHdfsHandler):
+        def on_connection_close(self):
+            """Do not notice it, as a DataNode that has all data."""
+
+        async def put(self, path=None):
+            if at == "manifest" and not stopped and self.is_datanode() and self.hdfs_path.endswith(MANIFEST):
+                press()
+                await asyncio.sleep(0.2)  # the removal, if it did not wait for this, would come first
+                await super().put(path)
+                answered.set()
+            else:
+                await super().put(path)
+
+        async def delete(self, path=None):
+            if at == "removal" and not stopped:
+                press()
+                answered.set()
+            await super().delete(path)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with serving(tmp_path / "hdfs", Slow) as url:
+            fs = WebHdfs(url, "anna")
+            if not is_new:
+                fs.mkdir("/code")
+            with pytest.raises(KeyboardInterrupt):
+                upload(fs, source, "/code")
+            assert stopped == [at]
+            assert answered.wait(60)
+            assert is_clean(fs, "/")
+            upload(fs, source, "/code")
+            assert content(fs, "/code/train.py") == "train"
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):
