@@ -384,7 +384,7 @@ _SETTINGS: dict[str, type[OpenPai]] = {}
 
 
 def _settings_of(section: str) -> type[OpenPai]:
-    """Return the subclass named like a section, because Luigi reads the section that has the class's name."""
+    """Return the subclass named like ``section``. Luigi reads the section that has the name of the class."""
     known = _SETTINGS.get(section)
     if known is None:
         members = {"__module__": __name__, "task_namespace": "", "section": section}

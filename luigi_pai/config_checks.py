@@ -27,7 +27,7 @@ _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
 def problems(settings: OpenPai) -> Iterator[str]:
-    """Yield a text for each wrong setting, with its key, valid values, and its value if that is no secret."""
+    """Yield a text for each wrong setting: the key, valid values and, if it is no secret, the wrong value."""
     yield from _url_problems(settings)
     if not settings.username:
         yield "username is empty; write your OpenPAI user name"
@@ -42,7 +42,7 @@ def problems(settings: OpenPai) -> Iterator[str]:
 
 
 def task_problems(task: object) -> Iterator[str]:
-    """Return the problems of a task's attributes that override settings; None does not override a setting."""
+    """Return the problems of a task's attributes that override settings. None is valid, too."""
     return _not_valid(task, _CHECKS_OF_TASKS, optional=_CHECKS_OF_TASKS)
 
 

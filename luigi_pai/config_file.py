@@ -1,4 +1,4 @@
-"""Reads which sections ``[OpenPai...]`` luigi.cfg has, their keys as written, and the variables they name."""
+"""Reads the names and keys of the sections ``[OpenPai...]`` of luigi.cfg, and finds mistakes in them."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def misspelled_sections() -> list[str]:
 
 
 def misspelled_clusters() -> dict[str, str]:
-    """Return correct section name -> advice, for each misspelled [OpenPai:NAME]."""
+    """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to an advice."""
     wrong = {}
     for section in _sections():
         match = _SIMILAR.fullmatch(section)
@@ -178,7 +178,7 @@ def misspelled_clusters() -> dict[str, str]:
 
 
 def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
-    """Return unknown key -> hint, for the keys of a section."""
+    """Return a dict from each unknown key of a section to a hint."""
     found = {}
     for key in _keys(section):
         name = key.replace("-", "_")  # Luigi accepts both

@@ -44,7 +44,7 @@ _INSTALLED = "_luigi_pai_console"
 
 
 class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parameters before Python 3.11
-    """Prints the log of luigi_pai and the user's tasks, and all warnings and errors but urllib3's warnings.
+    """Prints the log, also that of the user's tasks, except Luigi's INFO records and urllib3's warnings.
 
     Args:
         stream: the output; standard output by default.
@@ -56,7 +56,7 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         self.setFormatter(_Short())
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to show a record: Luigi's INFO records are hidden, but not "all tasks complete"."""
+        """Return whether to print a record. Of Luigi's INFO records, only "all tasks complete" is printed."""
         if record.name.startswith("urllib3.") and record.levelno < logging.ERROR:
             return False  # it announces a retry; if the last retry fails, luigi_pai raises an error
         from_luigi = record.name == _OF_LUIGI and not hasattr(record, "job") and "/luigi/" in record.pathname
@@ -82,8 +82,8 @@ def report_progress_to(pipe: int) -> None:
 def note_progress(event: Mapping[str, Any]) -> None:
     """Write an event to the progress pipe, if there is such a pipe.
 
-    An event about a job has the keys ``job`` and ``state``; an event about a sweep has ``sweep``, ``total``,
-    ``best`` and the name of each count.
+    An event about a job has the keys ``job`` and ``state``. An event about a sweep has the keys ``sweep``,
+    ``total``, ``best``, and a key for each count, such as ``running``.
     """
     if _progress_pipe is not None:
         with contextlib.suppress(OSError):  # the reader of the pipe has ended, or the pipe is full

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
 
-_MOST_SKEW = 60.0  # maximum difference of the two clocks in seconds; if it is larger, times in tokens mislead
+_MOST_SKEW = 60.0  # seconds; if this machine's clock is further off the server's, times in tokens mislead
 _SHORT_LIFE = 600.0
 _DAY = 86400.0
 _NOT_FOUND = 404
@@ -69,7 +69,7 @@ def diagnose() -> Iterator[Check]:
     and removed again.
     """
     level = logging.getLogger("luigi-interface").level
-    logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem is a Check below
+    logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem becomes a Check instead
     try:
         for check in _configuration():
             yield check
@@ -113,7 +113,10 @@ def _configuration() -> Iterator[Check]:
 
 
 def _other_clusters(section: str) -> Iterator[Check]:
-    """If there are [OpenPai:NAME] sections, yield a check with the chosen cluster and the others' options."""
+    """If there are [OpenPai:NAME] sections, yield a check that names the chosen section.
+
+    The text of the check also has the options that choose the other sections.
+    """
     names = [name for name in clusters() if section != f"{SECTION}:{name}"]
     if section == SECTION and not names:
         return

@@ -108,7 +108,8 @@ class Level(str, Enum):
 
     Attributes:
         REFUSED: the server refuses the job.
-        STRICTER: the server accepts the job, but the job fails later. Only ``lenient`` checks accept the job.
+        STRICTER: the server accepts the job, but the job fails later. The checks are stricter than the
+            server here: only checks with ``lenient`` accept the job.
         WARNING: the job runs, but perhaps not as intended.
     """
 
@@ -181,8 +182,8 @@ class ClusterUnreachable(PaiApiError, RequestsConnectionError):
 
     Attributes:
         answer_lost: whether the server may have executed the request, although no reply arrived.
-        never_replied: whether the server has never replied to a request. Then its URL is probably wrong, so
-            requests are not retried.
+        never_replied: whether the server has not replied yet, as far as this process knows. Then its URL is
+            probably wrong, so requests are not retried.
     """
 
     never_replied = False
@@ -199,8 +200,8 @@ class InvalidReply(PaiApiError, HTTPError):
 class PaiHttpError(PaiApiError, HTTPError):
     """An error reply of an OpenPAI.
 
-    ``response``, inherited from requests, is always None, because a response contains its request,
-    with the token and the password, which may be printed where the error is printed.
+    The attribute ``response``, inherited from requests, is always None, because a response contains its
+    request with the token or the password, and a program that prints an error may print its response, too.
 
     Attributes:
         status: the HTTP status.

@@ -1,6 +1,6 @@
-"""Notebooks: jobs and points as tables, and progress in the output of a cell.
+"""Notebooks: tables of jobs and of a sweep's points, and a line of progress in the output of a cell.
 
-IPython, which every kernel has, displays them, so that no further package is needed.
+IPython displays the tables and the line. Every kernel has IPython, so that no further package is needed.
 """
 
 from __future__ import annotations

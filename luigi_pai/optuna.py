@@ -37,9 +37,9 @@ logger = logging.getLogger("luigi-interface")
 
 
 def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
-    """Let a sampler return recorded parameters for the trials that have any.
+    """Let a sampler return the recorded parameters for the trials whose parameters were recorded.
 
-    It still draws new parameters for these trials, so that its random state advances as without a record.
+    It still draws new parameters for these trials, so that its random state advances as for new trials.
 
     Args:
         sampler: the sampler to change.
@@ -117,7 +117,7 @@ class OptunaSweep(PaiSweep):
         self._changed: dict[int, optuna.Trial] = {}  # trials with values that are not in the journal yet
         known = {note["trial"]: note for notes in self._recalled for note in notes}
         sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
-        #: the Optuna study, once ``points()`` was called
+        #: the Optuna study, which the first step of ``points()`` creates
         self.study = optuna.create_study(
             directions=["maximize" if each.sign > 0 else "minimize" for each in self._objectives],
             sampler=sampler,
@@ -136,7 +136,7 @@ class OptunaSweep(PaiSweep):
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:
         """Tell the study the result of a point's trial."""
         trials = self._open.get(point.task_id)
-        if not trials:  # the point is of an interrupted run that proposed other points
+        if not trials:  # an interrupted run proposed this point, but this run did not
             return
         trial, succeeded = trials.pop(0), row["state"] == "SUCCEEDED"
         values = [row[each.column] for each in self._objectives]

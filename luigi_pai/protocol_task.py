@@ -72,14 +72,15 @@ class PaiProtocolTask(JobTask):
 
     @attribute
     def secrets(self) -> Mapping[str, Any]:
-        """Values of ``<% $secrets.KEY %>``; each replaces the protocol's value of this key. None is shown.
+        """Values of ``<% $secrets.KEY %>``; each replaces the protocol's value of the same key.
 
-        Do not use Luigi parameters for secrets, because Luigi shows parameters on its web page and in logs.
+        luigi_pai does not show these values. Do not use Luigi parameters for secrets, because Luigi shows
+        parameters on its web page and in logs.
         """
         return {}
 
     def job(self) -> JobProtocol:
-        """Return the job that ``run()`` submits. Override it to change fields without a property here.
+        """Return the job that ``run()`` submits. Override it to change a field that has no property.
 
         Raises:
             SpecError: the protocol is not YAML, or not a job protocol.
@@ -90,9 +91,9 @@ class PaiProtocolTask(JobTask):
     def output(self) -> Any:
         """Return a target that exists when the job has succeeded.
 
-        Override it to return the targets that the job writes. Once the server no longer knows
-        the job (by default, 30 days after its end), the task is complete if these targets
-        exist; the default target no longer exists then.
+        Override it to return the targets that the job writes. The server forgets the job (by default,
+        30 days after its end). From then on, the task is complete if the targets that you return exist.
+        The default target does not exist any more then.
         """
         return PaiJobTarget(self)
 
@@ -114,7 +115,7 @@ class PaiProtocolTask(JobTask):
 
     @functools.cached_property
     def _read_protocol(self) -> JobProtocol:
-        """The protocol. It is read again for each run and each ``complete()``, and cached until then."""
+        """The protocol. It is cached until the next run or ``complete()``, which reads it again."""
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given

@@ -36,7 +36,7 @@ __all__ = ["PaiPythonTask"]
 
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
 _MOST = LARGEST_BODY - 20_000  # maximum payload in a command, in bytes; the rest is for the job itself
-_LAST_LINES = 400  # lines at the end of the log in which the result is searched
+_LAST_LINES = 400  # lines at the end of the log in which the result is looked for
 
 
 class PaiPythonTask(PaiTask):
@@ -108,7 +108,10 @@ class PaiPythonTask(PaiTask):
 
     @attribute
     def tasks(self) -> Sequence[TaskRole]:
-        """One task role, ``main``, which runs ``work``. The command has a digest of the code that is sent."""
+        """One task role, ``main``, which runs ``work``.
+
+        Its command contains a digest of the code that is sent, so that a change of the code changes the job.
+        """
         words = f'"${_FILE}" {self.task_id} work-{self._payload().reach.digest} attempt-$LUIGI_PAI_ATTEMPT'
         role = TaskRole(
             "main", f"{shlex.quote(self.python)} {words}", self.instances, self.cpus, self.memory_mb
@@ -190,7 +193,7 @@ class PaiPythonTask(PaiTask):
         return {name: _plain(getattr(self, name)) for name in sorted(names)}
 
     def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
-        """Return the payload, and as base64 texts the payload's file, the task's values, and the secrets.
+        """Return the payload, and in base64 the payload's file, the task's values and the task's secrets.
 
         Raises:
             SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs an HDFS.

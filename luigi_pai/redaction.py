@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MASK: Final = "******"
-"""Replaces a secret; OpenPAI's servers use it, too."""
+"""Replaces a secret; OpenPAI's servers use the same text."""
 
 _SHORTEST = 4  # characters; shorter secrets are not redacted, because they occur in ordinary words
 _URL_TOKEN = re.compile(r"\b((?:delegation|token|sig)=)[^&\s'\"]+")
@@ -27,7 +27,7 @@ _PRIVATE_KEY = re.compile(
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(
     r"[^\S\n\t ]|[\x00-\x08\x0e-\x1f\x7f-\x9f"  # C0, C1
-    r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi controls, zero width
+    r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi, zero-width characters
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
 
@@ -48,7 +48,7 @@ def printable(text: str, *, of_log: bool = False) -> str:
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:
-    """Let a stream escape the characters that its encoding lacks (as stderr does), without an error.
+    """Make a stream escape the characters that its encoding lacks, as stderr does, instead of failing.
 
     Containers may print texts in any language, but the encoding of a terminal may be ISO 8859.
     """
@@ -70,7 +70,7 @@ def redact_values(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield each secret and each line of it, stripped: as it is, and as OpenPAI's runtime HTML-escapes it."""
+    """Yield each secret and each of its lines, stripped, both plain and HTML-escaped as OpenPAI logs them."""
     for text in secrets:
         for part in {text, html.escape(text), *text.splitlines(), *html.escape(text).splitlines()}:
             if part.strip():

@@ -143,7 +143,7 @@ _ATTEMPT = re.compile(f"(?P<name>.+){ATTEMPT_SUFFIX}(?P<number>[1-9][0-9]{{0,8}}
 
 
 def attempt_of(job: str) -> "tuple[str, int]":
-    """Split a job's name into the task's name and the submission number; the number is 1 without suffix."""
+    """Split a job's name into the task's name and the submission number, which is 1 if there is no suffix."""
     found = _ATTEMPT.fullmatch(job)
     return (found.group("name"), int(found.group("number"))) if found else (job, 1)
 
@@ -169,9 +169,9 @@ class Peer:
     Attributes:
         role, index: which task it is.
         host: its address. On v2 without gang allocation, it is None until the task has an address.
-        ports: label -> port numbers; on v1, only the label ``http`` is known of other tasks.
+        ports: label -> port numbers; on v1, other tasks have only the label ``http`` here.
         gpus: its number of GPUs. It is None outside a container, and on v1 for the tasks of other roles,
-            because no variable has their number.
+            because no variable contains it.
     """
 
     def __init__(self, role: str, index: int, host: "str | None" = None) -> None:
@@ -306,7 +306,7 @@ class Task:
         return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
-        """Return the first non-empty value of a key's variables, or None. This API's variables come first."""
+        """Return the first non-empty value of a key's variables, or None. In a v2 job, v2's come first."""
         names = [*(VARIABLES[key].v2 if self.api == "v2" else ()), *VARIABLES[key].v1, *VARIABLES[key].v2]
         values = (self._environ.get(name.format(**fields)) for name in names if fields or "{" not in name)
         return next(filter(None, values), None)
@@ -316,7 +316,7 @@ class Task:
         if found or self.api is None:
             return found or self.work_dir
         export = f", or export {VARIABLES[key].v1[0]} in its commands" if self.api == "v2" else ""
-        raise ContainerError(f"job {self.job} has no {field}: give it one{export}")
+        raise ContainerError(f"job {self.job} has no {field}; set {field} in the job{export}")
 
     def _tasks_of(self, role: str) -> "list[Peer]":
         if self.api is None:
@@ -353,7 +353,7 @@ class Task:
         return peers
 
     def _own(self) -> Peer:
-        """Return this task's `Peer`, and add the host and the ports that only the task itself knows."""
+        """Add to this task's `Peer` the host and ports that only its own variables contain, and return it."""
         peers: "list[Peer]" = self.roles[self.role]
         if self.index >= len(peers):
             names = VARIABLES["hosts"].v1 if self.api == "v1" else VARIABLES["instances"].v2
@@ -369,7 +369,7 @@ class Task:
         return own
 
     def _resources(self, role: str) -> "list[int | None]":
-        """Return GPUs, CPUs, memory, shared memory of a role's tasks; on v1, this task's for every role."""
+        """Return GPUs, CPUs, memory, shared memory of a role's tasks; on v1, of this task for any role."""
         text = self._read("resources", role=role) or self._read("resources", role=_folded(role))
         if text:
             gpus, cpus, memory, shared = _numbers(text)
@@ -424,7 +424,7 @@ def current() -> Task:
 def export_torch(port: str = "http", roles: "list[str] | None" = None) -> "dict[str, str]":
     """Set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in this process, and return them.
 
-    The values are right if one process in each task calls this. After the call,
+    RANK and WORLD_SIZE count tasks, so only one process of each task may call this. After the call,
     ``torch.distributed.init_process_group("gloo")`` needs no further arguments.
 
     Args:
@@ -499,7 +499,7 @@ _MOST_SECONDS = 1e6  # maximum timeout of a barrier (eleven days), because socke
 def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[str] | None" = None) -> None:
     """Wait until every task has reached the barrier of this name; one process of each task must call this.
 
-    The first task listens at its port, and the other tasks connect to it; nothing else may use it meanwhile.
+    The first task listens at its port, to which the others connect. Nothing else may use this port meanwhile.
 
     Args:
         name: name of the barrier; a task may pass a barrier of this name only once.
@@ -528,9 +528,9 @@ def barrier(name: str, timeout: float = 600.0, port: str = "http", roles: "list[
 
 
 class _Meeting:
-    """A barrier. The first task listens at its port; at the end it sends the others the missing ranks.
+    """A barrier. The first task listens at its port, and at the end sends the missing ranks to the others.
 
-    A task that gives up sends a second message to the first task, and the barrier ends for all tasks.
+    A task that gives up sends a second message to the first task, which then ends the barrier for all tasks.
 
     Args:
         job: the job's name.
@@ -568,7 +568,7 @@ class _Meeting:
             except OSError as error:
                 raise ContainerError(
                     f"the barrier cannot use port {self._port!r} ({number}) of {self._peers[0]}: "
-                    f"{error.strerror}; reserve a port for it alone and give barrier(port=...)"
+                    f"{error.strerror}; reserve another port, and give its label as barrier(port=...)"
                 ) from None
             server.listen(1024)
             server.settimeout(_LINGER)
@@ -589,7 +589,7 @@ class _Meeting:
         return missing
 
     def _bind(self, server: "socket.socket", number: int) -> None:
-        """Bind to the address to which others connect. If this container does not have it, bind to all."""
+        """Bind to the address that others connect to, or to all addresses if this container lacks it."""
         import errno
         import socket
 
@@ -632,7 +632,7 @@ class _Meeting:
         said = self._texts[connection]
         if not text or len(said) > _LONGEST:
             return False
-        if connection in self._ranks:  # the task gives up, because this is its second message
+        if connection in self._ranks:  # a second message says that the task gives up
             self._is_over = True
         elif b"\n" in said:
             try:
@@ -665,9 +665,9 @@ class _Meeting:
         return sorted(set(range(1, len(self._peers))).difference(self._ranks.values()))
 
     def _part(self, missing: "list[int]", selector: "selectors.BaseSelector") -> None:
-        """Send the missing ranks to all other tasks, and wait up to 2 s for them to close their connections.
+        """Send the missing ranks to the tasks that came, and wait up to 2 s until they close the connections.
 
-        This task does not close them first, because its port then stays in use for some time.
+        If this task closed the connections first, its port would stay in use for some time.
         """
         for connection in self._ranks:
             self._tell(connection, missing)
@@ -699,7 +699,7 @@ class _Meeting:
         address = str(self._peers[0].host), self._peers[0].port(self._port)
         with socket.create_connection(address, min(self._left(), _LINGER)) as connection:
             if connection.getsockname() == connection.getpeername():
-                # TCP can connect a port to itself if no task listens; a reset then frees the port
+                # no task listens, and TCP connected this socket to itself; a reset frees its port
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 raise ConnectionError("connected to itself")
             connection.sendall(json.dumps([self._job, self._name, rank]).encode("ascii") + b"\n")
@@ -823,7 +823,8 @@ class _Reporter:
         self._sending = threading.RLock()
         self._is_started = False
         self._is_ended = False
-        self._is_whole = False  # whether the last write succeeded, so the folder exists and no line is cut
+        # whether the last write succeeded; if so, the folder exists, and the file's last line is complete
+        self._is_whole = False
         self._main = threading.main_thread()
         if self._is_hdfs:  # import now, because a process forked during an import cannot import the module
             import fcntl  # noqa: F401
@@ -869,7 +870,8 @@ class _Reporter:
     def send(self, *, last: bool = False) -> bool:
         """Send the queued lines. If HDFS does not accept them, the newest 10,000 stay queued.
 
-        Other lines that cannot be sent are printed; so are all such lines if this is the ``last`` time.
+        Older lines are then printed. If the folder is not on HDFS, or if this is the ``last`` time, all lines
+        that could not be sent are printed.
 
         Returns:
             False if lines could not be sent.
@@ -916,7 +918,7 @@ class _Reporter:
             _hdfs("-appendToFile", "-", self._path, data=data)
 
     def _ends_with_a_line(self) -> bool:
-        """Return whether the file ends with a whole line; a kill or a full disk may have cut one off."""
+        """Return whether the last line is complete; a kill or a full disk may have cut it short."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(-1, os.SEEK_END)
@@ -929,7 +931,7 @@ _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
 
 
 def _print(lines: "list[str]") -> None:
-    with contextlib.suppress(Exception):  # there is no output, or it is closed
+    with contextlib.suppress(Exception):  # there is no standard output, or it is closed
         sys.stdout.write("".join(f"report: {line}\n" for line in lines))
         sys.stdout.flush()
 

@@ -169,7 +169,7 @@ class PaiTask(JobTask):
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:
-        """Return problems: ``name`` changes, or fields of ``job()`` contradict the task's own properties."""
+        """Return problems: two reads of ``name`` differ, or ``job()`` contradicts a property of the task."""
         if len(names := {self.name, self.name}) > 1:
             text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
             return [Problem("name", text)]

@@ -152,7 +152,7 @@ class TimedConnection(HTTPConnection):
             self._connecting = False
 
     def send(self, data: Any) -> None:
-        """Send a part of a request with the read timeout, because urllib3 keeps the connect timeout."""
+        """Send a part of a request. Set the read timeout first, because urllib3 sets it after sending."""
         if self.sock is not None and not self._connecting:
             self.sock.settimeout(progress.read_timeout)
         try:

@@ -37,7 +37,7 @@ class BoundedCache(OrderedDict[K, V]):
                 self.popitem(last=False)
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key. If it has none, make and store a value, while other threads wait."""
+        """Return the value of a key. If the key has none, make and store it, while other threads wait."""
         with self._lock():
             value = self.get(key)
             if value is None:
@@ -47,5 +47,5 @@ class BoundedCache(OrderedDict[K, V]):
             return value
 
     def _lock(self) -> threading.Lock:
-        # one for each process, because a child process could never release a lock that was held at the fork
+        # a lock for each process, because a child process could never release one that was held at the fork
         return self._locks.setdefault(os.getpid(), threading.Lock())

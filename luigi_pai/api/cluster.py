@@ -117,7 +117,7 @@ class Cluster(JobRequests):
     # jobs
 
     def submit(self, job: PaiJob | JobProtocol) -> Job:
-        """Submit a job under its name, never under NAME__attempt2, and return its handle.
+        """Submit a job and return its handle. If its name is in use, NAME__attempt2 is not tried instead.
 
         If the reply is lost, the job is looked up before it is posted again, so that it is submitted only
         once. Transient errors are retried for ``polling.patience`` seconds.

@@ -159,7 +159,7 @@ class Job:
         return self._api.repeat(lambda: self._api.config(self.name))
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the events of the job, such as why a task cannot start (1.3 and later; v1 servers: none)."""
+        """Return the events of the job, such as why a task cannot start (1.3 and later; v1: no events)."""
         return self._api.repeat(lambda: self._api.events(self.name))
 
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:

@@ -31,7 +31,7 @@ def job_failure(
     secrets: Sequence[str] = (),
     next_step: str | None = None,
 ) -> PaiJobFailed:
-    """Return the error for a failed or stopped job. Its text has end, cause, log, pages and next step.
+    """Return the error for a failed or stopped job. Its text has cause, log lines, URLs and the next step.
 
     Args:
         api: the REST API of the job's cluster, to read the job's log.
@@ -61,12 +61,12 @@ def job_failure(
     if task is not None:
         lines.append(f"last lines of {task}:\n{_end_of(log)}")
     has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
-    if report and not has_log:  # the report repeats the end of the log, so it is left out beside a log
+    if report and not has_log:  # the report would only repeat the end of a log that is shown
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []
-    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # later lines are indented twice
+    text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # lines within an entry get 4 blanks
     kind = PaiJobFailed if missed is None else PaiJobTimeout
     return kind(text, status, log.rstrip().rpartition("\n")[2].strip())
 
@@ -82,7 +82,7 @@ def _with_exit_code(task: TaskStatus) -> str:
 
 
 def _output_pages(logged: Sequence[TaskStatus]) -> Iterator[str]:
-    """Yield lines with the URLs of the tasks' output; the last line counts the URLs left out."""
+    """Yield lines with the URLs of the tasks' output; if some are left out, the last line counts them."""
     for task in logged[:_MOST_LOGS]:
         yield f"output of {task}: {task.log_url}"
     if len(logged) > _MOST_LOGS:

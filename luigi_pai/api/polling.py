@@ -45,13 +45,13 @@ def next_wait(age: float, polling: Polling, *, queued: bool) -> float:
     schedule                        mean late  of the run  requests  1 h, no queue
     ==============================  =========  ==========  ========  ===========
     luigi.contrib.pai: every 5 s    2.6 s      24 %        1450      724
-    a tenth of the whole age        14.8 s     149 %       285       168
+    1/10 of time since submission   14.8 s     149 %       285       168
     this schedule                   8.4 s      27 %        541       176
     the square root of the run      8.2 s      29 %        525       161
     ==============================  =========  ==========  ========  ===========
 
-    The square root needs fewer requests. But the average delay for jobs of less than a minute is 20 % of the
-    run with the square root, and 6 % with this schedule.
+    The square root needs fewer requests than this schedule. But for jobs of less than a minute, the average
+    delay is 20 % of the run with the square root, and 6 % with this schedule.
 
     Args:
         age: seconds since the job was first seen running, or since its submission while it is queued.

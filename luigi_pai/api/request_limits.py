@@ -2,8 +2,8 @@
 
 OpenPAI 1.0 and later limit requests, by default 600 per minute and IP address, 60 lists per minute
 and user, 60 submissions per hour and user. Each reply has the number of requests left and the end of
-the time window. A request beyond the limit is not sent, because refused submissions count, too. Polling
-is spread over the window, so that other requests stay possible.
+the time window. A request beyond the limit is not sent, because the server counts refused submissions,
+too. Polling is spread over the window, so that other requests stay possible.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ class Limits:
     def wait(self, kind: Kind, share: float, since: float) -> float:
         """Return the seconds to wait before the next request, to use only a share of the limit.
 
-        The wait is 0.0 if no limit is known. What is left of the share is spread over the rest of the window.
+        The wait is 0.0 if no limit is known. The share's unused requests are spread over the window's rest.
 
         Args:
             kind: of the request.
-            share: 0 to 1; the rest is left to others.
+            share: of the limit, 0 to 1; the rest of the limit is left to other requests.
             since: time of the last request of this kind, in seconds of the monotonic clock.
         """
         state, now = self._state.read(), self._clock.monotonic()

@@ -42,7 +42,11 @@ class JobRequests:
         return self._detector.call(request)
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return the status of one start of a job by the cluster, from 0 (0.x reports only the last).
+        """Return a job's status at one of its starts by the cluster (0.x reports only the last start).
+
+        Args:
+            name: of the job.
+            number: of the start; the first is 0.
 
         Raises:
             JobNotFound: there is no such job, or the job has no such start.
@@ -86,7 +90,7 @@ class JobRequests:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
 
-        0.15 to 1.0 reply to the v1 request with a 5xx, as a broken server may; the version is then requested.
+        0.15 to 1.0 reply to the v1 request with a 5xx, as a broken server may, so the version is requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:

@@ -67,9 +67,9 @@ class Retry:
     The first wait is at most 0.5 s. This maximum doubles with each further wait, up to 15 s. If the server
     sends the time at which a request limit ends, the wait after a 429 ends then, or after at most an hour.
 
-    Requests that were not sent because of a known limit do not count towards the deadline. Requests
-    that the server refuses with 429 do count, but the deadline is then at least three times the wait
-    that the server sends.
+    The time until the deadline begins with the first failed request. A request that was not sent because
+    of a known limit does not begin it, and is retried even after the deadline. If the server refuses a
+    request with 429, the deadline is at least three times the wait that the server sends.
 
     Args:
         limit: seconds without success after which the last error is raised.

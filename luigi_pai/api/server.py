@@ -73,9 +73,9 @@ class Server:
         )
 
     def had(self, job: JobStatus, moment: float) -> bool:
-        """Return whether a job was created more than a minute before a time of this machine's clock.
+        """Return whether a job was created more than a minute before ``moment`` of this machine's clock.
 
-        A request compares this clock with the server's. If the request fails, they are assumed to agree.
+        The server's clock is read by a request. If it fails, the two clocks are assumed to agree.
         """
         skew = None
         with contextlib.suppress(PaiApiError):
@@ -129,7 +129,7 @@ class Server:
         return self._detector.call_detected(lambda dialect: dialect.info())
 
     def storages(self) -> list[dict[str, Any]]:
-        """Return the storages that the user may mount (1.0 and later; v1: none; 0.15 to 0.17: an error)."""
+        """Return the storages that the user may mount (1.0 and later; v1 API: empty; 0.15 to 0.17: error)."""
         return self._detector.call_detected(lambda dialect: dialect.storages())
 
     def requests_left(self) -> dict[str, tuple[int, float]]:

@@ -114,7 +114,7 @@ class Session:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Add to an error the section of luigi.cfg, whether it is mocked, and whether the server replied."""
+        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server replied."""
         try:
             yield
         except PaiError as error:
@@ -158,7 +158,7 @@ class Session:
             if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
                 response = self._send(method, path, body, self._login(token), content_type, kind)
             if kind is Kind.SUBMIT and response.status_code in _SUBMITTED:
-                return None  # the status says all
+                return None  # the status says that the job was accepted
             reply = self._read(response)
             if kind is Kind.SUBMIT:
                 raise InvalidReply(
@@ -192,7 +192,7 @@ class Session:
         return redact(redact_values(text, (self.account.password, self._last_token())))
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Send a GET without the token to any URL of the cluster or of a node; return a reply of any status.
+        """Send a GET without the token to a URL of the cluster or of a node; return even an error reply.
 
         Args:
             url: absolute; it may contain an access token, as the URLs of logs do.

@@ -73,7 +73,7 @@ class SharedDocument:
             what: a key of ``_LOCKS``. While another lock is held, ``document`` may be locked, too.
                 While ``document`` is locked, no other lock may be taken.
         """
-        # Thread locks are per process, because a child could never release a lock that was held at the fork.
+        # Each process has its own thread locks, because a fork cannot release its copy of a held lock.
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
             self._lock_file(_LOCKS[what])
             try:

@@ -27,7 +27,7 @@ _COMMAND_EXIT_CODE = re.compile(r"^\s*originUserExitCode: (\d+)$", re.MULTILINE)
 _LISTED = ("state", "raw_state", "retries", "exit_code", "launched_ms", "completed_ms")
 _LISTED_ONCE = ("username", "created_ms", "virtual_cluster")
 _MOST_SHOWN = 50  # jobs in a notebook
-_STOPPED = (-210, -220)  # exit codes (v2) of tasks stopped by the user, and by the end of their job
+_STOPPED = (-210, -220)  # exit codes (v2) of tasks: stopped by the user; stopped because their job ended
 
 
 class JobState(str, Enum):
@@ -50,7 +50,7 @@ class JobState(str, Enum):
     def of(cls, word: object) -> JobState:
         """Return the state for a server's word.
 
-        ``SUCCEED`` is read as SUCCEEDED: tests for ``luigi.contrib.pai`` use it; no server sends it.
+        ``SUCCEED`` is read as SUCCEEDED. No server sends it, but tests for ``luigi.contrib.pai`` use it.
         """
         if word == "SUCCEED":
             return cls.SUCCEEDED
@@ -128,7 +128,7 @@ class JobStatus:
         tags: its tags (1.3 and later).
         takes_tags: whether the server supports tags, that is, whether its reply has a list of tags.
         gpus: the number of GPUs of all its instances; only in lists (1.2 and later).
-        legacy: whether a list of 0.8 to 0.14 marks it as a job that is looked up by name, without the user.
+        legacy: whether a list (0.8 to 0.14 only) marks a job whose lookup needs its name, but not its user's.
     """
 
     name: str
@@ -248,8 +248,9 @@ class JobList(list[JobStatus]):
 def instance_statuses(array: JobStatus) -> Callable[[int], JobStatus]:
     """Return a function that takes an index, and returns the status of that instance as a job status.
 
-    This status has the array's ``name``, because instances have no names on the server, but the instance's
-    state, exit code and task. If the array has ended, its state replaces a state that is not final.
+    This status has the array's ``name``, because instances have no names on the server. Its state, exit code
+    and task are the instance's. If the array has ended, but the instance's state is not final, the array's
+    state is used.
     """
     tasks = {task.index: task for task in array.tasks}
     return lambda index: _instance_status(array, tasks.get(index))

@@ -70,13 +70,14 @@ class Posting:
         self.may_be_submitted = False
 
     def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
-        """Post the job until the server has it, and return its first status; None if the name is in use.
+        """Post the job until the server has it, and return its first status.
 
-        A server may refuse a name as in use before a lookup finds the job of that name. As long as no
-        lookup finds that job, the new job is posted again every second, for up to 10 s.
+        Return None if the name is in use by another job of the user. A server may refuse a name as in use
+        before a lookup finds the job of that name. As long as no lookup finds that job, the new job is posted
+        again every second, for up to 10 s.
 
         Raises:
-            NameConflict: the name is in use, but must be new.
+            NameConflict: the name is in use, and ``must_be_new`` is set or a test mocks the reply.
             PaiNameTaken: the name is in use by another user's job, or by a job that no lookup finds.
             PaiHttpError: the server refused the job. If the refusal shows that the server speaks the other
                 API version, that version is recorded.
@@ -130,7 +131,7 @@ class Posting:
             self._book.note_post(self._name)
 
     def _turn(self) -> Steps[None]:
-        """While all submissions fail on the server, wait for this job's turn to post, or for the deadline."""
+        """While the server makes posts fail, wait until ``FailedPosts`` allows one, or until the deadline."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
         while (wait := failed_posts.wait()) > 0 and clock.monotonic() < end:
@@ -163,7 +164,7 @@ class Posting:
 
         Args:
             error: of the post.
-            posts: counts the retries of the posts.
+            posts: gives the wait before the next post, and raises ``error`` after the deadline.
             took: seconds until the error.
         """
         may_be_accepted, is_about_the_job = _may_be_accepted(error), self._is_about_the_job(error)

@@ -42,7 +42,7 @@ class WaitingReasons:
 
     Args:
         book: of the cluster.
-        job: a function that returns the waiting job; if None, the config of the job is requested.
+        job: a function that returns the job, if there is only one; if None, each job's config is requested.
     """
 
     def __init__(self, book: Book, job: Callable[[], PaiJob | JobProtocol] | None = None) -> None:
@@ -61,8 +61,8 @@ class WaitingReasons:
     def of(self, status: JobStatus) -> str | None:
         """Return the reason why a job waits; None if it does not wait, or if no reason is known.
 
-        No request is made for a job that starts within a second. A failed request is not an error, as only
-        the job's status matters.
+        The first request is made a second after the first call, so a job that starts sooner causes none. If
+        a request fails, no error is raised, because the caller can continue without a reason.
         """
         name = status.name
         if status.state is not JobState.WAITING:

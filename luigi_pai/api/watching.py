@@ -26,9 +26,9 @@ _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
-_PATIENCE = 5.0  # seconds that a due job waits for a list; a job that is looked up less often waits longer
+_PATIENCE = 5.0  # seconds that a due job waits for a list; longer if the time between its lookups is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups of a job that a list lacks: first, most
+_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list lacked a job: first, longest
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
 
 
@@ -54,9 +54,9 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status, or for LOST and REFUSED its last known status. Lists have no tasks and
-            no diagnostics. A status from a list has none, or has those of an earlier lookup. The status
-            of a failed or stopped job is never from a list.
+        status: its current status, or for LOST and REFUSED its last known status. If it is from a
+            list, which has no tasks and no diagnostics, its tasks and diagnostics are from an earlier lookup,
+            or empty. The status of a failed or stopped job is never from a list.
         outcome: the kind of update.
         missed: the deadline that the job missed, for which the watcher stopped it; None if there is none.
         error: the error of the lookup, if the outcome is REFUSED.
@@ -93,13 +93,14 @@ class _Watched:
 class Watcher:
     """Polls any number of jobs of one cluster. ``step()`` looks up jobs that are due, and does not sleep.
 
-    Up to two due jobs are looked up singly. If three jobs become due before the first is due again, one list
-    of the user's jobs updates all jobs. A due job waits for the list if ``Lists`` allows a list within 5 s,
-    or within the time between two lookups of the job, whichever is longer. If not, the job is looked up
-    singly; at most four such lookups are made a second. A job that a list lacks is looked up singly for
-    30 s. Each further list that lacks it doubles this time, up to 10 minutes. A job listed as failed or
-    stopped is looked up at once, for its exit code, diagnostics and tasks. If more than two forked processes
-    wait for queued jobs, they learn from a shared list which of these jobs still wait.
+    A step counts the jobs that become due before the first due job is due again. If there are at most two,
+    due jobs are looked up singly. If there are more, one list of the user's jobs updates all jobs. A due job
+    waits for the list if ``Lists`` allows a list within 5 s, or within the time between two lookups of the
+    job, whichever is longer. If not, the job is looked up singly; at most four such lookups are made a
+    second. A job that a list lacks is looked up singly for 30 s. Each further list that lacks it doubles this
+    time, up to 10 minutes. A job listed as failed or stopped is looked up at once, for its exit code,
+    diagnostics and tasks. If more than two forks wait for queued jobs, a shared list tells them which of
+    these jobs still wait.
 
     If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
     succeeds. The server counts as the cause if there was no reply, if a request limit is reached, or if the
@@ -234,7 +235,7 @@ class Watcher:
     def _is_list_worth_it(self, wait: float) -> bool:
         """Return whether at least three jobs become due before the first of them is due again.
 
-        If the first job's wait for the list lasts longer, the jobs that become due meanwhile count, too.
+        If the first job has to wait longer for a list, all jobs that become due during its wait count, too.
         """
         first, now = self._due[0][2], self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
@@ -358,7 +359,7 @@ class Watcher:
         return Update(job.name, status, Outcome.CHANGED, job.timer.missed) if changed else None
 
     def _unknown(self, job: _Watched, *, for_good: bool) -> Update | None:
-        """Record that the server lacks a job. The job is lost after a minute, or at once if ``for_good``."""
+        """Record that the server lacks a job. It is lost after a minute, or at once if a test mocks this."""
         now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if not for_good and now - job.unknown_since < _LOST_AFTER:

@@ -97,7 +97,7 @@ def named(cluster: Cluster, text: str) -> str:
             raise JobNotFound(f"{cluster.username} has no job on {cluster.url}")
         return max(jobs, key=lambda job: job.created_ms or 0).name
     if not text.isprintable():
-        raise ConfigError(f"{text!r} is not the name of a job: names are printable")
+        raise ConfigError(f"{text!r} is not the name of a job: it has unprintable characters")
     if not is_address(text):
         return text
     try:
@@ -126,10 +126,10 @@ def role_and_index(text: str | None) -> tuple[str | None, int | None]:
 
 
 def asked_for(cluster: Cluster, text: str) -> Entry:
-    """Return the submission that a JOB argument means. It is a job, or an instance of an array.
+    """Return the submission that a JOB argument refers to: a job, or an instance of an array.
 
-    An array is a job of several points. A failed task is submitted again as ``NAME__attempt2``, so NAME
-    means the newest of these submissions.
+    An array is a job that runs several points of a sweep. After a failure, a task submits its job NAME
+    again as ``NAME__attempt2``, and so on. The argument NAME refers to the newest of these submissions.
 
     Raises:
         JobNotFound: there is no job of this name. The error's text suggests a similar name if there is one.
@@ -139,7 +139,7 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
     work = base_name(name)
     number = latest_attempts([name]).get(work, 1)
     if v2_name(work) != work:
-        cluster.server.api_version()  # detects the API, because v1 and v2 write this name differently
+        cluster.server.api_version()  # finds the API version, because this name has another form on v2
     job = book.job_name(work, number)
     try:
         if number > 1:

@@ -43,8 +43,8 @@ class _Planned:
         task: the task as text, such as ``Train(epochs=20)``.
         state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
         attempt: number of the submission; None for tasks without jobs.
-        gpus: GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, but 0 if it is a
-            search or if each of its jobs runs several points.
+        gpus: GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, or 0 if their
+            number is not known (in a search, or if a job runs several points).
         jobs: for a sweep, the number of its jobs in each state.
         note: further text in the line of the task.
         requires: the tasks that it requires.

@@ -81,10 +81,10 @@ def run(module: str, task: str, arguments: Sequence[str]) -> None:
 
 
 def _set_lock_folder(config: Any) -> None:
-    """Let Luigi lock this command line for this user and folder only, not on the whole machine.
+    """Let Luigi refuse a second run of the same command line only for this user in this folder.
 
-    By default, Luigi writes its pid into a folder in /tmp. Any user may create that folder, and Luigi
-    follows the symbolic links in it.
+    By default, this lock is for the whole machine: Luigi writes its pid into a folder in /tmp. Any user may
+    create that folder, and Luigi follows the symbolic links in it.
     """
     if any(config.has_option("core", key) for key in ("lock_pid_dir", "lock-pid-dir")):
         return
@@ -100,7 +100,7 @@ def _interrupt_at(numbers: list[signal.Signals]) -> None:
     """Let the first of these signals interrupt this process like Ctrl-C, so that Luigi ends its workers."""
 
     def interrupt(_number: int, _frame: Any) -> None:
-        for each in numbers:  # ignore further signals, such as a closed terminal sends
+        for each in numbers:  # ignore further signals, because a closed terminal may send several
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 

@@ -116,7 +116,7 @@ def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, st
     yield "meaning", job.exit_reason or ""
     yield "usual cause", _usual_cause(job.exit_code if own is None else own) or ""
     yield "what may help", job.exit_solution or ""
-    known = own is not None or job.succeeded or reason is not None  # if so, no diagnostics are needed
+    known = own is not None or job.succeeded or reason is not None  # if True, the diagnostics add nothing
     said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
     yield "diagnostics", said
     yield "tasks", "\n".join(_tasks(job))

@@ -76,7 +76,7 @@ def stop(jobs: tuple[str, ...], *, tags: tuple[str, ...], yes: bool, no_wait: bo
 
 
 def _job_of(cluster: Cluster, text: str) -> JobStatus:
-    """Return the job to stop; end the command if the job also runs other points of a sweep."""
+    """Return the job to stop; end the command if several points of a sweep share this job."""
     entry = asked_for(cluster, text)
     count = 1 if entry.index is None else len(cluster.book.members(entry.job))
     if count > 1:

@@ -109,7 +109,7 @@ def _submitted(cluster: Cluster, job: PaiJob | JobProtocol) -> Job:
     try:
         return cluster.submit(job)
     except NameConflict as error:
-        raise error.extended("a name is never free again: give another with --name NAME") from None
+        raise error.extended("a used name stays used; choose another name with --name NAME") from None
 
 
 def _of_file(file: str) -> tuple[dict[str, Any], str]:
@@ -178,7 +178,7 @@ def _job(
 
 
 def _put(document: Any, path: Sequence[str], value: Any, source: str) -> None:
-    """Set a value in a document. Steps before the last must exist, but ``parameters`` is added if missing."""
+    """Set the value at a path. Steps before the last must exist; only ``parameters`` is added if missing."""
     *above, last = path
     at = document
     for step in above:
@@ -230,7 +230,7 @@ def _warn_of_size(cluster: Cluster, job: PaiJob | JobProtocol) -> None:
     try:
         warning = oversize_warning(cluster.book.virtual_clusters() or {}, job)
     except (ClusterUnreachable, InvalidReply):
-        raise  # now, because submit() would retry for 30 min, even if pai_url is wrong
+        raise  # submit() is not tried, because it retries for 30 min, even if pai_url is wrong
     except PaiApiError:
         return  # the submission will report the error
     if warning is not None:

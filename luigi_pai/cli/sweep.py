@@ -197,7 +197,7 @@ def _text(column: str, value: Any) -> str:
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop a sweep's waiting and running jobs: jobs in its table, and newer jobs in the user's job list."""
+    """Stop the unfinished jobs of a sweep, which are found in its table and in the user's list of jobs."""
     cluster = connect(points[0].cluster if points else None)
     names = {base_name(row["job"]) for row in rows if row["job"]}
     names |= {form for point in points for form in (point.name, v2_name(point.name))}

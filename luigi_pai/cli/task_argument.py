@@ -89,10 +89,10 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
 
 @contextlib.contextmanager
 def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
-    """End the command if a file of the task cannot be read, such as its protocol. PaiError is raised."""
+    """End the command if a file of the task, such as its protocol, cannot be read. PaiErrors pass through."""
     try:
         yield
-    except PaiError:  # some are OSErrors, too; ``plain_failures`` has their exit codes
+    except PaiError:  # some of these are OSErrors, too, but ``plain_failures`` gives the exit code
         raise
     except OSError as error:
         give_up(f"{arguments[0]} of {module}: {error}")
@@ -115,7 +115,7 @@ def _wrong_value(arguments: Sequence[str]) -> str:
 
 
 def check_scheduler(arguments: Sequence[str]) -> None:
-    """End the command if the task needs a luigid and none answers, because Luigi retries for a minute."""
+    """End the command if the task needs a luigid and none answers. Luigi itself retries for a minute."""
     from luigi.cmdline_parser import CmdlineParser  # noqa: PLC0415  loads Luigi
     from luigi.interface import core  # noqa: PLC0415
 

@@ -30,8 +30,8 @@ def datanode_address(location: str, path: str, rule: str | None) -> str:
         location: URL of the redirect, from the NameNode or its proxy. Pylon, the proxy of OpenPAI 0.7.1,
             redirects to ``/a/HOST/PORT/...`` but serves only ``/a/HOST:PORT/...``, which is used instead.
             (The wrong redirect is in Pylon's ``nginx.conf.template``. OpenPAI 0.7.2 has the right one.)
-        path: the path of the request. It replaces the path in ``location``, which may be the path of another
-            file, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
+        path: the HDFS path of the request. It replaces the HDFS path in ``location``, which may be another
+            file's, because Hadoop normalises its Unicode characters (``java.net.URI.toASCIIString``).
         rule: replaces scheme, host and port; ``{host}`` and ``{port}`` in it are replaced by the host and
             port of ``location``. If None, scheme, host and port do not change.
     """

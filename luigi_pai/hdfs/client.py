@@ -249,7 +249,9 @@ class WebHdfs(HdfsFileSystem):
         server, goal = self._goal(destination, posixpath.basename(place))
         if source is server and goal.startswith(f"{place.rstrip('/')}/"):
             step = "copy it to a folder that is not in it"
-            raise server.failed("COPY", place, f"it cannot be copied into itself, to {goal}", next_step=step)
+            raise server.failed(
+                "COPY", place, f"a folder cannot be copied into itself, and {goal} is in it", next_step=step
+            )
         send_new(remote_tree(source, place, WorkerPool(JOBS)), server, goal)
 
     # changes
@@ -303,7 +305,8 @@ class WebHdfs(HdfsFileSystem):
             skip_trash: must be True, because WebHDFS has no trash.
 
         Raises:
-            HdfsError: the path does not exist, a folder stays (see above), or ``skip_trash`` is False.
+            HdfsError: the path does not exist, the folder is not empty but ``recursive`` is False, or
+                ``skip_trash`` is False.
         """
         server, place = self.at(path)
         if not skip_trash:
@@ -318,7 +321,7 @@ class WebHdfs(HdfsFileSystem):
         self._each(path, lambda server, place: server.library.set_permission(place, mode), below=recursive)
 
     def chown(self, path: str, owner: str | None, group: str | None, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
-        """Set owner, group or both; needs an HDFS superuser."""
+        """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
         self._each(path, lambda server, place: server.library.set_owner(place, owner, group), below=recursive)
 
     def glob(self, pattern: str) -> list[str]:
@@ -326,7 +329,7 @@ class WebHdfs(HdfsFileSystem):
         return [path for path, _status in glob(*self.at(pattern))]
 
     def _goal(self, destination: str, name: str) -> tuple[Connection, str]:
-        """Return connection and new path for a copy: ``destination``, or ``name`` in it if it is a folder."""
+        """Return connection and path of a copy. If ``destination`` is a folder, ``/name`` is added to it."""
         server, goal = self.at(destination)
         return server, posixpath.join(goal, name) if server.is_folder(goal) else goal
 

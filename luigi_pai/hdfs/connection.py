@@ -58,7 +58,7 @@ class Connection(Transport):
         return status is not None and status["type"] == "DIRECTORY"
 
     def list_status(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder, or of the file at the path, with an empty name."""
+        """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
 
@@ -71,9 +71,10 @@ class Connection(Transport):
         return found
 
     def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of a file, or of the entries of a folder, and of subfolders if recursive.
+        """Yield path and FileStatus of a file, or of each entry of a folder.
 
-        Subfolders that are removed meanwhile, such as folders of temporary files, are skipped.
+        With ``recursive``, everything in its subfolders is yielded, too. Subfolders that are removed
+        meanwhile, such as folders of temporary files, are skipped.
         """
         for status in self.list_status(path):
             below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
@@ -110,11 +111,11 @@ class Connection(Transport):
         return bool(self.ask("DELETE", path, "DELETE", recursive=str(recursive).lower()).value)
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
-        """Rename a path by HDFS's rename2 (``options``: ``NONE`` or ``OVERWRITE``), or by its older rename.
+        """Rename a path, by rename2 if ``options`` is ``NONE`` or ``OVERWRITE``, else by HDFS's older rename.
 
         Returns:
-            None after rename2; True or False after the older rename, which servers execute if there are no
-            options. HttpFS executes only the older rename, because it ignores the options.
+            None after rename2; after the older rename, whether the path was renamed. HttpFS ignores
+            ``options``, so it always executes the older rename.
         """
         answer = self.ask("PUT", path, "RENAME", destination=destination, renameoptions=options)
         done: bool | None = answer.value
@@ -145,7 +146,7 @@ _connections: dict[tuple[int, Account], Connection] = {}
 def connection(account: Account) -> Connection:
     """Return this process's connection for an account; a forked process makes a new connection."""
     key = (os.getpid(), account)
-    # without a lock, as a fork could copy a held lock; at worst, two threads make one connection too many
+    # no lock, because a forked process could inherit it locked; at worst, two threads each make a connection
     return _connections.get(key) or _connections.setdefault(key, Connection(account))
 
 

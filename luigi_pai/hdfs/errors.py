@@ -145,7 +145,7 @@ def failed(
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
-    # without line breaks and control characters of a terminal
+    # the path, with line breaks and other control characters escaped
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
     text = f"HDFS {operation} {shown} on {server}: {reason}" + (f"; {step}" if step else "")
     kind = kind or _CLASSES.get(exception or "", HdfsError)

@@ -38,9 +38,9 @@ def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
 def _matching(
     server: Connection, folders: dict[str, dict[str, Any] | None], part: str
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yield path and FileStatus of the entries that ``part`` matches.
+    """Yield path and FileStatus of the entries of ``folders`` whose names match ``part``.
 
-    If ``part`` has no wildcard, its path is not looked up, and the FileStatus is None.
+    If ``part`` has no wildcard, its paths are yielded without a look-up, and each FileStatus is None.
     """
     if not _PATTERN.search(part):
         yield from ((posixpath.join(folder, part), None) for folder in folders)

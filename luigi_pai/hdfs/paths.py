@@ -45,11 +45,11 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         path: ``/p``, ``hdfs://h:port/p``, ``webhdfs://h:port/p``,
             ``$PAI_DEFAULT_FS_URI/p`` or ``${PAI_DEFAULT_FS_URI}/p``. ``?``, ``#``,
             ``%``, ``*`` and ``[`` are characters like any other.
-        fs_uri: the ``fs_uri`` of [OpenPai]. A URI of its scheme with another host or port is refused.
+        fs_uri: the ``fs_uri`` of [OpenPai]. A URI with the same scheme but another host or port is refused.
             If None, HDFS URIs with any host are accepted.
 
     Raises:
-        HdfsError: the path is relative, is not UTF-8, has another variable, or is on another file system.
+        HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
             (If HDFS were asked, it would only answer that the path does not exist, which misleads.)
     """
     try:

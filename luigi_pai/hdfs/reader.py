@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-# seconds before each retry. The first are 0, as every second answer of a NameNode may name a dead DataNode
+# seconds before each retry. The first are 0, because the NameNode may name a live DataNode the next time
 WAITS = (0.0, 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5)
 _BUFFER = 1024 * 1024  # bytes
-_PIECE = 64 * 1024  # bytes of one copy into a buffer; larger copies need new pages of memory
+_PIECE = 64 * 1024  # maximum bytes of one readinto; for more, the system must map new pages each time
 _PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
@@ -43,7 +43,7 @@ class HdfsReader(io.RawIOBase):
 
     Reading to the end returns the whole file, all of it from one version, or raises an error.
     When a connection breaks, the rest is requested from the DataNode that the NameNode then names. There are
-    up to ten such retries, with pauses of 3.5 s in all. After a further MiB, ten more are allowed.
+    up to ten such retries, with pauses of 3.5 s in all. After a MiB without a retry, the count starts anew.
 
     Raises:
         HdfsError: there is no such file, or the rest cannot be read after a broken connection, or the file
@@ -64,7 +64,7 @@ class HdfsReader(io.RawIOBase):
         except HdfsError as error:
             if error.exception or error.server == connection.server:
                 raise
-            self._open_again(error)  # the DataNode has just died
+            self._open_again(error)  # the DataNode does not reply, so it may have just died
 
     def readable(self) -> bool:
         """Return True."""
@@ -73,7 +73,7 @@ class HdfsReader(io.RawIOBase):
     def fileno(self) -> int:
         """Raise AttributeError, so that Luigi's process formats (gzip) copy the file to a local one first.
 
-        The formats of Luigi before 3.4 accept no other error.
+        Before Luigi 3.4, its formats do this only after an error of this type.
         """
         raise AttributeError("a file on HDFS has no descriptor")
 
@@ -118,11 +118,11 @@ class HdfsReader(io.RawIOBase):
         """Request the file from the current position on; return False if its length has changed."""
         response = self._connection.open_file(self._path, self._at)
         length = response.headers.get("Content-Length", "")
-        # HttpFS sends no Content-Length; a Content-Length below the FileStatus's length may be wrong
+        # HttpFS sends no Content-Length, so the FileStatus's length is used; a smaller length is checked
         end = self._at + int(length) if _LENGTH.fullmatch(length) else int(self._status["length"])
         if not self._at and end < self._status["length"]:
             self._status = self._connection.file_status(self._path)
-            if end != self._status["length"]:  # the file itself was not shortened
+            if end != self._status["length"]:  # the file was not shortened, so the DataNode is wrong
                 response.close()
                 reason = f"the DataNode sends {end:,} bytes of {self._status['length']:,}"
                 raise self._failed(reason, urlsplit(response.url).netloc)

@@ -55,14 +55,14 @@ def _replace_in_two_steps(server: Connection, path: str, goal: str) -> bool:
         with contextlib.suppress(HdfsError):
             if done:
                 server.remove(aside, recursive=False)
-            else:  # put it back; this fails if the new file is there, and only the reply was lost
+            else:  # restore the old file; HDFS refuses if both renames succeeded and a reply was lost
                 server.rename_to(aside, goal)
             tidy(server, posixpath.dirname(aside))
     return done
 
 
 def _check_exact(server: Connection, path: str, goal: str, *, done: bool | None) -> None:
-    """Raise HdfsError if a rename failed or moved into a folder; rename2 (``done`` None) needs no check."""
+    """Raise HdfsError if the older rename (``done`` is not None) failed or moved ``path`` into a folder."""
     if done is False:
         raise _not_renamed(server, path, goal)
     inside = posixpath.join(goal, posixpath.basename(path))

@@ -62,7 +62,7 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
 
 
 def start_of(reply: requests.Response, most: int) -> bytes:
-    """Return the first bytes of a file, at most ``most``, whatever its Content-Length is."""
+    """Return at most ``most`` bytes from the start of a reply's body, even if its Content-Length differs."""
     data = bytearray()
     for part in reply.iter_content(min(most, _PART)):
         data += part
@@ -75,8 +75,8 @@ def start_of(reply: requests.Response, most: int) -> bytes:
 def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
-    If several processes create the file at the same time, one of them gets True (if replies are lost,
-    perhaps none). Three requests write a temporary file and rename it. HDFS renames for one process only.
+    If several processes create the file at the same time, one of them gets True (or none, if replies are
+    lost). Two requests write a temporary file; a third renames it, which succeeds for one process only.
 
     Raises:
         HdfsError: it could not be written.
@@ -133,8 +133,8 @@ def _write_beside(server: Connection, place: str, data: bytes) -> str:
 def written_again(write: Callable[[], T]) -> T:
     """Call a function that writes a small file; call it again after a lost reply, up to three times in all.
 
-    ``Transport`` never repeats a write to a DataNode, because the first one may have succeeded. So
-    ``write`` must be safe to repeat.
+    ``Transport`` never repeats a write to a DataNode, because the write may have succeeded although no reply
+    arrived. This function does repeat ``write``, which must therefore be safe to repeat.
 
     Raises:
         HdfsError: it could not be written.

@@ -35,8 +35,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     at ``close()``, complete and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
 
     Args:
-        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; it is not changed. If None, the
-            target has a new temporary path, and ``is_tmp`` must be True.
+        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; ``target.path`` is the same
+            text. If None, the target has a new temporary path, and ``is_tmp`` must be True.
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
         fs: the file system; by default, the HDFS of ``cluster``.
@@ -76,7 +76,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or has ``..``."""
         names = str(part).split("/")
         if not str(part) or names[0] == "" or ".." in names:
-            raise ValueError(f"{part!r} is not the path of something in {self.path}")
+            raise ValueError(f"{part!r} is not a path below {self.path}")
         return type(self)(
             f"{self.path.rstrip('/')}/{posixpath.normpath(part)}", fs=self._fs, cluster=self._cluster
         )
@@ -132,7 +132,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """
         path = self.path.rstrip("/")
         server, place = self.fs.at(path)
-        # a folder is made here, because ``tidy``, in any process, removes the hidden folder if it is empty
+        # make a folder in the hidden folder, which ``tidy`` (in any process) would remove while it is empty
         own = temporary_path(path, server.owner)
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
@@ -148,7 +148,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     def glob_exists(self, expected_files: int) -> bool:
         """Return whether the number of files that match ``*``, ``?``, ``[a-c]``, ``{a,b}`` is as expected.
 
-        As in Luigi's hadoop client, a matching folder counts as its entries. Temporary files do not count.
+        As in Luigi's hadoop client, the entries of a matching folder are counted instead of the folder.
+        Temporary files are not counted.
         """
         server, place = self.fs.at(self.path)
         found = 0
@@ -201,7 +202,9 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         cluster: str | None = None,
     ) -> None:
         if not str(path).endswith("/"):
-            raise ValueError(f"{path!r} is no folder: the path of an HdfsFlagTarget ends in /")
+            raise ValueError(
+                f"{path!r} does not end in /; an HdfsFlagTarget needs the path of a folder, which ends in /"
+            )
         HdfsTarget.__init__(self, path, format, fs=fs or client, cluster=cluster)
         self.flag: str = flag
 

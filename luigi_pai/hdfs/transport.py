@@ -80,8 +80,8 @@ class Transport:
 
     Attributes:
         account: the argument of the constructor.
-        library: the client of the ``hdfs`` library; ``request`` sends its requests. Some operations do not
-            use it, but call ``ask``: the library lacks them, needs several requests, or drops the answer.
+        library: the client of the ``hdfs`` library; ``request`` sends its requests. ``ask`` is called instead
+            if the library lacks an operation, needs several requests for it, or drops its answer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -179,11 +179,11 @@ class Transport:
         raise self.failed(operation, path, reason, next_step=step, kind=HdfsUnreachable)
 
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
-        """Send a request; retry it after transient errors if it may be repeated.
+        """Send a request, with at most two retries after transient errors.
 
-        There are at most two retries. If a request has certainly not reached the server, it is retried, even
-        if it must not be repeated, but only for the first such error. If there are several NameNodes, only
-        requests that read may be repeated.
+        If the request has certainly not reached the server, it is retried, but only after the first such
+        error. After other errors, it is retried if it only reads or, with a single NameNode, if its
+        operation is in ``_IDEMPOTENT``.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         unsent, maybe_done = 0, False
@@ -247,7 +247,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
 def _new_session(account: Account) -> requests.Session:
     """Return a session for an account, which sends each request once."""
     session = requests.Session()
-    session.trust_env = False  # a NameNode could redirect to a host whose password is in .netrc
+    session.trust_env = False  # send no password from .netrc to a host that a NameNode redirects to
     for scheme in ("http://", "https://"):
         session.mount(scheme, TimedAdapter(pool_maxsize=_CONNECTIONS))
     if account.auth == "kerberos":

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _DIGITS = 16
 _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
-)  # fields of the job that are not compared; fields of its parts with these names are compared
+)  # not compared in the job itself; in its parts, such as roles, fields of these names are compared
 
 
 def job_digest(job: PaiJob | JobProtocol) -> str:
@@ -50,10 +50,10 @@ def job_digest(job: PaiJob | JobProtocol) -> str:
 def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
     """Return the paths of a job's fields that differ from the job as a server has stored it.
 
-    Differences that the submission makes are left out: a server fills in defaults and
-    may write numbers as texts, ``require`` is resolved, secrets are stored as ``******``, and
-    ``$PAI_DEFAULT_FS_URI`` as ``hdfs://HOST:PORT``. A field that only the stored job has is not in the
-    result, because it may be a server's default. So a field that was removed from the job is not, either.
+    The submission itself makes differences, which are left out: a server fills in defaults and may write
+    numbers as texts, ``require`` is resolved, secrets are stored as ``******``, and ``$PAI_DEFAULT_FS_URI``
+    is stored as ``hdfs://HOST:PORT``. A field that only the stored job has is not in the result, because it
+    may be a server's default. So a field that was removed from ``mine`` meanwhile is not reported.
 
     Args:
         mine: a v1 job config or a job protocol, in the types of JSON.

@@ -46,7 +46,7 @@ def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) 
 
 
 def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
-    """Return a role (a TaskRole, or a mapping of its fields) with the export before its command."""
+    """Return a role (TaskRole, or mapping of its fields), with ``_export`` before its command if needed."""
     is_mapping = isinstance(role, Mapping)
     command = role.get("command") if is_mapping else role.command
     if not with_runtime and not _names_variables(command):
@@ -70,7 +70,7 @@ def _names_variables(command: object) -> bool:
 
 
 def _export(name: str) -> str:
-    """Return a command to export attempt and checkpoint folder, which is ``""`` without an output folder."""
+    """Return a command to export attempt and checkpoint folder (``""`` if there is no output folder)."""
     folder = f"${{{_OUTPUT}:+${_OUTPUT}/_checkpoint}}"
     return f'export {_ATTEMPT}={attempt_of(name)[1]} {_CHECKPOINTS}="{folder}"'
 

@@ -34,7 +34,7 @@ _RDMA = "paiAzRDMA"  # the key of jobEnvs that gives containers the host's Infin
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_OUTPUT = re.compile(re.escape(repr(default_output("@"))).replace("@", "[^/]+"))
-_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # in "...", a shell changes only variables in such a path
+_PLAIN_PATH = re.compile(r"[\w$./:@%+=,~ -]*")  # in double quotes, only variables of such a path are expanded
 
 _WITHOUT_COUNTERPART = {
     "authFile": "is left out; give the dockerimage prerequisite auth, with the password in secrets",
@@ -281,7 +281,7 @@ class _Converter:
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:
-        """Return, by name, the shell words of jobEnvs: references to parameters or, if unsafe, the values."""
+        """Return shell words of jobEnvs by name: parameter references or, if those are unsafe, the values."""
         values: dict[str, str] = {}
         for key, value in (self._job.get("jobEnvs") or {}).items():
             text = value if isinstance(value, str) else json.dumps(value)

@@ -45,7 +45,7 @@ UNSET: Final = Unset.UNSET
 """The value of a field that is left out, so that the server's default applies."""
 
 FS_URI: Final = "$PAI_DEFAULT_FS_URI"
-"""Stands for the cluster's HDFS in the folders of a v1 job."""
+"""Stands for the URI of the cluster's HDFS in a v1 job's paths, such as ``$PAI_DEFAULT_FS_URI/data``."""
 
 
 def default_output(name: str) -> str:
@@ -165,7 +165,7 @@ class TaskRole(_Fields):
         memoryMB: memory of one task in MB, at least 100.
         shmMB: shared memory of one task in MB, at most ``memoryMB``.
         gpuNumber: GPUs of one task, 0 or more.
-        portList: ports of each task, besides ``ssh`` and ``http``, which each has. None leaves the field out.
+        portList: ports of each task besides ``ssh`` and ``http``, which every task has; None omits the field.
         minFailedTaskCount: number of failed tasks at which the job fails; None means that no number of
             them makes it fail. If the argument is left out, the server's default, 1, applies.
         minSucceededTaskCount: number of succeeded tasks at which the job completes before its other tasks
@@ -216,7 +216,7 @@ class PaiJob(_Fields):
     """A job of the v1 API, as it is posted to ``/api/v1/jobs``.
 
     Args:
-        jobName: name of the job, unique on the cluster even after the job, as servers never free a name.
+        jobName: name of the job. No later job on the cluster can have it, because servers never free a name.
         image: Docker image of all tasks.
         tasks: the task roles, at least one.
         authFile: a file on HDFS with the credentials of a Docker registry.

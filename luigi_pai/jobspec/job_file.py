@@ -50,8 +50,8 @@ class JobFile:
         """Return every problem of the job.
 
         Args:
-            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. If it is None, what any release
-                of the API version accepts is no problem.
+            release: the server's release, such as ``0.7.1`` or ``ltp-1.5``. If it is None, it is enough that
+                some release of the API version accepts the job.
         """
         number = (0,) if release is None else release_number(release)
         if self.api_version == "v2" and release is not None and number < _FIRST_V2:
@@ -71,7 +71,7 @@ class JobFile:
 
 
 def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
-    """Read a job from a file. If the caller has read the file already, it gives the file's ``content``.
+    """Read a job from a file. A caller that has already read the file gives its ``content``.
 
     Raises:
         SpecError: the content is not UTF-8, is neither JSON nor YAML, or is obviously not a job.

@@ -96,10 +96,10 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
 
 
 def check_name(name: Any) -> None:
-    """Check that a name can be a part of a URL, which any text can but the empty text, ``.`` and ``..``.
+    """Check that a name can be a part of a URL. All texts can, except the empty text, ``.`` and ``..``.
 
     Raises:
-        SpecError: the name cannot be a part of a URL.
+        SpecError: the name is one of these three texts, or is not a text.
     """
     if inspect.isroutine(name):
         raise SpecError("", [Problem("jobName", METHOD)])
@@ -112,9 +112,9 @@ def check_name(name: Any) -> None:
 
 
 def room_for_attempts(name: Any, path: str = "jobName") -> list[Problem]:
-    """Return why a job's name cannot get the suffix of a later submission, such as ``__attempt2``.
+    """Return the problems because of which a job's name cannot get the suffix of a later submission.
 
-    There is a problem if the name is too long for a suffix, and one if it already ends in a suffix.
+    Two problems are possible: the name is too long for a suffix such as ``__attempt2``, or ends in one.
     """
     if not isinstance(name, str):
         return []

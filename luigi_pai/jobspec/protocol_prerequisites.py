@@ -49,7 +49,8 @@ class Prerequisite(Part):
         name: unique among the prerequisites of its type.
         type: ``script``, ``data`` or ``output``; for ``dockerimage``, use DockerImage.
         uri: its address; for ``data``, a list of addresses.
-        plugin: the plugin for the callbacks, which is ``com.microsoft.pai.runtimeplugin.cmd`` (from 1.6 on).
+        plugin: a runtime plugin (1.6 and later). ``com.microsoft.pai.runtimeplugin.cmd`` runs callbacks, and
+            is the default if there are callbacks.
         require: names of prerequisites whose callbacks run before the callbacks of this prerequisite.
         failurePolicy: ``fail`` (the default) or ``ignore``.
         callbacks: commands that run at the start of a task, or after its success (1.6 and later).

@@ -48,7 +48,7 @@ _LONGEST_SHOWN = 80  # largest number of characters that a message shows of a wr
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem with its path as keys and indexes; the message says what to write instead."""
+    """A problem. ``path`` has the keys and indexes of its place; ``message`` says what to write instead."""
 
     path: Path
     message: str

@@ -36,7 +36,7 @@ def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
 
 
 def submission_text(protocol: JobProtocol) -> str:
-    """Return the YAML to post: the text that was read or, if ``resolve`` or the user changed it, a new text.
+    """Return the YAML to post: the text that was read, or a new one if ``resolve`` or a user changed the job.
 
     Raises:
         SpecError: the text is larger than servers accept, or ``resolve`` finds problems, such as a missing
@@ -76,7 +76,7 @@ def filled_commands(protocol: JobProtocol) -> dict[str, str]:
     """Return the command of each role as the server renders it, with secrets redacted.
 
     Raises:
-        SpecError: as ``resolve`` and ``entrypoints``.
+        SpecError: ``resolve`` or ``entrypoints`` raises it.
     """
     document = resolve(protocol.to_dict())
     hidden = masked(document).get("secrets")

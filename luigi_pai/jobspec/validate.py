@@ -110,7 +110,7 @@ def with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
 def _number(text: str) -> Any:
     """Return the number that servers (Joi 13) convert a text to; a text that they do not convert stays."""
     if _PREFIXED_TEXT.fullmatch(text):
-        return 0  # JavaScript's parseFloat stops after the first 0
+        return 0  # JavaScript's parseFloat reads the 0, and stops at the x, o or b after it
     number = float(text.strip(SPACES)) if _NUMBER_TEXT.fullmatch(text) else math.inf
     return text if math.isinf(number) else javascript_number(number)
 
@@ -141,7 +141,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the problems of the image, the folders and the commands, texts that servers do not check."""
+    """Yield the problems of image, codeDir, authFile and commands. Servers do not check these texts."""
     yield from image_findings(("image",), document.get("image"))
     for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
         yield from folder_findings((field,), document.get(field), what)

@@ -80,7 +80,7 @@ class _LocalApplication(Application):
     `Door` refuses only connections of other users. It accepts the connections of such a browser, because
     the browser runs as this user. The requests carry the page's Origin or, after DNS rebinding, a foreign
     Host. Requests for what a page embeds (images, scripts, frames) carry no Origin, but their Sec-Fetch
-    headers tell the site that they come from, and their purpose.
+    headers say whether another site made them, and for what purpose.
     """
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:

@@ -108,7 +108,8 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
     def forward(number: signal.Signals) -> None:
         if process is None:
             early.append(number)
-        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():  # else the terminal sends it
+        elif number not in _FROM_TERMINAL or not _in_foreground_of_terminal():
+            # In the foreground, the terminal itself sends its signals to the command.
             _signal(process, number)
 
     with on_signals(_FORWARDED, forward):

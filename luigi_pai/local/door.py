@@ -1,8 +1,9 @@
 """Access control: the local server serves only the user who runs it and, on Linux, root.
 
 Other users, if they were served, could run commands as this user (by jobs) and replace code that jobs run (in
-HDFS). The user is looked up when a connection is accepted, not for each request. On Linux, sock_diag(7) tells
-it in 0.04 ms, whatever the number of sockets. Elsewhere, the sockets of this user's processes are searched.
+HDFS). The server finds out the user of a connection when it accepts the connection, not for each request. On
+Linux, it asks sock_diag(7), which takes 0.04 ms whatever the number of sockets. On other systems, it searches
+the sockets of this user's processes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Door(HTTPServerConnectionDelegate):
         self._own: dict[object, bool] = {}
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Begin a request. A connection's first request begins on accept; the user is checked then."""
+        """Begin a request. On accept, a connection's first request begins, and the user is checked."""
         if server_conn not in self._own:
             self._own[server_conn] = self._is_own(request_conn)
         if self._own[server_conn]:
@@ -122,7 +123,7 @@ def _owner(family: int, end: tuple[Any, ...], other: tuple[Any, ...]) -> int | N
 
 
 def _has_process(end: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Return whether a process of this user has a connection; slower than `_owner`, but not Linux only."""
+    """Return whether a process of this user has a connection. Slower than `_owner`, but works on every OS."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.uids().effective != os.geteuid():

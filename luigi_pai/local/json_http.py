@@ -20,7 +20,7 @@ _TOKEN = re.compile("(/tokens?/)[^/]{20,}", re.IGNORECASE)
 
 
 class ApiError(Exception):
-    """An error that the API answers with; ``code`` is None where OpenPAI sends none."""
+    """An error that the API answers with; ``code`` is None if OpenPAI sends this error without a code."""
 
     def __init__(self, status: int, code: str | None, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class SmallBodyHandler(RequestHandler):
         self.too_large = False
 
     def data_received(self, chunk: bytes) -> None:
-        """Add a piece to the body; drop the body once it is too large."""
+        """Add a piece to the body; drop the whole body as soon as it is too large."""
         if not self.too_large and len(self.content) + len(chunk) <= _MAX_BODY:
             self.content += chunk
         else:
@@ -107,7 +107,7 @@ class RestHandler(SmallBodyHandler):
     def body_value(self) -> Any:
         """Return the parsed body if it is JSON or a form, else {}.
 
-        Raises ApiError 413 if the body is too large, and 400 for JSON that is invalid, or no object or array.
+        Raises ApiError 413 if the body is too large, 400 if it is invalid JSON, or neither object nor array.
         """
         if self.too_large:
             raise ApiError(413, None, "request entity too large")

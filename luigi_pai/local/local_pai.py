@@ -42,7 +42,7 @@ __all__ = ["LocalPai"]
 _START_SECONDS = 30.0
 _STOP_SECONDS = 20.0
 _LOG_LINES = 10
-# unlike ``python -m``, this imports nothing from the current folder, which may have a ``json.py`` of its own
+# unlike ``python -m``, this imports nothing from the current folder, which may contain a ``json.py``
 _START = "import sys; sys.path[:] = filter(None, sys.path)"
 _SERVE = f"{_START}; from luigi_pai.local.serve import main; sys.exit(main())"
 
@@ -173,19 +173,19 @@ class LocalPai:
         self._control("PUT", {"rules": []} if faults is None else faults)
 
     def fault_counts(self) -> list[dict[str, Any]]:
-        """Return the rules in force; ``seen`` and ``struck`` count the matching and the affected requests."""
+        """Return the current rules with counts of matching (``seen``) and affected (``struck``) requests."""
         rules: list[dict[str, Any]] = self._control("GET")["rules"]
         return rules
 
     def script_jobs(self, **rule: Any) -> None:
-        """Add a rule for jobs submitted from now on, which then end without running their commands.
+        """Add a rule that says how jobs with certain names end. The commands of these jobs do not run.
 
-        The first rule that matches a job's name, and has not been applied ``times`` times yet, applies. A
-        restart of the server removes all rules.
+        When a job is submitted, the server applies the first rule that matches the job's name and that it has
+        applied to fewer than ``times`` jobs so far. A restart of the server removes all rules.
 
         Args:
             rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
-                that tasks run; None if they run until stopped), ``waits`` (True if the job does not begin),
+                that tasks run; None if they run until stopped), ``waits`` (True if jobs never begin to run),
                 ``times`` (largest number of jobs that the rule applies to; None for no limit).
 
         Raises:
@@ -239,7 +239,7 @@ class LocalPai:
         self.start()
 
     def close(self) -> None:
-        """Stop the server, kill the task processes that it left, and remove a temporary data folder."""
+        """Stop the server, kill the task processes that still run, and remove a temporary data folder."""
         if self._process is not None:
             self.stop()
         kill_all_under(self.data)
@@ -276,7 +276,7 @@ class LocalPai:
         raise ConfigError(f"the local server did not start: {reason}")
 
     def _why_late(self) -> str:
-        """Return why the server is late, and quote its log, because the data folder may be removed next."""
+        """Return that the server is late, and the end of its log, because the log may be removed next."""
         log = self.data / "server.log"
         lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
         logged = "\n".join(["the last lines of its log:", *lines]) if lines else "it has logged nothing"

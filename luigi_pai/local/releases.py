@@ -128,7 +128,7 @@ def _spec(code: int) -> dict[str, str]:
 
 
 _RETRY_ALWAYS = -2
-"""With this limit every attempt is retried, even a success, but 1.x and LTP retry no permanent failure."""
+"""With this limit every attempt is retried, even a success. But 1.x and LTP retry no permanent failures."""
 _RETRY_FAILURES = -1
 """With this limit every failure that is not permanent is retried; a success is not."""
 
@@ -149,14 +149,14 @@ class LauncherRules:
         exit_stopped: exit code of a job that a user stopped.
         stopped_text: diagnostics of a job that a user stopped.
         stopped_codes: the exit codes with which a job's state is STOPPED (not FAILED).
-        exit_type: returns the launcher's word for an exit code.
+        exit_type: returns the launcher's type of an exit code, such as ``NON_TRANSIENT`` or ``Failed``.
         decide_retry: decides whether to retry, given the retry limit, the exit code, and the number of
             retries that have counted against the limit.
         container_id: returns the id of a task's container, given the application id of the attempt and
             the task's number within the attempt, from 0.
         shows_stopping: whether a job that is being stopped has the state STOPPING; if False, it has RUNNING.
-        exit_lost: exit code of an attempt whose processes vanished without an exit code; None if it has none.
-        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it has none.
+        exit_lost: exit code of an attempt whose processes vanished without exit codes; None if it gets none.
+        exit_attempt_over: exit code of a task that still ran when its attempt ended; None if it gets none.
         exit_no_ports: exit code of an attempt that got no ports; None if the job waits for ports instead.
         has_events: whether events of jobs are recorded.
     """
@@ -263,12 +263,12 @@ FRAMEWORK_CONTROLLER = LauncherRules(
 class Release:
     """A release of OpenPAI, or of its successor LTP.
 
-    A `Release` has no functions that prepare or show jobs; other modules choose these functions by ``api``.
+    The functions that prepare and show jobs are in other modules, which choose the functions by ``api``.
 
     Attributes:
         name: what people call it.
         api: ``v1`` or ``v2``, the API that its jobs are submitted to.
-        launcher: the rules of the launcher that runs its jobs, on exit codes, retries and events.
+        launcher: the rules by which its launcher treats exit codes, retries and events.
         log_streams: the names of a task's logs.
         spec_release: the release by whose rules ``luigi_pai.jobspec`` checks a job.
         window_of_each_key: whether the window of a request limit starts with the first request of an address
@@ -281,7 +281,7 @@ class Release:
             logs. Even if True, lists have the jobs of all users, and anyone may get the attempts of a task.
         own_virtual_clusters: whether virtual clusters, and the jobs in them, are listed only for users who
             may use the virtual cluster.
-        job_types: whether a job has a type, which is added to its tags and can filter lists of jobs.
+        job_types: whether a job has a type, which is added to its tags, and by which lists can be filtered.
         started_by_site: runtime plugins that a real cluster implements itself; the local server ignores them.
     """
 
@@ -331,4 +331,4 @@ LTP_1_5 = replace(
 
 
 RELEASES: Mapping[str, Release] = {"v1": OPENPAI_0_7_1, "v2": OPENPAI_1_8, "ltp": LTP_1_5}
-"""The releases by the setting ``--api``."""
+"""The release for each value of the setting ``--api``."""

@@ -37,7 +37,7 @@ class Task:
 
     def __getattr__(self, name: str) -> "Any":
         raise AttributeError(
-            "{0}.{1} is not in the container; only attributes that work() uses as self.{1} are sent".format(
+            "{0}.{1} is not in the container; it is sent only if work() uses it as self.{1}".format(
                 type(self).__name__, name
             )
         )
@@ -83,7 +83,7 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
 
     sys.modules["pai_runtime"] = pai
     classes = _Unpickler.classes = [None] * len(described)
-    for index in reversed(range(len(described))):  # in an MRO, bases are later
+    for index in reversed(range(len(described))):  # make bases first; in an MRO they are last
         name, bases = described[index]
         classes[index] = types.new_class(name, tuple(Task if base < 0 else classes[base] for base in bases))
     attributes, sources = _loads(method)
@@ -91,7 +91,7 @@ def _loaded(described: "list[Any]", method: bytes) -> "Any":
         for key, value in own.items():
             setattr(kind, key, value)
             getattr(type(value), "__set_name__", lambda *_: None)(value, kind, key)
-    for path, first, part in sources:  # so that tracebacks show lines of files that are not here
+    for path, first, part in sources:  # so that tracebacks show lines of files that the container lacks
         lines: "list[str]" = linecache.cache.setdefault(path, (0, None, [], path))[2]  # type: ignore[misc]
         lines.extend(["\n"] * (first - 1 + len(part) - len(lines)))
         lines[first - 1 : first - 1 + len(part)] = part

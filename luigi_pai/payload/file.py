@@ -1,4 +1,4 @@
-"""Payload: the zip that Python runs in the container. It has method, cloudpickle, runtime and packages."""
+"""Payload: a zip of ``work``, cloudpickle, the runtime and packages, which Python runs in the container."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST = 1_000_000  # bytes of one value in the payload
 _CACHED = type(functools.cache(len))
 _NO_FILE = "<dynamic-code>"
 _REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
-_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes that have all parameters, even private
+_OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, even private ones
 
 
 class Payload:
@@ -169,7 +169,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no
             return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
         if isinstance(obj, functools.cached_property):  # before Python 3.12, its lock prevents pickling
             return functools.cached_property, (obj.func,)
-        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:  # cloudpickle pickles these by name
+        # cloudpickle pickles functions with a cache by name, but the container does not have their modules
+        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:
             is_unbound = obj.cache_parameters()["maxsize"] is None
             return functools.cache if is_unbound else functools.lru_cache, (obj.__wrapped__,)
         return super().reducer_override(obj)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
-_THERE = "luigi_pai.runtime"  # the only module of them that the container has
+_THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
 _NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
 
 
@@ -103,7 +103,7 @@ class Reach:
         for part in _nested(code):
             line, before = part.co_firstlineno, None
             for each in dis.get_instructions(part):
-                line = getattr(each, "line_number", each.starts_line) or line  # line_number is of 3.13
+                line = getattr(each, "line_number", each.starts_line) or line  # 3.13 added line_number
                 self._check(function, each, before, _place(function, line))
                 before = each
             self._add_names(set(part.co_names), _place(function, part.co_firstlineno))
@@ -111,7 +111,7 @@ class Reach:
     def _check(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Record what an instruction uses if that is a global, a setting, or absent from the container."""
+        """Record a global or setting that an instruction uses; add a problem if the container lacks it."""
         last = None if before is None else before.argval
         if each.opname == "IMPORT_NAME":
             if _is_absent(each.argval) and (each.argval, last) != ("luigi_pai", ("runtime",)):
@@ -132,7 +132,7 @@ class Reach:
 
 
 def is_of_luigi(value: object) -> bool:
-    """Return whether a value comes from a module of luigi or this package that containers lack."""
+    """Return whether a value comes from luigi, or from a module of luigi_pai that the container lacks."""
     if isinstance(value, ModuleType):
         return _is_absent(value.__name__)
     if isinstance(value, FunctionType):

@@ -107,7 +107,7 @@ class Engine:
     def is_hopeless(self) -> bool:
         """Whether more points failed than the tolerance allows.
 
-        While a search proposes points, their number is not known, and ``max_points`` stands for it.
+        While a search proposes points, their number is not known, so ``max_points`` is used instead.
         """
         total = self._limits.max_points if self._source.total is None else self._source.total
         return len(self._table.failed) > self._limits.failures(total)
@@ -160,7 +160,7 @@ class Engine:
     # starting
 
     def _may_begin(self) -> bool:
-        """Return whether another job may be started now. The source may turn out to have no more points."""
+        """Return whether another job may be started now. If True, the source may still have no point."""
         at_once = _AT_ONCE if self._is_proven else 1
         busy = self._busy
         if (
@@ -252,7 +252,7 @@ class Engine:
                 return
             if isinstance(error, OF_ALL):
                 raise
-            for point in points:  # the error is of the job, or of the user's own code
+            for point in points:  # the error concerns only these points
                 self._fail(point, error)
         else:
             if start.result is not None:
@@ -270,7 +270,7 @@ class Engine:
         is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:
             return False
-        if self._is_proven or began >= self._paused_until:  # else an earlier error has paused starts already
+        if self._is_proven or began >= self._paused_until:  # otherwise starts are paused already
             try:
                 self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
             except PaiError:
@@ -374,7 +374,7 @@ class Engine:
     def _record(self) -> None:
         """Record start times and ends of points on HDFS, in one thread.
 
-        The journal gets ends only afterwards, as no later run looks up a point whose end is in the journal.
+        Only then does the journal get the ends, because no later run looks up a point whose end is there.
         """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
             self._workers.add(record(self._seen, self._endings, self._recording), [])

@@ -15,7 +15,7 @@ __all__ = ["grid", "sample", "zipped"]
 
 T = TypeVar("T")
 
-_TRIES = 100  # maximum number of random draws for each point, because draws may repeat
+_TRIES = 100  # sample() gives up after n * 100 random draws; a draw may repeat an earlier combination
 
 
 def grid(task: Callable[..., T], /, **values: Iterable[Any]) -> list[T]:

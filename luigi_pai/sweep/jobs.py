@@ -83,12 +83,13 @@ class Ended:
 class JournalClaims:
     """The claims of a point in the journal of its sweep, for points without an output folder on HDFS.
 
-    See ``tasks.claims.Claims``. The claims of other points are on HDFS. The journal has copies of the
-    claims on HDFS, so that attempts can be counted.
+    See ``tasks.claims.Claims``. Points with an output folder on HDFS have their claims there; the journal
+    then has copies of the claims, so that attempts can be counted.
 
     Attributes:
         journal: of the sweep.
-        shares_job: the job runs several points, so ``replace`` only queues the claim for a later write.
+        shares_job: whether the job runs several points. If so, ``replace`` only queues the claim, so that the
+            claims of these points can be written together.
     """
 
     shares_job = False
@@ -102,7 +103,7 @@ class JournalClaims:
         return self.journal.of(self._name).claim
 
     def claim(self, claim: Claim) -> Claim:
-        """Claim a submission. Return its claim, which another process may have written before."""
+        """Claim a submission. Return ``claim``, or the earlier claim if another process was faster."""
         return self.journal.begin(claim)
 
     def replace(self, claim: Claim) -> Claim:
@@ -208,10 +209,10 @@ class SweepJob:
             yield member, status if member.index is None else of(member.index)
 
     def endings(self, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
-        """Yield an end for each point that has ended, or for all points if the job has ended.
+        """Yield an end for each point that has ended; if the job has ended, for each point without an end.
 
-        ``self.status`` is still the status before the update. If points in ``kept`` have failed, their ends
-        come only when the job ends, so that these points share their next job too.
+        ``self.status`` must still be the status before ``update``. Points in ``kept`` that fail get their
+        ends only when the job ends, so that they can be submitted again in one job.
         """
         before = instance_statuses(self.status)
         self.is_over = update.outcome is not Outcome.CHANGED
@@ -236,8 +237,8 @@ class Ending:
     Attributes:
         job: the job that ran the submission.
         member: the point.
-        entry: the submission, as it was before the update.
-        update: the last update of the submission.
+        entry: the submission, with its status before ``update``.
+        update: the update that reported the end of the submission.
         error: the error that ``record()`` met, which makes the point fail. An error of HDFS is only logged.
     """
 

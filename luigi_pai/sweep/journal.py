@@ -220,7 +220,7 @@ class Journal:
 
         Args:
             name: of the point.
-            number: of its submission; 0 stands for the number of its claim, if it has a claim.
+            number: of its submission; if 0, the number of its claim is recorded, or 0 if it has no claim.
             row: of the point.
             cluster: URL of the rest-server.
         """
@@ -230,7 +230,7 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. If the last run was not killed, failed and stopped points get new attempts."""
+        """Begin a run. Failed and stopped points get new attempts, but not if the last run was killed."""
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
         self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]

@@ -45,7 +45,7 @@ class LocalFile:
         return whole
 
     def append(self, data: bytes) -> bytes:
-        """Append data. Return the lines of other processes since the last ``read`` or ``append``."""
+        """Append data. Return the lines that other processes have added since the last read or append."""
         with self.locked() as others:
             self._held.write(data)
             self._held.flush()
@@ -54,7 +54,7 @@ class LocalFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Keep other processes from appending. Yield their lines since the last ``read`` or ``append``."""
+        """Let no other process append. Yield the lines that others added since the last read or append."""
         if self._held is not None:
             yield b""
             return
@@ -124,7 +124,7 @@ class HdfsFiles:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bytes]:
-        """Lock nothing: HDFS has no locks, and a claim there is a file that only one process can create."""
+        """Lock nothing, as HDFS has no locks. A claim on HDFS is a file that only one process can create."""
         yield b""
 
     @property

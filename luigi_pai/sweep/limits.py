@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.jobs import Point
 
 _HOUR = 3600.0
-_PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # numbers of points in a job that ``pace`` may suggest
+_PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # values of points_per_job that ``pace`` may suggest
 _SOON = 1200.0  # seconds; ``pace`` suggests the least points_per_job that sends all points in this time
 
 

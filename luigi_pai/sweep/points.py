@@ -211,7 +211,7 @@ def problem_texts(error: Exception) -> list[str]:
 
 
 def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
-    """Return a problem for each attribute of a sweep's class that is a setting of tasks, or misspelled."""
+    """Return a problem for each attribute of a sweep's class that is a setting of tasks or a misspelling."""
     users = users_classes(type(sweep))
     ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
     of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours

@@ -49,7 +49,7 @@ _PARTIAL = "partial.json"
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # texts of floats that JSON does not have
 _LARGEST = 500_000_000  # bytes of a table
 _FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Positions where text begins that a spreadsheet may run as a formula (in some locales, also after ``;``)."""
+"""Matches before text that a spreadsheet may run as a formula. In some locales, ``;`` begins a cell, too."""
 
 _FACTS = {
     "sweep": str,
@@ -60,7 +60,7 @@ _FACTS = {
     "digest": str,
     "counts": dict,
 }  # fields of the summary in results.json, and their types
-_MOST_SHOWN = 50  # points in a notebook
+_MOST_SHOWN = 50  # maximum number of points that a notebook shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class SweepResults(luigi.Target):
 
 
 def _is_table(document: Any) -> bool:
-    """Return whether a JSON document is a table; if a part has the wrong type, an error may be raised."""
+    """Return whether a JSON document is a table. If it is not, this may also raise an error."""
     summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
     return (
         all(isinstance(summary[key], kind) for key, kind in _FACTS.items())

@@ -20,7 +20,7 @@ _LINKS = ("http://", "https://")
 def results_page(
     summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return the page. It has counts, a chart that a script draws, and a table that is there without scripts.
+    """Return the page. It has counts, a chart that a script draws, and a table that needs no script.
 
     Args:
         summary: the fields of a ``Summary``.

@@ -73,7 +73,7 @@ class Source:
         self._table = table
         self._by_name: dict[str, Point] = {}
         self._rows: dict[str, Mapping[str, Any]] = {}
-        self._untold: dict[str, list[JobTask]] = {}  # point name -> its tasks, to be passed to tell()
+        self._untold: dict[str, list[JobTask]] = {}  # point name -> yielded tasks not yet passed to tell()
         self._yielded = 0
         self._waits, self._ended = False, not sweep.is_search
         self._complete: dict[str, bool] = {}  # ids of tasks that points require -> whether they are complete
@@ -102,7 +102,7 @@ class Source:
 
     @property
     def left(self) -> int:
-        """Number of known points that ``draw`` is still to return, with those that were put back."""
+        """Number of known points that ``draw`` is still to return, including points that were put back."""
         return len(self._again)
 
     def put_back(self, point: Point) -> None:

@@ -1,11 +1,13 @@
 """Looks up points, and submits a point if needed, as the only point of a job or with others in an array.
 
-A point in an array has submissions (NAME, NAME__attempt2, ...), an output folder, claims and a completion
-flag, as it has them without an array, but its claim names the array as its job. The array's name is made from
-the names of the intended submissions, so the server accepts only one of two arrays with the same submissions.
-Each submission is claimed before its array is sent, and an array runs only the points whose claims name it.
+In an array, a point has the same submissions (NAME, NAME__attempt2, ...), output folder, claims and
+completion flag as in a job without other points, but its claims name the array as their job. The array's
+name is made from the names of the intended submissions, so the server accepts only one of two arrays with the
+same submissions. Each submission is claimed before its array is sent, and an array runs only the points whose
+claims name it.
 
-Functions that wait are ``retries.Steps``, which yield the seconds to wait. Any thread may run the next step.
+Functions that wait return ``retries.Steps``: generators that yield the seconds to wait before the next step.
+Each step may run in another thread.
 """
 
 from __future__ import annotations
@@ -85,7 +87,10 @@ class Pack:
 
 
 def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
-    """Look up points, and submit the points that have no job yet, except points that are to share a job.
+    """Look up points, and submit each point that needs a job and is not to share one.
+
+    Points that are to share a job are returned for a later submission. An error that concerns one point only
+    is returned, too.
 
     Raises:
         ConfigError: the cluster does not support arrays.
@@ -139,7 +144,8 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
 
 def _is_new(member: Member, *, alone: bool) -> bool:
     """Return whether a point needs no lookup, because a recent list of jobs does not contain it."""
-    is_corrected = alone or member.run.evidence.has_flag  # then a 409 or a claim on HDFS stops a second job
+    # if the list lacks the point's job by mistake, a 409 or a claim on HDFS still prevents a second job
+    is_corrected = alone or member.run.evidence.has_flag
     is_first = not member.looked_up and member.point.record.claim is None
     return is_first and member.run.book.is_unlisted(member.point.name, is_corrected=is_corrected)
 
@@ -248,7 +254,7 @@ def submit(pack: Pack) -> Steps[Started]:
     except BaseException:
         logger.warning("Interrupted: %s", submission_unknown(name))
         raise
-    if status is None or posting.may_be_submitted:  # the name exists, perhaps with other points
+    if status is None or posting.may_be_submitted:  # a job has the name, perhaps with other points
         entry = yield from book.holder(name, 1)
         if entry is None or entry.status is None:
             raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
@@ -266,7 +272,7 @@ def submit(pack: Pack) -> Steps[Started]:
 def _claim(
     members: Sequence[Member], name: str, claimed: list[Member], started: Started
 ) -> Steps[list[JobProtocol]]:
-    """Claim points for an array. Add the points that it got to ``claimed``, and return their jobs."""
+    """Claim points for an array. Append the successfully claimed points to ``claimed``; return their jobs."""
     jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
         yield 0.0  # ends a step; any thread may take the next one
@@ -282,7 +288,7 @@ def _claim(
 
 
 def _release(members: Sequence[Member]) -> None:
-    """Remove claims, but keep those older than 10 s: another process may be sending their array again."""
+    """Remove claims, but keep claims older than 10 s, as another process may be sending their array again."""
     for member in members:
         if _may_arrive(member):
             member.run.evidence.release()

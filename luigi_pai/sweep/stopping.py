@@ -122,7 +122,7 @@ def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
         with contextlib.suppress(IndexError):
             while True:
                 results.append(error := stop(left.pop()))
-                if isinstance(error, OF_ALL):  # further requests fail too, perhaps after a long time
+                if isinstance(error, OF_ALL):  # all other requests would fail too, perhaps slowly
                     left.clear()
 
     end = time.monotonic() + seconds

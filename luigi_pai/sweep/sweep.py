@@ -219,7 +219,7 @@ class PaiSweep(Task):
 
     @property
     def _budget(self) -> int:
-        """Number of points that a search is to propose; 0 if not known. If it grows, the search continues."""
+        """Number of points that a search proposes; 0 if not known. If it is raised, the search continues."""
         return 0
 
     def _note(self) -> Any:

@@ -34,7 +34,7 @@ logger = logging.getLogger("luigi-interface")
 
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signals() allows 5 s for this
-_LEAST_PAUSE = 0.001  # shortest pause in seconds; messages are read in the pauses only
+_LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read in the pauses only
 _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
@@ -107,7 +107,8 @@ class SweepRun:
             self._save()
             raise error.extended(self._continuing()) from None
         except (KeyboardInterrupt, PaiSweepFailed):
-            # _killed() has logged the interruption, or another process runs this search now.
+            # No _save(): before a KeyboardInterrupt, _killed() has written the table; a PaiSweepFailed means
+            # that another process runs this search now.
             raise
         except BaseException:
             self._save()
@@ -224,7 +225,7 @@ class SweepRun:
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
-            # not _save(): if the end of the run is recorded too, the next run retries all failed points
+            # Not _save(), because if it records the end of the run, the next run retries all failed points.
             self._table.write(complete=False)
 
     def _continuing(self, jobs: int | None = None) -> str:

@@ -34,7 +34,7 @@ logger = logging.getLogger("luigi-interface")
 
 _EVERY = 5.0  # seconds between two writings, at least
 _SHARE = 0.05  # largest share of the time that is spent on writing
-_LONGEST_PAUSE = 300.0  # seconds after a writing that failed
+_LONGEST_PAUSE = 300.0  # longest pause in seconds between a failed writing and the next try
 _MOST_VALUES = 100  # values in the result of a point
 _LONGEST_VALUE = 1000  # characters of JSON
 SHOWN_FAILURES = 10
@@ -47,8 +47,8 @@ class Table:
     Args:
         target: the table on HDFS or in a local folder.
         sweep: the name of the sweep.
-        journal: the journal of the sweep, in which the ends are recorded.
-        clock: for the times of writing.
+        journal: the journal of the sweep, in which the ends of its points are recorded.
+        clock: for the progress, and for the times at which the table is written.
         best: determines the best point so far; None if the sweep's ``best`` is not set.
 
     Attributes:
@@ -99,7 +99,7 @@ class Table:
         self._changed = self._changed or before != self._running[point.name]
 
     def failed_code(self, error: str, point: Point) -> None:
-        """Record an error of the user's ``keep()``; the point continues. A known text is not logged again."""
+        """Record an error of the user's ``keep()``; the point continues. Only new texts are logged."""
         if error not in self._remarks.values():
             logger.error("%s: %s; the point continues", self.sweep, error)
         self._remarks[point.name] = error
@@ -134,7 +134,7 @@ class Table:
             self._journal.end(point.name, ended.number, row, _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
-        """Return the row of a point that has ended: column -> value; None for a column that it lacks."""
+        """Return the row of a point that has ended: column -> value. A column not in the row gives None."""
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:

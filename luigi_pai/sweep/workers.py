@@ -80,7 +80,7 @@ class Workers:
         return [start for start in self.starts if start.future is not None and start.future.done()]
 
     def advance(self) -> bool:
-        """Start the due steps, and wait up to 0.05 s for the end of one; return False if none runs."""
+        """Start the due steps, and wait up to 0.05 s until a step ends; return False if no step runs."""
         now = self._clock.monotonic()
         for start in self.starts:
             if start.future is None and start.due <= now:

@@ -26,7 +26,7 @@ logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
-"""Attributes of Luigi's tasks. A class whose code reads such an attribute may use all parameters."""
+"""Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
             """Return an instance, as any class does."""
             ...
 
-    @dataclass_transform(kw_only_default=True, eq_default=False)  # as Luigi's, but without field specifiers
+    @dataclass_transform(kw_only_default=True, eq_default=False)  # as on luigi.Task, without field_specifiers
     class Task(luigi.Task, metaclass=TakesAnyArguments):
         """A Luigi task whose constructor takes any arguments."""
 
@@ -162,12 +162,13 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class with its own ``name`` does not use; an empty list if in doubt."""
+    """Return the parameters that a class certainly does not use; none if it inherits ``name``."""
     classes = users_classes(kind)
     own = {name: value for each in classes for name, value in vars(each).items()}
     if "name" not in own:
-        return []  # the inherited name has a hash of all parameters
-    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}  # inherited names
+        return []  # the inherited name contains a hash of all parameters, so all are used
+    # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
+    used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}
     parameters = [
         name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
     ]

@@ -151,8 +151,8 @@ class Claims:
 
         Args:
             claim: of the submission.
-            retries: number of retries by the cluster before that.
-            moment: in milliseconds since 1970 UTC.
+            retries: number of retries by the cluster before ``moment``.
+            moment: when it was first seen running, in milliseconds since 1970 UTC.
         """
         self._add(claim, f"{_RUNNING}-{retries}-{moment}")
 

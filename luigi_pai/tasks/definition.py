@@ -28,7 +28,7 @@ _NOTIFIED_SINCE = (1, 5)
 
 
 class _NoJobError(SpecError, TypeError):
-    """The definition of a task makes no job. It is a TypeError, too, because luigi.contrib.pai raised one."""
+    """No job can be made from a task. The error is also a TypeError, because luigi.contrib.pai raised one."""
 
 
 def not_returned(name: str, job: object, wanted: str) -> SpecError:
@@ -57,7 +57,7 @@ class Definition:
     Attributes:
         task: the Luigi task; a run calls the callbacks that Luigi's worker has set on it.
         name: of the task's job; its first submission has this name.
-        folder: the job's output folder; None if it has none, or if the folder is not known here.
+        folder: the job's output folder; None for a job of the YAML protocol, which does not name the folder.
         folder_is_set: whether the task's ``output_dir`` is set to a folder other than the default one.
         check: validates a job, and returns warnings; raises SpecError.
         targets: returns the targets of ``output()`` as a flat list; empty if the task does not override it.

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-_MOST_COMPARED = 10  # how many jobs without a claim a process and its forks compare with the server's copies
+# If jobs have no claims, a process and its forks together compare at most so many with the server's copies.
+_MOST_COMPARED = 10
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
 @dataclass(slots=True)
 class _Known:
-    """A process's cache: a job's last claim, when this was read, and the last end that was recorded."""
+    """A process's cache: a job's last claim, when the claim was read, and the job's last recorded end."""
 
     claim: Claim | None = None
     read_at: float = -math.inf
@@ -134,9 +135,9 @@ class Evidence:
     def next_number(self, entry: Entry | None, on_forgotten: str) -> int:
         """Return the number of the next submission: 1, or the number of the last submission plus 1.
 
-        The number of a recent claim is used again if the server does not know the job of this claim, because
-        the server knows every recent job that has reached it. If the earlier submission arrives after all,
-        the server accepts only one of the two submissions, because they have the same name.
+        If the last claim is younger than the server's retention time, and the server does not know the
+        claimed job, this job has not reached the server. So the number of the claim is used again. If the job
+        arrives after all, the server accepts only one of the two submissions, because their names are equal.
 
         Raises:
             PaiJobForgotten: the job was submitted, and its result is not known.
@@ -191,7 +192,7 @@ class Evidence:
         held = self._claims.claim(mine)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
-            # Not before the claim, because the flag may then record another process's success.
+            # Only now, because before the claim another process may submit this job and set the flag.
             self._flag.discard(self._definition.name)
         if held.job == job_name and self._other_claims not in (None, self._claims):
             self._other_claims.replace(held)
@@ -322,22 +323,22 @@ class Evidence:
             self._flag.add(self._definition.name, submitted_here=False)
 
     def _failed(self, entry: Entry, status: JobStatus) -> None:
-        """If the submission is the job's latest, remove the job from the completion flag, and write the end.
+        """For the job's latest submission, remove the job from the completion flag, and record the end.
 
-        There may be a flag, because a command may write the flag (as Spark does) and then fail.
+        The job may be in the flag, because a command may write the flag (as Spark does) and then fail.
         """
         if self._flag is None:
             return
         self._known.read_at = -math.inf  # another process may have submitted the job again
         last, claim = self.last(), self._ended(entry, status)
-        is_latest = last is None or last.number <= entry.number  # else the flag may be of a later submission
+        is_latest = last is None or last.number <= entry.number  # a later submission may have set the flag
         if is_latest and (claim is None or claim.state is None):
             self._flag.discard(self._definition.name)
             if claim is not None:
                 self._end(claim, status)
 
     def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
-        """Return the last claim if it is of this submission, else None; raise PaiError if its end differs."""
+        """Return a submission's claim if it is the last, else None; PaiError if it contradicts ``status``."""
         claim = self.last()
         if claim is None or claim.number != entry.number:
             return None

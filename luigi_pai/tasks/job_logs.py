@@ -63,7 +63,7 @@ class LogStream:
 
     def end(self, status: JobStatus) -> Steps[None]:
         """Log the remaining lines of an ended job, and which logs could not be read."""
-        self._status, self._steps = status, None  # steps from before the end miss the last lines
+        self._status, self._steps = status, None  # steps begun before the job's end miss its last lines
         errors = 0
         yield min(self.idle(status), self._reader.per_log)
         while True:

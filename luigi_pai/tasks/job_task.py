@@ -235,7 +235,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return self._task_run().outputs.result(self)
 
     def forecast(self) -> Forecast:
-        """Return what a run started now would do: submit a job, take a job over, or neither; submit nothing.
+        """Return what a run would do now: submit a job, take a job over, or neither. Nothing is submitted.
 
         Raises:
             PaiError: for the same reasons as in ``complete()``.

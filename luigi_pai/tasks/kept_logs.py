@@ -61,7 +61,7 @@ class KeptLogs:
         folder = f"{self._folder.rstrip('/')}/{_FOLDER}/{status.name}"
         unreadable = 0
         try:
-            if not status.tasks:  # the status is from a list, which has no tasks
+            if not status.tasks:  # a status from a list of jobs does not contain the tasks
                 status = self._request(lambda: self._api.status(status.name))
             for task in status.tasks:
                 unreadable += not self._keep_task(self._hdfs, folder, status, task)
@@ -112,7 +112,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        Once a request gets no reply, or the server does not have its route, all later requests fail unsent.
+        If a request gets no reply, or the server lacks its route, later calls only raise the same error.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -61,11 +61,11 @@ class Outputs:
         """The HDFS of the output folder; None if the folder is not on HDFS, or no HDFS is configured.
 
         A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
-        ``output()`` has a LocalTarget at or below the folder, because the folder is then a mount with this
-        path in containers.
+        ``output()`` has a LocalTarget at or below it. A LocalTarget there means that the folder is mounted
+        both on this machine and, with the same path, in the containers.
 
         Raises:
-            HdfsError: the output folder is not a path on this HDFS.
+            HdfsError: ``output_dir`` is not a valid path, or names another HDFS.
         """
         folder = self._folder
         if self._hdfs is None or folder is None:

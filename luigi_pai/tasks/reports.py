@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 INTERVAL = 10.0
-"""Seconds between two readings; containers send their reports as often."""
+"""Seconds between two readings of reports; containers send reports at the same interval."""
 
 _TAIL = 65536  # bytes at the end of a file that are read
 _GROWN = 1024 * 1024  # bytes by which a file may have grown since its folder was listed

@@ -29,7 +29,7 @@ _PARENT_CHECKED = 1.0  # seconds between checks
 
 
 class _Signalled(BaseException):
-    """A signal arrived; raised to release locks and connections before a request is sent."""
+    """Raised when a signal arrives, so that code releases its locks and connections before ``act`` runs."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -67,7 +67,7 @@ def before_signals(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
 
     def raise_it(number: int, _: FrameType | None) -> None:
         came.append(number)
-        for other in before:  # after a Ctrl-C, the main process ends and sends SIGTERM to its children
+        for other in before:  # ignored, because after a Ctrl-C, Luigi's main process sends SIGTERM, too
             signal.signal(other, signal.SIG_IGN)
         raise _Signalled(number)
 
@@ -115,7 +115,7 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
 
 
 class OnKill:
-    """Stops the job being submitted or watched, if ``on_kill`` is ``stop``, and logs whether it continues.
+    """Stops the job last given to ``note``, if ``on_kill`` is ``stop``, and logs whether the job continues.
 
     Args:
         api: of the cluster.

@@ -45,15 +45,16 @@ logger = logging.getLogger("luigi-interface")
 
 _LOOKUP_PATIENCE = 2.0  # seconds for which complete() and forecast() retry transient errors
 RECENT = 30.0
-"""Seconds for which a run reuses the result of ``complete()``. A reply 409 or a claim may correct it."""
+"""Seconds for which a run reuses the lookup of ``complete()``. A reply 409 or a claim reveals newer jobs."""
 
 
 class TaskRun:
-    """A run or a lookup of a task's job; either uses the current settings.
+    """A run or a lookup of a task's job, with the settings that are valid when the object is made.
 
     Args:
         definition: of the task.
-        single: False for points of a sweep. If true, a submission is logged at INFO, and then looked up.
+        single: False for points of a sweep. If true, a submission is logged at INFO, and the new job is
+            looked up.
         claims: the store of the job's claims if the output folder is not on HDFS; see ``Evidence``.
 
     Attributes:

@@ -49,7 +49,7 @@ def _pai_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def pai_server(_pai_servers: Servers) -> str:
-    """The URL of the session's OpenPAI, for programs in other languages. ``pai`` empties this OpenPAI."""
+    """The URL of the session's OpenPAI v2, for programs in other languages. Tests with ``pai`` empty it."""
     return _pai_servers.url
 
 

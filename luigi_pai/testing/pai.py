@@ -185,7 +185,7 @@ class When:
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:
-    """Return a rule that can be set again; requests that have failed are subtracted from its ``count``."""
+    """Return a fault rule to be set again; its ``count`` is reduced by the requests that have failed."""
     counted = {"seen", "struck"}
     left = {key: value for key, value in rule.items() if key not in counted}
     if left["count"] is not None:

@@ -28,7 +28,7 @@ class Servers:
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
         self._local: dict[str, LocalPai] = {}
-        self._is_lent = False  # whether ``url`` was read, so that tests may use the server without ``use``
+        self._is_lent = False  # whether ``url`` was read; if so, tests may change the server without ``use``
 
     @property
     def url(self) -> str:

@@ -236,7 +236,11 @@ def test_as_json(run, tmp_path):
             "# mine\n[OpenPai]\npai_url = x\npassword = hunter2\n\n[OpenPai:b]\nuser: c\nd = e\n  [f]\n",
             "is a configuration file like luigi.cfg, not a job; give a job config (JSON)",
         ),
-        ("nan.json", '{"extras": {"a": NaN}}', "JSON does not have NaN; put a text into quotes"),
+        (
+            "nan.json",
+            '{"extras": {"a": NaN}}',
+            "JSON does not have NaN; if the text NaN is meant, put it into quotes",
+        ),
         ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
         ("comment.json", '{\n  // old\n  "jobName": "a"}', "is not JSON: Expecting property name"),
         ("word.json", '["train"]', "is of type list; it must be an object"),

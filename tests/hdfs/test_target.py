@@ -117,7 +117,7 @@ def test_children(fs: WebHdfs, home: str) -> None:
 @pytest.mark.parametrize("part", ["", "/x", "..", "a/../../b", "a/.."])
 def test_children_stay_inside(part: str) -> None:
     """A part that could lead out of the folder is refused."""
-    with pytest.raises(ValueError, match="is not the path of something in /p"):
+    with pytest.raises(ValueError, match="is not a path below /p"):
         HdfsTarget("/p") / part
 
 
@@ -194,7 +194,9 @@ def test_flag_target_is_luigis() -> None:
     assert target.flag == "_SUCCESS"
     assert type(target / "x") is HdfsTarget
     assert (target / "x").path == "/out/x"
-    with pytest.raises(ValueError, match=r"'/out' is no folder: the path of an HdfsFlagTarget ends in /"):
+    with pytest.raises(
+        ValueError, match=r"'/out' does not end in /; an HdfsFlagTarget needs the path of a folder"
+    ):
         HdfsFlagTarget("/out")
 
 

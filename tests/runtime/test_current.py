@@ -220,7 +220,7 @@ def test_folders():
     assert task.output_dir == "hdfs://10.0.0.1:9000/train/output"
     assert task.checkpoint_dir == "hdfs://10.0.0.1:9000/train/output/_checkpoint"
     assert task.work_dir == "/root/work"
-    with pytest.raises(ContainerError, match=r"^job train has no codeDir: give it one$"):
+    with pytest.raises(ContainerError, match=r"^job train has no codeDir; set codeDir in the job$"):
         _ = task.code_dir
 
 
@@ -228,7 +228,8 @@ def test_v2_jobs_have_no_folders_of_their_own():
     task = Task(v2(ALONE, "main", 0))
     with pytest.raises(
         ContainerError,
-        match=r"^job train has no outputDir: give it one, or export PAI_OUTPUT_DIR in its commands$",
+        match=r"^job train has no outputDir; set outputDir in the job, "
+        r"or export PAI_OUTPUT_DIR in its commands$",
     ):
         _ = task.checkpoint_dir
 

@@ -31,11 +31,11 @@ class Book(Jobs):
 
     The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
     answer before, so an older list never replaces a newer lookup. A failed submission counts as the newest
-    only if a lookup or a list of the last 2 s shows no later submission.
+    only if no later submission is found, either by a lookup or in a list that is at most 2 s old.
 
     A job is looked up by its name, with a request for this job only. After two such requests within half a
-    minute, the third lookup requests a list of all jobs instead. If the list lacks the job, a request for
-    this job only follows. If the newest submission of a piece of work is unknown or has failed, the search
+    minute, the third lookup requests a list of all jobs instead. If the list lacks the job, the job
+    is then requested alone. If the newest submission of a piece of work is unknown or has failed, the search
     continues with the last submission that was recorded for the work. If no submission was recorded, the
     search continues with the list, and with the listed arrays that, by their names, may contain the work.
 
@@ -131,16 +131,16 @@ class Book(Jobs):
         return entry
 
     def take(self, name: str, entry: Entry | None) -> None:
-        """Record ``entry`` as the newest submission of a piece of work; None records that it has none."""
+        """Record ``entry`` as the newest submission of a piece of work; None: the work has no submission."""
         self._answers.put(self._key(name), (self.api.clock.monotonic(), entry))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the object that another module has cached under a key; the first call makes the object."""
+        """Return the object that another module cached under a key. If there is none, make and cache it."""
         kept: T = self._remembered.get_or_make(key, make)
         return kept
 
     def remember(self, key: Hashable, value: object) -> None:
-        """Replace the value that ``remembered`` returns."""
+        """Replace the object that ``remembered`` returns for a key."""
         self._remembered.put(key, value)
 
     def _raise_if_unreachable(self) -> None:

@@ -14,7 +14,7 @@ class Recorded(Protocol):
 
     @property
     def number(self) -> int:
-        """1 for NAME, 2 for NAME__attempt2, ..."""
+        """The number of the submission: 1 for NAME, 2 for NAME__attempt2, ..."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Entry:
     """The newest known submission of a piece of work.
 
     Attributes:
-        number: 1 for NAME, 2 for NAME__attempt2, ...
+        number: of the submission: 1 for NAME, 2 for NAME__attempt2, ...
         job: name, on the server, of the job that runs the submission. The job may be an array.
         status: of the submission; in an array, the status of its instance. None if the submission was
             recorded, but the server does not know the job.
@@ -70,10 +70,10 @@ class Entry:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has succeeded."""
+        """Whether the submission has succeeded."""
         return self.status is not None and self.status.succeeded
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended without success."""
+        """Whether the submission has ended without success."""
         return self.status is not None and self.status.finished and not self.status.succeeded

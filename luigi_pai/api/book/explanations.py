@@ -32,7 +32,7 @@ class Explanations:
         self._clock = clock
 
     def note_waiting(self) -> int:
-        """Record that this process waits for a queued job; return the number of processes that do."""
+        """Record that this process waits for a queued job; return how many processes wait for queued jobs."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             known = state.get(_WAITING, {})
@@ -42,7 +42,7 @@ class Explanations:
         return len(waiting)
 
     def may_ask(self) -> bool:
-        """Count a request; return whether it may be made. All processes together may make four a minute."""
+        """Return whether a request may be made, and count it. All processes together may make 4 a minute."""
         now = self._clock.monotonic()
         with self._shared.update() as state:
             since, asked = state.get(_ASKED, (now, 0))

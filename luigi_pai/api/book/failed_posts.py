@@ -19,12 +19,12 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 15.0  # seconds
 class FailedPosts:
     """The failed posts of all forked processes since the server last accepted a post.
 
-    The cause of every status other than 500 is the server. The cause of a 500 may be the job. The cause is
+    The cause of every status other than 500 is the server. The cause of a 500 may be the job, but it is
     the server if the error names a broken connection, or if a second job gets the same error. For example,
     while the write merger of 1.8 is down, lookups work, but posts fail with ECONNREFUSED, then with
-    ECONNRESET. While the server is the cause, a single post is sent every 0.5 to 15 s, which tests for all
-    jobs whether the server accepts submissions again. There are no other posts, because failed submissions
-    count towards the server's request limit, too.
+    ECONNRESET. While the server is the cause, only one post is sent every 0.5 to 15 s. It tests for all jobs
+    whether the server accepts submissions again. The other posts wait, because failed submissions count
+    towards the server's request limit, too.
 
     Args:
         shared: a document that forked processes share.
@@ -55,7 +55,7 @@ class FailedPosts:
             return is_servers
 
     def wait(self) -> float:
-        """Return the seconds until a post may be tried. During an outage, 0.0 allows one caller to try it."""
+        """Return the seconds until the caller may post. In an outage, only one caller per wait gets 0.0."""
         if not self._shared.read().get(_KEY, {}).get("is_servers"):
             return 0.0
         with self._shared.update() as state:

@@ -26,8 +26,8 @@ UNREACHABLE = "unreachable"
 """A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
 
 _VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
-# seconds for which a list is trusted to contain the newest submission, because a job that another machine
-# submits after the list was made is assumed not to end within these seconds
+# seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
+# one after the list was made, but the job of this later one is assumed not to end within these seconds.
 _NEWEST_FOR = 2.0
 
 
@@ -51,7 +51,7 @@ class Jobs:
         self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()  # see _end_of
         self._lists = Lists(shared_lists)
         self.explanations = Explanations(shared, api.clock)
-        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # time of the last answer
+        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()  # the time of the last status
         self._members: BoundedCache[str, list[str]] = BoundedCache()
         self._held: tuple[float, list[str], set[str]] = (-1.0, [], set())  # see _arrays_of
 
@@ -113,7 +113,7 @@ class Jobs:
         try:
             status = self.of(name)
         except JobNotFound as error:
-            if error.code is not None:  # not a bare 404 of a mocked test
+            if error.code is not None:  # a 404 without an error code is from a mocked test
                 self._lists.count(self.api)
             raise
         if status.identified:
@@ -156,7 +156,7 @@ class Jobs:
         self._members.put(array, members)
 
     def arrays(self) -> list[str]:
-        """Return the user's arrays by name: first this process's arrays, then all others, each newest first.
+        """Return the user's arrays by name: this process's arrays, newest first, then the others in the list.
 
         Raises:
             PaiApiError: there was no current list, and the request for a new one failed.
@@ -198,7 +198,7 @@ class Jobs:
         return self._held[1:]
 
     def listed_number(self, name: str, *, is_needed: bool = False) -> int:
-        """Return the number of the work's last submission in the list; 0 if the list has none after NAME.
+        """Return the number of the work's last submission in the list; 0 if the list has no NAME__attemptN.
 
         Args:
             name: of the work.
@@ -208,7 +208,7 @@ class Jobs:
         return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
 
     def is_newest(self, name: str, number: int) -> bool:
-        """Return whether, in a list of the last 2 s, a submission is the newest submission of its work.
+        """Return whether a list of the last 2 s shows that a submission is the newest one of its work.
 
         The list must be newer than the last post by any of the forked processes.
         """
@@ -226,7 +226,7 @@ class Jobs:
 
         Args:
             max_age: seconds for which a reply may be reused.
-            may_ask: returns whether a request may be made; if not, the result may be None.
+            may_ask: returns whether a request may be made. If not, and no reply can be reused, return None.
         """
         key, clock = "virtual clusters", self.api.clock
 
@@ -267,7 +267,7 @@ class Jobs:
         """Record the reply to the lookup of a single job."""
         key, now = self._key(name), self.api.clock.monotonic()
         self._asked.put(key, now)
-        # an unidentified status is of a mocked test, whose next reply may differ
+        # a status that is not ``identified`` is from a mocked test, whose next reply may differ
         if status is not None and status.finished and status.identified:
             self._ends.put(key, (now, status))
             listing = self._lists.current(self.api)

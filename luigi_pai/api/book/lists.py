@@ -73,11 +73,12 @@ class Lists:
     up. The list is used for 10 s. Before the next one is requested, there is a pause. It is the longest of
 
     - a fifth of the median time until the watched jobs are to be looked up again,
-    - the pause with which lists use half of the server's limit for them: 2 s if the limit is 60 a minute,
+    - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 a minute,
+    - the pause that ``Limits.polling_wait`` returns,
     - ten times the duration of the last list, but at most 30 s: 5 s after a list that took 0.5 s.
 
-    After a failed list, none is requested for 15 s. The pause doubles with each further failure, up to 10
-    minutes, but is 15 s again if the server does not reply at all.
+    After a failed list, there is no request for a list for 15 s. This pause doubles with each further
+    failure, up to 10 minutes. But after a failure in which the server did not reply at all, it is 15 s.
 
     Args:
         document: forked processes share it.
@@ -174,7 +175,7 @@ class Lists:
         return api.clock.monotonic() - _KEPT if last is None else last.at
 
     def arrays(self, listing: Listing) -> list[str]:
-        """Return the names of arrays: of ``note_array``, newest first; then of all others in ``listing``."""
+        """Return the names of the noted arrays, newest first, then of the other arrays in ``listing``."""
         return list(dict.fromkeys([*self._own_arrays, *filter(is_array_name, listing.jobs)]))
 
     def note_array(self, name: str) -> None:
@@ -182,7 +183,7 @@ class Lists:
         self._own_arrays.appendleft(name)
 
     def is_worth_it(self, api: RestApi, name: str) -> bool:
-        """Return whether to look up one of many jobs by a request for a list now, not for this job only."""
+        """Return whether to request a new list now to look up one of many jobs, and not the job alone."""
         if api.clock.monotonic() - self._single_at > _FORGOTTEN:
             self._single = 0
         if self._single < _SINGLE:

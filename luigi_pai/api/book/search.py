@@ -47,7 +47,7 @@ class Search:
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
         failed, look up the highest number in the current list, then the numbers after it one by one, up to
-        the first unknown name. If a list of the last 2 s has no later number, none is looked up. If no
+        the first unknown name. Skip the numbers after it if a list of the last 2 s has no later number. If no
         submission is found, or the last one found has failed, use the last record in ``evidence``. If
         ``evidence`` has no record, use the list. If the first reply has no owner and no submission time, as
         in mocked tests, look up nothing more.
@@ -82,7 +82,7 @@ class Search:
             status = yield from self._retried(name, partial(request, name))
         except JobNotFound:
             return None
-        name = self._own_name(number)  # after the reply, the dialect may be v2, with other names
+        name = self._own_name(number)  # the reply may have changed the dialect to v2, with other names
         check_owner(self._api, name, status)
         return Entry(number, name, status)
 
@@ -101,7 +101,7 @@ class Search:
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
         else:
-            members = yield from self._members(record.job)  # one lookup, as the array may appear between two
+            members = yield from self._members(record.job)  # once: the array may appear between 2 lookups
             if members is not None and name not in members:
                 return Entry(record.number, record.job, None, void=True)
             entry = None if members is None else (yield from self._in_array(record.number, record.job))
@@ -192,6 +192,6 @@ def check_owner(api: RestApi, name: str, status: JobStatus) -> None:
     if owner is not None and owner != api.username:
         raise PaiNameTaken(
             f"the name {name!r} belongs to a job of user {owner!r} ({api.page(name, owner)}); names are "
-            "shared by all users of a cluster: choose another name for the task",
+            "shared by all users of a cluster, so choose another name for the task",
             name,
         )

@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Dialect: TypeAlias = V1Dialect | V2Dialect
-"""Methods take the plain NAME of a job of the session's user, and raise the errors of ``Session.request``."""
+"""Its methods take the NAME of a job of the session's user, and raise the errors of ``Session.request``."""
 
-# v2 servers refuse a v1 job with these codes: from 1.1 on with the first, 0.15 to 1.0 with the second
+# the codes with which v2 servers refuse a v1 job: 1.1 and later send the first, 0.15 to 1.0 the second
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")
 _V2_HINT = (
     "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
@@ -76,7 +76,7 @@ class DialectDetector:
             raise
 
     def call_detected(self, request: Callable[[Dialect], T]) -> T:
-        """Detect the dialect, then ``call``: for requests that V1Dialect answers without the server."""
+        """Detect the dialect before ``call``, because V1Dialect answers ``request`` without the server."""
         self.detect()
         return self.call(request)
 
@@ -128,14 +128,14 @@ class DialectDetector:
         return self._dialects["v1" if is_short else "v2"].retention
 
     def is_since(self, *release: int) -> bool:
-        """Return whether this is a v2 server of a release (such as 1, 5), or of a later or unknown one."""
+        """Return whether this is a v2 server whose release is ``release`` (as 1, 5), later or unknown."""
         if self.current.version == "v1":
             return False
         found = re.match(r"v?(\d+)\.(\d+)", self._version())
         return found is None or (int(found[1]), int(found[2])) >= release
 
     def _version(self) -> str:
-        """Return the version that the server reports, "" if it reports none; it is requested once."""
+        """Return the version that the server reports, or "" if there is none; request it only once."""
         version = self._state.read().get("version")
         return self._store_version(self._session.server_info()) if version is None else str(version)
 

@@ -89,9 +89,9 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime, set in queued jobs of 0.x
+        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime, which 0.x sets in queued jobs
         completed_ms=numbers.get("completedTime") or None,
-        # v2 replies (with attemptId) have only 0 or 1, which says no more than the state
+        # in v2 replies (they have attemptId) it is 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
         virtual_cluster=texts.get("virtualCluster"),
         attempt=numbers.get("attemptId"),
@@ -105,7 +105,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
 
 
 def _with_last_task(status: JobStatus) -> JobStatus:
-    """Return the status. If only its diagnostics name the task that ended the job (0.x), add that task."""
+    """Return the status. If only the diagnostics name the task that ended the job (0.x), add this task."""
     last = last_completed_task(status.diagnostics or "") if status.finished else None
     if last is None or status.exit_task is not None:
         return status

@@ -36,9 +36,9 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
     """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
-    In the diagnostics of 0.x, the reason is the rule that ended the job. The rest is the container's report;
-    the lines of underscores, JSON records and Java stacks around it are left out. If the diagnostics are not
-    from 0.x, they are the reason if they have a single line, and else the rest.
+    In the diagnostics of 0.x, the reason is the rule that ended the job. The rest is the container's report,
+    without JSON records, Java stacks and lines of underscores. Diagnostics of other releases are returned
+    whole: a single line as the reason, several lines as the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

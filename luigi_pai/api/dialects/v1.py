@@ -84,7 +84,7 @@ class V1Dialect:
         return status
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return a job's status if ``number`` is its last start: these servers show no other start."""
+        """Return a job's status if ``number`` is its last start, the only one that these servers show."""
         status = self.status(name)
         if status.retries != number:
             raise JobNotFound(f"this OpenPAI shows only start {status.retries} of job {name!r}, its last one")
@@ -139,12 +139,12 @@ class V1Dialect:
         return folder if isinstance(folder, str) and folder else None
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
-        """Return an empty list: these servers have no events."""
+        """Return an empty list, because these servers have no events."""
         del name
         return []
 
     def add_tag(self, name: str, tag: str) -> None:
-        """Send nothing: these servers have no tags."""
+        """Send nothing, because these servers have no tags."""
 
     def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
         """Return the pages of a task's logs on its YARN node, which this machine may be unable to reach."""
@@ -183,17 +183,17 @@ class V1Dialect:
         return object_of(self._session.request("GET", path, authorize=False), path)
 
     def info(self) -> dict[str, Any]:
-        """Return an empty object: these servers do not report their name and version."""
+        """Return an empty object, because these servers do not report their name and version."""
         return {}
 
     def storages(self) -> builtins.list[dict[str, Any]]:
-        """Return an empty list: jobs of these servers mount no storages."""
+        """Return an empty list, because jobs of these servers mount no storages."""
         return []
 
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` from 0.12 on.
 
-        The path is wrong on 0.11, which has ``job-detail.html``, but sends the same replies as 0.10.
+        On 0.11 the path is wrong, because 0.11 has ``job-detail.html``, but sends the same replies as 0.10.
         """
         del username  # if the URL names a user, the page looks for another kind of job, and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"

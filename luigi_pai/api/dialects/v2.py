@@ -108,7 +108,7 @@ class V2Dialect:
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
-                kind = re.sub(name, "", str(loss))  # without the name, to log it once for similar jobs
+                kind = re.sub(name, "", str(loss))  # without the name, so that similar jobs log it only once
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         check_protocol(conversion.protocol)
@@ -119,7 +119,7 @@ class V2Dialect:
         return job_status(name, self._of_job(name))
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return the status of a job's attempt ``number``; the first attempt is 0 (1.1 and later).
+        """Return the status of a job's attempt ``number`` (1.1 and later); the first attempt is 0.
 
         Raises:
             ServerFault: the server failed, or LTP 1.5 does not have the attempt.
@@ -179,7 +179,7 @@ class V2Dialect:
         """Return the path of a job's page."""
         return f"job-detail.html?{urlencode({'username': username, 'jobName': name})}"
 
-    # logs, attempts, events, tags
+    # logs, events, tags
 
     def task_logs(self, status: JobStatus, role: str, index: int) -> tuple[LogFile, ...]:
         """Return the logs of the last attempt of a task.

@@ -134,7 +134,7 @@ class LogReader:
         self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
         self._following = False
         self._has_ended = False  # whether the job has ended
-        self._is_watched = False  # whether requests must be short, as a watcher waits or the job has ended
+        self._is_watched = False  # whether requests must be short, because a watcher waits or the job ended
         self._in_vain = 0.0  # seconds without success after the job's end
         self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
@@ -229,7 +229,7 @@ class LogReader:
             self.status = self._book.of(self._name)
 
     def _refresh(self) -> list[_Stream]:
-        """Return the streams of each task's last start, and of any start replaced since the last call."""
+        """Return the streams of each task's last start and, if that start is new, of the start before it."""
         found: list[_Stream] = []
         if self.status is None:
             return found

@@ -1,4 +1,4 @@
-"""The proxies, cached by host, and the CA bundle that environment variables set."""
+"""The proxies and the CA bundle that environment variables set; the proxies are cached by host."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 class Environment:
     """The proxy and CA settings of the process environment.
 
-    By default, ``requests`` reads them for each HTTP request, which takes most of its CPU time. This class
-    reads the CA bundle once, and the proxies at the first request to a host. A ``.netrc`` is not read.
+    By default, ``requests`` reads the environment for each HTTP request, and most of the CPU time of the
+    request is spent on this. This class reads the CA bundle once, and the proxies at the first request to a
+    host. A ``.netrc`` is not read.
 
     Args:
         verify: the setting of the account, which is True, False, or a file of CA certificates.
@@ -72,7 +73,7 @@ class Environment:
 
 
 def _variable(proxy: str, scheme: str) -> str:
-    """Return the name of the environment variable that sets a proxy, in upper or lower case as it is set."""
+    """Return the name of the variable that sets a proxy, in upper or lower case as in the environment."""
     known = (f"{scheme}_proxy", "all_proxy")
     names = (name for name in os.environ if name.lower() in known and os.environ[name] == proxy)
     return next(names, known[0])

@@ -81,7 +81,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
 def with_virtual_clusters(
     error: PaiHttpError, setting: str, virtual_clusters: Callable[[], Iterable[str]]
 ) -> PaiHttpError:
-    """Return a refused job's error; if the virtual cluster is the reason, it names all virtual clusters.
+    """Return a refused job's error, with the names of all virtual clusters if a virtual cluster is the cause.
 
     Args:
         error: the reply to the submission.

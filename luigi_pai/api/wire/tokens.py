@@ -10,7 +10,7 @@ _RENEWED_BEFORE_END = 30.0  # seconds
 
 
 def is_valid(token: str) -> bool:
-    """Return whether a token is valid in a header. Errors of ``requests`` repeat an invalid token."""
+    """Return whether a header can contain a token. If not, errors of ``requests`` quote the token."""
     return token.isascii() and token.isprintable() and " " not in token
 
 

@@ -41,7 +41,10 @@ _READ_RETRIES = Retry(
     raise_on_redirect=False,
     respect_retry_after_header=False,
 )
-"""A GET is repeated once for each kind of error, at most twice within 0.2 s. Callers retry for longer."""
+"""A GET is repeated at most twice, and only once for each kind of error (connection, read, status).
+
+The waits before both repetitions take 0.2 s in total. Callers retry for longer.
+"""
 
 _most: ContextVar[float] = ContextVar("most", default=math.inf)
 
@@ -151,7 +154,7 @@ class Transport:
             self.mocked = progress.sent is None
             self.answered = True
             return response
-        raise failure  # after except, because within it failure.__context__ has the request and its token
+        raise failure  # not within except, where it gets a __context__ that has the request and its token
 
     def _request(
         self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None

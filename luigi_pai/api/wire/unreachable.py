@@ -49,7 +49,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return an error that names the server, for a request without a reply. urllib3's error names a pool.
+    """Return an error for a request without a reply. It names the server; urllib3's error names only a pool.
 
     Args:
         failed: the request.

@@ -81,7 +81,7 @@ class Destination:
         return missing if self.exists else missing | {""}
 
     def conflicts_with(self, tree: Tree[LocalFile]) -> list[str]:
-        """Return the names that are a file on one side and a folder on the other."""
+        """Return the names that are a file in ``tree`` and a folder at the destination, or the reverse."""
         files = [name for name in tree.files if self.has_folder(name)]
         folders = [name for name in tree.folders if name in self.statuses and not self.has_folder(name)]
         return sorted(files + folders)

@@ -37,7 +37,7 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
         fs: the file system.
         path: in any form that ``hdfs_path`` accepts.
         local: if ``path`` is a folder, the folder that gets its content. If ``path`` is a file, the path of
-            the new file, or a folder for it, which exists or is written with a final ``/``.
+            the new file, or of a folder for it; if this folder does not exist, the path must end with ``/``.
         jobs: maximum number of files that are fetched at the same time.
 
     Raises:
@@ -98,7 +98,7 @@ def _fetch(file: RemoteFile, place: Path, pool: WorkerPool) -> None:
     except OSError as error:
         raise _cannot_write(place, error) from error
     finally:
-        with contextlib.suppress(OSError):  # it was renamed, or the disk has failed
+        with contextlib.suppress(OSError):  # OSError: it was renamed already, or the disk has failed
             incomplete.unlink()
 
 

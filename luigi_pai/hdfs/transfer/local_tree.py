@@ -111,9 +111,9 @@ def folder_tree(folder: Path) -> Tree[LocalFile]:
 def _walk(
     root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield name and entry of everything below the last folder of ``way``; add errors to ``problems``.
+    """Yield name and entry of everything in a folder and its subfolders; add errors to ``problems``.
 
-    ``above`` is that folder's name with a final ``/``; ``way`` has all resolved folders from the root to it.
+    ``above`` is the folder's name with a final ``/``. ``way`` has the resolved folders from ``root`` to it.
     """
     try:
         entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
@@ -180,10 +180,10 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
     """Return whether a file or folder is ignored, which the last rule that matches its name decides.
 
-    ``name`` ends with ``/`` for a folder. pathspec also matches a folder's rule with every entry below the
-    folder. As in git, such a match does not count here, because ``_walk`` has checked the folder before. So
-    the rules ``*``, ``!*/``, ``!*.py`` send ``a/b.py`` but not ``a/c``. (The methods of GitIgnoreSpec are not
-    used here: since pathspec 1.0, they ignore ``a/`` by these three rules.)
+    ``name`` ends with ``/`` for a folder. In pathspec, a rule that matches a folder also matches everything
+    below it. As in git, such a match does not count here, because ``_walk`` has checked the folder before. So
+    with the rules ``*``, ``!*/``, ``!*.py``, ``a/b.py`` is sent, but ``a/c`` is not. (The methods of
+    GitIgnoreSpec are not used, because since pathspec 1.0 they ignore the folder ``a/`` by these rules.)
     """
     deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
     return bool(deciding and deciding[-1])

@@ -72,8 +72,8 @@ class WorkerPool:
     def progress(self, label: str, total: int) -> Iterator[None]:
         """Draw a progress bar on standard error inside ``with``; ``advance`` moves the bar.
 
-        There is no bar if standard error is not a terminal, or ``total`` is 0. A worker process draws no bar,
-        because several may run at the same time. NO_COLOR prevents the bar, because escape sequences draw it.
+        There is no bar if standard error is not a terminal, if ``total`` is 0, if NO_COLOR is set (a bar is
+        drawn with escape sequences), or in a worker process of Luigi (several bars could mix).
         """
         on_terminal = sys.stderr and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         if not total or not on_terminal or multiprocessing.parent_process():

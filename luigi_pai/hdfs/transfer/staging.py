@@ -114,7 +114,7 @@ class Stage:
 
     def _write_manifest(self, entries: Mapping[str, Entry]) -> None:
         place, content = posixpath.join(self._path, MANIFEST), manifest_json(entries)
-        # in a thread, so that Ctrl-C waits for the answer; else a DataNode could create it after the removal
+        # in a thread, so that Ctrl-C waits for the answer, and no DataNode creates the file after ``_remove``
         self._pool.map(lambda path: self._server.create_file(path, content), [place])
         if self._there.exists:
             try:

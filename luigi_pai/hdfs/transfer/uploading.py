@@ -51,8 +51,8 @@ class Upload:
         fs: the file system.
         local: the file or folder.
         destination: a path in any form that ``hdfs_path`` accepts. If ``local`` is a folder, its content is
-            sent to the folder of this path. If ``local`` is a file, this is the new file's path, or a folder
-            for the file, which must exist if its path does not end with ``/``.
+            sent to the folder of this path. If ``local`` is a file, this is the path of the new file, or
+            of a folder for it; if this folder does not exist, the path must end with ``/``.
         jobs: maximum number of files that are sent at the same time.
 
     Raises:
@@ -88,8 +88,8 @@ class Upload:
         """Send the new and changed files.
 
         Raises:
-            HdfsError: HDFS refused a request or did not answer. Files that were sent completely before this
-                are published if HDFS permits it, and the next upload sends the others.
+            HdfsError: HDFS refused a request or did not answer. Files that were sent completely before the
+                error are published if possible, and the next upload sends the others.
             TransferError: a local file could not be read to its end, or a name is a file on this machine
                 and a folder on HDFS, or the reverse.
         """
@@ -150,13 +150,13 @@ def one_at_a_time(place: str) -> Iterator[None]:
     If tasks that start together upload the same code, the first task sends it, and the others find no change.
     On several machines, or if no lock is possible, uploads may run at the same time; they are correct, too.
     """
-    # there are 256 lock files; if two destinations have the same file, their uploads wait for each other, too
+    # there are 256 lock files; uploads to two destinations that share a lock file wait for each other, too
     number = hashlib.sha256(place.encode()).hexdigest()[:2]
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)  # freed by the system when its process ends, however it ends
-            # closing the file does not free the lock if a forked process has the file open, too
+            fcntl.flock(lock, fcntl.LOCK_EX)  # if the process is killed, the system frees the lock
+            # unlock, because closing the file frees no lock while a forked process has the file open
             held.callback(fcntl.flock, lock, fcntl.LOCK_UN)
         yield
 

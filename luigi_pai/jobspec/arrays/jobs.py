@@ -3,8 +3,8 @@
 The command of an array contains the commands of its jobs as a compressed table with a line per job. An
 instance selects its line by its index. It then sets the environment variables to the values that they have in
 a job of one instance: its job's name, index 0, a count of one instance, and its ports. If all jobs share a
-command line of 1,000 characters or more, such as the line with the file of a PaiPythonTask, the longest such
-line is stored only once, beside the table.
+command line of 1,000 characters or more, such as the line with the payload of a PaiPythonTask, the longest
+of these lines is stored only once, beside the table.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from luigi_pai.runtime import VARIABLES, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_FILLED_IN = ("script", "output", "data")  # prerequisites (and fields of a role) whose URIs may differ
+_FILLED_IN = ("script", "output", "data")  # types of prerequisites, and fields of a role; the URIs may differ
 _SECRET = re.compile(r"<%[&{]?\s*\$secrets\b")
 _SHOWN = 5  # maximum number of differing fields that an error names
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
@@ -119,7 +119,7 @@ def _shared(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alike(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Check that jobs are alike, secrets (never shown) included; return the fields that they share."""
+    """Check that jobs are alike, also in their secrets; return the shared fields. Errors show no secrets."""
     first: dict[str, Any] | None = None
     first_name = ""
     for document in documents:
@@ -157,7 +157,7 @@ def _auth(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _common_parameters(array: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parameters that are equal in all jobs. The commands already contain their values."""
+    """Return the parameters with equal values in all jobs; commands already contain the other values."""
     given = [document.get("parameters") or {} for document in documents]
     common = {
         key: value

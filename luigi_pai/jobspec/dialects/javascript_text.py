@@ -48,7 +48,7 @@ def _number_text(value: float) -> str:
         return "0"
     sign, digits, exponent = Decimal(repr(number)).normalize().as_tuple()
     text = "".join(map(str, digits))
-    point = len(text) + int(exponent)  # where the decimal point stands among the digits
+    point = len(text) + int(exponent)  # number of digits before the decimal point
     if len(text) <= point <= _LARGEST_PLAIN_EXPONENT:
         shown = text + "0" * (point - len(text))
     elif 0 < point <= _LARGEST_PLAIN_EXPONENT:

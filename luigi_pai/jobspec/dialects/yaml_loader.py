@@ -84,14 +84,14 @@ class _Loader(yaml.SafeLoader):
         return [blanks, *super().scan_flow_scalar_spaces(double, start_mark)]
 
     def _blanks(self) -> str:
-        """Return the blanks and tabs that are next."""
+        """Return the blanks and tabs that come next in the text."""
         length = 0
         while self.peek(length) in " \t":
             length += 1
         return str(self.prefix(length))
 
     def _check_indentation(self) -> None:
-        """Refuse the tab that is next if it indents something."""
+        """Refuse the tab that comes next in the text if it indents something."""
         line_before = self.buffer[self.pointer - self.column : self.pointer]
         if (
             not self.flow_level

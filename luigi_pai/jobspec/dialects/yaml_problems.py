@@ -29,7 +29,7 @@ _INDENTATION = (
     "this does not fit the lines above; look at its indentation, and at quotes and brackets before it"
 )
 _AT_CONTEXT = (_OPEN_QUOTE, _KEY_WITHOUT_COLON, _ANCHOR)
-"""Messages for mistakes that PyYAML notices late; such a mistake is at the context mark of its error."""
+"""Messages for mistakes that PyYAML notices late, so that their place is the error's ``context_mark``."""
 
 _MESSAGES = (
     (

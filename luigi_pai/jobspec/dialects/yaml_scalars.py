@@ -65,10 +65,11 @@ class UnclearScalarError(ValueError):
 
 
 def plain_value(text: str) -> tuple[Any, bool]:
-    """Return the value of a scalar without quotes and tag, and whether it is a date.
+    """Return the value of a scalar that has neither quotes nor a tag, and whether it is a date.
 
     Raises:
-        UnclearScalarError: OpenPAI and LTP read it differently, or it is a time.
+        UnclearScalarError: OpenPAI and LTP read it differently, or it is a date with a time, a date that
+            does not exist, or a date before the year 100.
     """
     if text in _WORDS:
         return _WORDS[text], False

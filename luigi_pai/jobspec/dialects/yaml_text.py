@@ -65,7 +65,7 @@ class _Dumper(yaml.SafeDumper):
     """PyYAML's emitter, adapted to quote every text that PyYAML or a js-yaml may read as a number or date."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Indent the items of a list in a mapping, too."""
+        """Indent the items of a list that is in a mapping, because PyYAML does not indent them."""
         super().increase_indent(flow, indentless=False)
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002

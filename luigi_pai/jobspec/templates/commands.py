@@ -46,9 +46,10 @@ def entrypoints(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str:
-    """Return the single command that the rest-server renders from a role's commands and view (``Views``).
+    """Return the single command that the rest-server renders from a role's commands.
 
-    References to secrets, and to names that have no value, stay references.
+    ``view`` contains the values that the role's references can refer to (see ``Views.of``). References to
+    secrets, and to names that have no value, stay references.
 
     Raises:
         TemplateError: a tag is not closed.
@@ -68,7 +69,7 @@ def entrypoint(commands: list[tuple[Path, str]], view: Mapping[str, Any]) -> str
 
 
 def role_commands(document: Mapping[str, Any]) -> dict[str, list[tuple[Path, str]]]:
-    """Return role -> its commands with paths; the default deployment's commands stand before and after."""
+    """Return role -> (path, command) pairs. The default deployment's come before and after the role's own."""
     around = _default_deployment(document)
     found: dict[str, list[tuple[Path, str]]] = {}
     for name, role in mapping_of(document, "taskRoles").items():

@@ -224,7 +224,7 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
 
 
 def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
-    """Yield a warning for each variable in a role's commands that only a callback's own shell exports."""
+    """Yield a warning for each variable that a role's commands use, but only a callback's shell exports."""
     for role, of in known.roles.items():
         commands = [text for _, text in _names(of, "commands")]
         used = {name for text in commands for name in _USED.findall(text)}

@@ -40,7 +40,8 @@ class Reference:
         path: path of the text that contains the tag.
         name: the name of the value that the tag refers to, such as ``$data.uri[0]``.
         role: the role in whose commands or plugin the tag is; None if the tag is in an ``auth``.
-        kind: ``name`` for a reference, ``not closed``, or the character with which another tag begins.
+        kind: ``name`` for a reference, ``not closed`` for a tag without ``%>``, or the first character of any
+            other tag, such as ``#``.
         plugin: whether the tag is in the parameters of a plugin, where the runtime fills it in.
     """
 
@@ -105,7 +106,7 @@ def plugin_texts(document: Mapping[str, Any]) -> Iterator[tuple[list[str], Path,
 
 
 def _is_run(prerequisite: Mapping[str, Any]) -> bool:
-    """Return whether the runtime runs a prerequisite, after ``resolve`` has added a missing ``plugin``."""
+    """Return whether the runtime runs a prerequisite, possibly by a ``plugin`` that ``resolve`` will add."""
     plugin = prerequisite.get("plugin", PLUGIN if prerequisite.get("callbacks") else None)
     return isinstance(plugin, str) and plugin.startswith(PLUGIN)
 

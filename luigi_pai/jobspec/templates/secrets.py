@@ -33,7 +33,7 @@ def fill_secrets(text: str, secrets: Mapping[str, Any] | None) -> str:
 
 
 def replaced(tag: re.Pattern[str], filled: Callable[[re.Match[str]], str], text: str) -> str:
-    """Return a text with its tags filled in; text after the last ``%>`` is not searched."""
+    """Fill in the tags of a text. Text after the last ``%>`` has no whole tag, so it is not searched."""
     end = text.rfind("%>") + len("%>") if "%>" in text else 0
     return tag.sub(filled, text[:end]) + text[end:]
 

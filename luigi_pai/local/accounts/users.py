@@ -100,7 +100,7 @@ class Tokens:
         self._store = store
 
     def issue(self, username: str, *, admin: bool, expiration: int | None) -> str:
-        """Return a new token, valid for ``expiration`` seconds. None: return an endless application token."""
+        """Return a new token for ``expiration`` seconds or, if this is None, an endless application token."""
         claims = {
             "username": username,
             "admin": admin,
@@ -120,7 +120,7 @@ class Tokens:
         return token
 
     def _valid(self, column: str, value: str, seconds: int = 0) -> list[sqlite3.Row]:
-        """Return the tokens that have ``value`` in ``column`` and stay valid for more than ``seconds``."""
+        """Return the tokens that have ``value`` in ``column`` and stay valid for over ``seconds`` seconds."""
         sql = f"SELECT * FROM tokens WHERE {column} = ? AND ifnull(ends, 1e99) > ? ORDER BY rowid"  # noqa: S608
         return self._store.rows(sql, (value, time.time() + seconds))
 

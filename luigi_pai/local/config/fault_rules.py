@@ -76,7 +76,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force. A request gets delays up to the first fault of another kind, then that fault."""
+    """The rules in force, in order. Delays of a request add up until a rule causes another kind of fault."""
 
     def __init__(self, seed: int = 0, rules: tuple[Rule, ...] = ()) -> None:
         self.seed = seed
@@ -85,7 +85,7 @@ class Faults:
             rule.dice.seed(f"{seed}:{number}")
 
     def strike(self, method: str, path: str) -> tuple[float, Rule | None]:
-        """Return a request's delay in seconds, and the rule of the fault that follows it, or None."""
+        """Return a request's delay in seconds, and the rule of the fault after the delay (None: no fault)."""
         wait = 0.0
         for rule in self.rules:
             if rule.strikes(method, path):

@@ -97,7 +97,7 @@ _FS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a server: those of `LocalPai`, and ``host``, which only the command line has.
+    """The settings of a server: the arguments of `LocalPai`, and ``host``, which only the command line sets.
 
     Attributes:
         host: the address to listen on.

@@ -48,7 +48,7 @@ def base_variables(start: TaskStart) -> dict[str, str]:
         **variables("v1", "hadoop_user", job.username),
         **all_variables(api, values),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered
-        "CUDA_VISIBLE_DEVICES": task.gpus,  # without a container, this keeps other GPUs from a task
+        "CUDA_VISIBLE_DEVICES": task.gpus,  # because no container hides the other GPUs from a task
         "NVIDIA_VISIBLE_DEVICES": task.gpus or "none",
     }
     for label, ports in task.ports.items():

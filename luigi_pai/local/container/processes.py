@@ -1,8 +1,8 @@
 """Processes of tasks: how they are found, identified, waited for and ended.
 
 A process belongs to a task if `TASK_VARIABLE` is in its environment, or in the environment of the first
-process of its session. Children inherit the variable whatever session or parent they get, and another server
-can read it after a restart. macOS hides the environment of its programs, such as /bin/bash; if a task runs
+process of its session. Children inherit the variable even if they change session or parent, and a server
+that starts later can read it. macOS hides the environment of its programs, such as /bin/bash; if a task runs
 such a program, only the task's first session is known. On Linux, orphans become children of the server, so
 that the server needs to read only its descendants to find the processes of its tasks (see `Orphans`).
 
@@ -42,7 +42,7 @@ def started(pid: int) -> str | None:
 
     The value differs for two processes that had the same pid, and does not change if the clock is set.
     """
-    # On Linux psutil adds the boot time to what the kernel counts, and the boot time changes with the clock.
+    # On Linux, create_time() includes the boot time, which changes if the clock is set. So it is subtracted.
     boot = psutil.boot_time() if psutil.LINUX else 0.0
     try:
         process = psutil.Process(pid)
@@ -68,7 +68,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
             loop.call_soon_threadsafe(set_code, code)
 
     def set_code(code: int) -> None:
-        if not ended.done():  # the caller may be cancelled
+        if not ended.done():  # a cancelled caller has cancelled this future, too
             ended.set_result(code)
 
     threading.Thread(target=wait, name=f"wait for process {child.pid}", daemon=True).start()
@@ -77,7 +77,7 @@ async def wait_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def members(tasks: Mapping[str, int | None]) -> set[int]:
-    """Return the running processes of ``tasks``, which maps each folder to its first process, if known."""
+    """Return the pids of all running processes of tasks. The argument is that of `Orphans.members`."""
     first = {pid: folder for folder, pid in tasks.items() if pid is not None}
     return set(_of_tasks(lambda folder: folder in tasks, first))
 
@@ -88,7 +88,7 @@ def first_process(folder: str) -> int | None:
 
 
 def _leaders() -> Iterator[tuple[int, str]]:
-    """Yield the first process of every session, and its last argument: for a task, that is its folder."""
+    """Yield each session's first process, and its last argument, which is the folder if it is a task's."""
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
             if os.getsid(pid) == pid:
@@ -96,7 +96,10 @@ def _leaders() -> Iterator[tuple[int, str]]:
 
 
 def _of_tasks(are_meant: Callable[[str], bool], first: Mapping[int, str]) -> Iterator[int]:
-    """Yield running processes of tasks whose folder ``are_meant`` accepts; ``first`` maps pids to folders."""
+    """Yield running processes of the tasks whose folder ``are_meant`` accepts.
+
+    ``first`` maps the pid of each task's first process, if it is known, to the task's folder.
+    """
     own, sessions = os.getsid(0), {} if psutil.LINUX else dict(first)
     for pid in psutil.pids():
         with contextlib.suppress(psutil.Error, OSError):
@@ -179,7 +182,7 @@ class Orphans:
 
     Attributes:
         children: pids of children that are waited for elsewhere; they are not reaped here.
-        adopting: whether orphans become children of this process; if not, all processes are searched.
+        adopting: whether orphans become children of this process; if not, `members` searches all processes.
     """
 
     def __init__(self) -> None:
@@ -199,7 +202,10 @@ class Orphans:
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
     def members(self, tasks: Mapping[str, int | None]) -> set[int]:
-        """Return the running processes of this server's tasks; ``tasks`` maps folders to first processes."""
+        """Return the pids of all running processes of this server's tasks.
+
+        ``tasks`` maps each task's folder to the pid of its first process, or to None if that is unknown.
+        """
         if not self.adopting:
             return members(tasks)
         # A search can miss a process whose parent ends meanwhile. If it finds none, search once more.

@@ -99,7 +99,7 @@ def parse_job_scripts(value: Any) -> list[_JobScript]:
 
 
 def prepare_scripted(start: TaskStart, script: _JobScript) -> Preparation:
-    """Return the preparation of a scripted task, which waits, writes and exits as the rule says."""
+    """Return the `Preparation` of a task whose process only waits, writes and exits, as its rule says."""
     lines = [] if script.after == 0 else [f"sleep {'infinity' if script.after is None else script.after}"]
     lines += [f"printf %s {shlex.quote(script.stdout)}", f"printf %s {shlex.quote(script.stderr)} >&2"]
     command = "".join(f"{line}\n" for line in [*lines, f"exit {script.exit_code}"])

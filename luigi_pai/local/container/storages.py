@@ -34,7 +34,7 @@ class Storages:
         )
 
     def empty(self) -> None:
-        """Delete the content of the storages that are folders, not of those that are links."""
+        """Empty each storage that is a folder. A storage that is a link to a folder keeps its content."""
         for name in self.names():
             folder = self._root / name
             if not folder.is_symlink():
@@ -57,7 +57,7 @@ class Storages:
 
 
 def mount_notes(mounts: Iterable[str]) -> list[str]:
-    """Return a sentence about each mount for a task's log; mounts are paths below the working folder."""
+    """Return a sentence for a task's log about each mount, which is a path below the working folder."""
     return [
         f"the storage at /{path} is the folder {path} of the working folder, because a process cannot mount; "
         f"${{LUIGI_PAI_MOUNTS:-}}/{path} is the right path here and on a cluster"
@@ -66,6 +66,6 @@ def mount_notes(mounts: Iterable[str]) -> list[str]:
 
 
 def absolute_mounts(mounts: Iterable[str], scripts: Iterable[str]) -> list[str]:
-    """Return the mounts that scripts name by absolute path; on this machine, that path is not the mount."""
+    """Return the mounts that scripts name by an absolute path, at which this machine mounts nothing."""
     text = "\n".join(scripts)
     return [path for path in mounts if re.search(rf"(?<![\w}})/.-])/{re.escape(path)}(?![\w-])", text)]

@@ -34,7 +34,7 @@ class TaskStart:
     """A task that is about to start.
 
     Attributes:
-        tasks: all tasks of the attempt; each of them has its ports.
+        tasks: all tasks of the attempt; the ports of every task are already reserved.
         allocated: container ids of the tasks that have resources. A task that
             has not started and has no resources has no address yet.
         application_id: the attempt's id as YARN writes it.
@@ -60,7 +60,7 @@ class TaskStart:
 
 
 Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
-"""A function that makes a task's files (it may raise OSError), and the environment of the task's process."""
+"""A pair: a function that makes a task's files (it may raise OSError), and the environment of its process."""
 
 _MAX_CODE_BYTES = 200_000_000
 """Maximum size of a code folder in bytes. A task with a larger code folder fails, as on OpenPAI 0.7."""
@@ -68,7 +68,7 @@ _MAX_CODE_BYTES = 200_000_000
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _SHOWN_NAME = 60
-_SHORTEST_LINE = 6  # characters; shorter lines of longer secrets, such as a brace, are too common to redact
+_SHORTEST_LINE = 6  # characters; in multi-line secrets, shorter lines (a brace) are too common to redact
 
 _RUN_TASK = """\
 # Runs one task of `luigi-pai local`: fetches its code, runs its command, writes its exit code down.
@@ -140,7 +140,7 @@ class TaskFiles:
 
     def remove_scripts(self) -> None:
         """Remove the scripts, in which secrets were filled in."""
-        with contextlib.suppress(OSError):  # raised if the folder's name is too long for the file system
+        with contextlib.suppress(OSError):  # the folder's name may be too long for the file system
             for script in self.folder.glob("*.sh"):
                 script.unlink(missing_ok=True)
 
@@ -181,7 +181,7 @@ class JobFolders:
         self.root = root
         self._script = script
         self._bash = _find_bash()
-        # other users must not read what jobs write, wherever the data folder is
+        # mode 0o700, as other users must not read what jobs write, even if they can enter the data folder
         root.mkdir(mode=0o700, exist_ok=True)
         new = script.with_suffix(".new")
         new.write_text(_RUN_TASK, "utf-8")

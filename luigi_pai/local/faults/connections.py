@@ -1,7 +1,8 @@
 """Injects faults into requests, which then fail, or are processed but never answered.
 
 `FaultyServer` is between tornado's server and the application, because only there a connection can be broken.
-Its caller chooses the faults. The caller is `injected` in the local server, and a test in a test's server.
+It is given a function that chooses the faults: `InjectedFaults.choose` in the local server; in the server of
+a test, a function that applies the faults of that test.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class Fate:
     """The fault of a request.
 
     Attributes:
-        end: ends a request that has fully arrived; called with the connection, and the answer or None.
-        after: whether the application first processes the request; its answer goes to ``end`` only.
+        end: ends a request that has fully arrived; called with the connection and the application's answer,
+            or with the connection and None if the application has not got the request.
+        after: whether the application processes the request first. The client never gets this answer.
     """
 
     end: Callable[[Any, Answer | None], None]
@@ -85,7 +87,7 @@ class _Request(HTTPMessageDelegate):
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
-        """Choose the fault. Begin the request in the application if there is no fault, or it allows that."""
+        """Choose the fault. The application gets the request if there is no fault or `Fate.after` is True."""
         self._fate = fate = await self._choose(start_line, headers)
         if fate is None or fate.after:
             self._inner = self._begin(self._connection if fate is None else _Held(self._connection, fate))
@@ -111,7 +113,7 @@ class _Request(HTTPMessageDelegate):
 
 
 class _Held:
-    """A connection that holds the answer back for the fault; all else is done by the real connection."""
+    """A substitute for a connection. It keeps the answer for the fault; other calls go to the connection."""
 
     def __init__(self, connection: HTTPConnection, fate: Fate) -> None:
         self._connection = connection

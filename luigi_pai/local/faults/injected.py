@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Control(RestHandler):
-    """A route that controls the server's behaviour; as all routes, only for the user who runs the server."""
+    """A route that controls the server's behaviour. Like every route, it serves only the server's user."""
 
     def _parsed(self, parse: Callable[[Any], Any]) -> Any:
         """Return the body, parsed by ``parse``; raises ApiError 400 if ``parse`` raises ConfigError."""
@@ -38,7 +38,7 @@ class Control(RestHandler):
 
 
 class FaultControl(Control):
-    """``GET`` and ``PUT`` of the rules in force."""
+    """``GET`` returns the fault rules in force, ``PUT`` replaces them."""
 
     async def get(self) -> None:
         """Answer with the rules, each with the numbers of requests that matched and that were affected."""
@@ -60,7 +60,7 @@ class JobScriptControl(Control):
 
 
 class ContentsControl(Control):
-    """``GET`` lists jobs, ``DELETE`` keeps only the users, ``POST`` deletes jobs that ended before a time."""
+    """``GET`` lists jobs, ``DELETE`` clears all but users, ``POST`` deletes jobs that ended before a time."""
 
     async def get(self) -> None:
         """Answer with the names and users of all jobs, in the order in which they were submitted."""
@@ -69,7 +69,7 @@ class ContentsControl(Control):
         self.answer(200, {"jobs": shown})
 
     async def delete(self) -> None:
-        """Delete all jobs, faults, job scripts, and files of the server's own HDFS and storages."""
+        """Delete all jobs, fault rules, job scripts, and all files in the server's own HDFS and storages."""
         vars(self.api.faults).update(vars(Faults()))
         await self.api.launcher.delete_all()
         self.api.scripts.clear()
@@ -89,18 +89,18 @@ class ContentsControl(Control):
         self.answer(200, {})
 
 
-_WINDOW = 60  # window of OpenPAI 1.8's rate limits in seconds; 1.8's Retry-After is always the whole window
+_WINDOW = 60  # seconds in the window of 1.8's rate limits; 1.8 always sends the whole window in Retry-After
 
 
 class InjectedFaults:
-    """Applies the rules in force to the server's requests, and logs each fault other than a delay."""
+    """Applies the fault rules in force to the server's requests, and logs every fault except delays."""
 
     def __init__(self, api: Api, log: logging.Logger) -> None:
         self._api = api
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request if a rule says so; return its fault or None. For ``expire``, revoke its token."""
+        """Delay a request or revoke its token if a rule says so. Return any other fault, or None."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):

@@ -113,5 +113,5 @@ def _share(side: Hdfs) -> None:
 def _fs_uri(side: Hdfs) -> str:
     address = side.rpc_address()
     if address is None:
-        raise Fault("it does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST:PORT")
+        raise Fault("it does not tell its hdfs:// address; give the address with --fs-uri hdfs://HOST:PORT")
     return f"hdfs://{address}"

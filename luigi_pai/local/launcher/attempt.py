@@ -32,7 +32,7 @@ class AttemptRun:
     False, an earlier server started the tasks.
 
     Attributes:
-        tasks: its tasks; a task that was retried is there as its latest attempt.
+        tasks: the attempt's tasks; a retry of a task replaces the task in the list.
         waiting: the tasks that wait for resources; a gang has none.
         ending: the reason why the attempt must end (STOP, DELETE or SHUTDOWN); empty if it may go on.
         is_decided: whether its outcome is known, and its remaining processes are being ended.
@@ -129,14 +129,14 @@ class AttemptRun:
             await asyncio.gather(must_end, *waits, return_exceptions=True)
 
     def _decided_before(self, error: BaseException, ended: Sequence[Task]) -> Outcome:
-        """Return the outcome that ``ended`` decided before a task was lost; without one, raise ``error``."""
+        """Return the outcome if ``ended`` decided it before a task was lost; if not, raise ``error``."""
         outcome = attempt_outcome(self._roles, ended, len(self.tasks))
         if outcome is None or not isinstance(error, TaskLost):
             raise error
         return outcome
 
     async def _start_first(self) -> bool:
-        """Start the tasks that have resources if the attempt is new; False if the attempt must end."""
+        """If the attempt is new, start the tasks that have resources. Return False if it must end."""
         must_end = self._runner.must_end
         if not self._is_new:
             return not must_end.is_set()
@@ -150,22 +150,22 @@ class AttemptRun:
     async def _ended_before(
         self, waits: Mapping[asyncio.Future[Any], Task], done: set[asyncio.Future[Any]]
     ) -> set[asyncio.Future[Any]]:
-        """Wait for the tasks that exited before the last task in ``done`` did.
+        """Wait for each task that exited before the last task in ``done`` exited, and return these tasks.
 
-        If the attempt must end, wait for all tasks that have exited.
+        If the attempt must end, wait for every task that has exited.
         """
         ends = [self._runner.end_time(waits[wait]) for wait in done if wait in waits]
-        latest = max(ends) if len(ends) == len(done) else float("inf")  # else the attempt must end
+        latest = max(ends) if len(ends) == len(done) else float("inf")  # if it must end: no limit
         earlier = {
             wait for wait, task in waits.items() if wait not in done and self._runner.end_time(task) < latest
         }
         return (await asyncio.wait(earlier))[0] if earlier else set()
 
     def _next_attempt(self, task: Task) -> Task | None:
-        """Return the next attempt of a task, or None if there is none.
+        """Return the next attempt of a task, or None if the task is not retried.
 
-        A task of a gang has none. Without gang allocation, a single task is retried if its exit code and
-        taskRetryCount allow it.
+        A task of a gang is not retried by itself. Without gang allocation, a single task is retried if its
+        exit code and taskRetryCount allow it.
         """
         if self.job.gang or task.exit_code is None:
             return None

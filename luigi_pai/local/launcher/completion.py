@@ -36,9 +36,9 @@ class Outcome:
 
     Attributes:
         exit_code: the job's exit code if there is no further attempt.
-        trigger: the task that reached a count; if no task did, the last task to end; None without tasks.
-        rule: the launchers' words for the count (``minFailedTaskCount``, ...) that the task reached, or for
-            the end of all tasks.
+        trigger: the task with which its role reached ``minFailedTaskCount`` or ``minSucceededTaskCount``; if
+            no role reached its counts, the last task to end; None if there are no tasks.
+        rule: the launchers' words for the count that was reached, or for the end of all tasks.
     """
 
     exit_code: int
@@ -49,9 +49,9 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome, which the first task to reach a count decides; None while the attempt goes on.
+    """Return the outcome, which the first role that reaches a count decides; None if the attempt goes on.
 
-    ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` counts all tasks.
+    ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` is the number of tasks.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for task in ended:
@@ -120,7 +120,7 @@ def conclude_attempt(run: AttemptRun, outcome: Outcome | None, services: Service
 
 
 def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -> None:
-    """Save the end of an attempt and its tasks; without an outcome it was stopped or lost."""
+    """Save the end of an attempt and its tasks. If ``outcome`` is None, the attempt was stopped or lost."""
     attempt, job = run.attempt, run.job
     launcher = job.release.launcher
     if outcome is not None:
@@ -147,7 +147,7 @@ def _end_attempt(run: AttemptRun, outcome: Outcome | None, services: Services) -
 
 
 def _failure_diagnostics(job: Job, outcome: Outcome, services: Services) -> str | None:
-    """Return the rule (in 0.7's words) by which a job failed, the task, and the end of the task's log.
+    """Return by which rule (in 0.7's words) and by which task a job failed, and the end of the task's log.
 
     Secrets are redacted. Returns None if the job succeeded.
     """

@@ -63,7 +63,7 @@ class JobQueue:
             self._set_reason(job, never)
 
     def delay(self, job: Job, seconds: float, reason: str, over: Callable[[], None]) -> None:
-        """Add a job that must not begin before some seconds have passed; ``over`` is called then."""
+        """Add a job that must not begin before ``seconds`` have passed; then call ``over``."""
         self._leave(job)
         self._jobs[job.id] = job
         self._reasons[job.id] = reason
@@ -152,7 +152,7 @@ class JobQueue:
                     heapq.heappush(next_ids, self._ready[job.virtual_cluster][0])
 
     def _try_to_begin(self, job: Job) -> InsufficientResources | None:
-        """Begin a job if its tasks fit; without gang allocation, some suffice. Return why the others wait."""
+        """Begin a gang if all its tasks fit, another job if any task fits. Return why other tasks wait."""
         allocated, insufficient = self._allocate(job, _requests(job))
         begins = bool(allocated) or insufficient is None
         if begins:
@@ -173,7 +173,7 @@ class JobQueue:
     def _allocate(
         self, job: Job, requests: Sequence[Resources]
     ) -> tuple[dict[int, Allocation], InsufficientResources | None]:
-        """Allocate resources to a gang or, without one, to each task that fits. Also say why others wait."""
+        """Allocate resources to a whole gang, else to each task that fits. Also return why others wait."""
         if job.gang:
             gang = self._scheduler.allocate(job.virtual_cluster, requests)
             if isinstance(gang, InsufficientResources):
@@ -192,7 +192,7 @@ class JobQueue:
             if result.machine_wide:
                 return allocated, result
             unfit.add(request)
-            if insufficient is None or insufficient.permanent:  # a temporary reason is preferred
+            if insufficient is None or insufficient.permanent:  # keep the first temporary reason
                 insufficient = result
         return allocated, insufficient
 

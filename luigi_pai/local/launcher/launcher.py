@@ -46,7 +46,7 @@ class Launcher:
         self.scheduler = services.scheduler
         self.queue = JobQueue(self.scheduler, self._begin, self._report_insufficient)
 
-    # what the API asks for
+    # called by the server and its API
 
     def recover(self) -> None:
         """Resume what an earlier server left: waiting, running, stopping and deleted jobs."""
@@ -110,7 +110,7 @@ class Launcher:
             await asyncio.wait(self._background)
 
     async def shut_down(self) -> None:
-        """End every task; the next server retries the attempts that are not decided."""
+        """End every task. The next server retries each attempt whose outcome was not known yet."""
         self.queue.close()
         try:
             with self._store.changing():
@@ -258,7 +258,7 @@ class Launcher:
         self._store.purge_job(job)  # if this call fails, the next server purges the job
 
     def _current(self, job: Job) -> Job:
-        """Return the launcher's own object of an unfinished job; if it has none, the given object."""
+        """Return the object that the launcher uses for an unfinished job, or ``job`` if it uses none."""
         if job.id in self._runs:
             return self._runs[job.id].job
         return self.queue.get(job.id) or job

@@ -1,4 +1,4 @@
-"""The CPUs, memory and GPUs of virtual clusters: allocated to tasks, and released."""
+"""Allocates the CPUs, memory and GPUs of virtual clusters to tasks, and releases them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = {"cpu": "CPUs", "memory": "MB of memory", "gpu": "GPUs"}
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """The resources of one running task in a virtual cluster; ``gpus`` lists its GPUs' numbers: ``0,2``."""
+    """The resources of a running task in a virtual cluster; ``gpus`` is a comma-separated list of numbers."""
 
     cluster: str
     resources: Resources
@@ -30,7 +30,7 @@ class InsufficientResources:
     Attributes:
         reason: the reason, as a sentence.
         permanent: whether the virtual cluster is too small even if no other task runs.
-        machine_wide: whether only this machine's limit of tasks is reached, not the virtual cluster's.
+        machine_wide: whether the virtual cluster has resources, but this machine's limit of tasks is reached.
     """
 
     reason: str
@@ -42,10 +42,10 @@ class Scheduler:
     """The resources of every virtual cluster.
 
     GPUs are numbered across all virtual clusters, from 0 in the first; a GPU has one task at a time. At most
-    ``max_tasks`` tasks run at once on this machine. A gang of more tasks runs nevertheless, but alone.
+    ``max_tasks`` tasks run at once on this machine. A larger gang runs, too, but only if no other task runs.
 
     Attributes:
-        allocations: of the running tasks.
+        allocations: the allocations of the running tasks.
     """
 
     def __init__(self, clusters: Mapping[str, Resources], max_tasks: int) -> None:
@@ -140,7 +140,7 @@ class Scheduler:
 
 
 def _listed(counts: Mapping[str, object]) -> str:
-    """Return counts as text: ``2 CPUs and 1 GPU``."""
+    """Return counts of resources as a text, such as ``2 CPUs and 1 GPU``."""
     return " and ".join(
         f"{count} {_UNITS[key].removesuffix('s') if count == 1 else _UNITS[key]}"
         for key, count in counts.items()

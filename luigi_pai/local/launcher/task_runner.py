@@ -97,7 +97,7 @@ class TaskRunner:
     async def start(self, task: Task, tasks: Sequence[Task], allocated: Container[str]) -> None:
         """Start the process of a task; the start is completed even if the caller is cancelled.
 
-        ``tasks`` are all tasks of the attempt; ``allocated`` has the ids of those that have resources.
+        ``tasks`` are all tasks of the attempt; ``allocated`` has the container ids of tasks with resources.
         """
         start = asyncio.create_task(self._start(task, tasks, allocated))
         self._starts.add(start)
@@ -155,7 +155,7 @@ class TaskRunner:
         """
         if task.exit_code is not None:
             return
-        if task.pid is None and self.must_end.is_set():  # never starts, so wait until cancelled
+        if task.pid is None and self.must_end.is_set():  # the task never starts, so wait to be cancelled
             await asyncio.Event().wait()
         code = await self._exit_code(task)
         await self._end([task], grace=0)
@@ -205,7 +205,7 @@ class TaskRunner:
         self.remove_scripts(tasks)
 
     def remove_scripts(self, tasks: Iterable[Task]) -> None:
-        """Remove the scripts of tasks if the job has secrets, which are in the scripts."""
+        """If the job has secrets, remove the tasks' scripts, because they contain the secrets."""
         if self._services.store.secrets(self._job):
             for task in tasks:
                 self._files(task).remove_scripts()

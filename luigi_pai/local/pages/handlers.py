@@ -24,7 +24,7 @@ _POLICY = (
 _AT_MOST = 100
 """Maximum number of jobs or tasks in a table."""
 _TASK_STATES = ("FAILED", "RUNNING", "WAITING", "STOPPED", "SUCCEEDED")
-"""The order of tasks in a table, by state: those that a reader looks for come first."""
+"""The states in the order in which a table sorts tasks; the states that readers look for come first."""
 
 
 class _Page(SmallBodyHandler):
@@ -35,7 +35,10 @@ class _Page(SmallBodyHandler):
         return _TEMPLATES
 
     def get_template_namespace(self) -> dict[str, Any]:
-        """Return functions, ``now`` and ``live`` for templates; a page that updates itself sets ``live``."""
+        """Return what templates use: functions, and the variables ``now`` and ``live``.
+
+        ``live`` is False here; a page that updates itself sets it to True.
+        """
         functions = {function.__name__: function for function in (time_of_day, duration, job_link)}
         return {**super().get_template_namespace(), **functions, "now": now_ms(), "live": False}
 

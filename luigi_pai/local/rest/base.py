@@ -153,7 +153,7 @@ _MAX_PORTS = 1000
 """Maximum number of ports of a task, not counting ``ssh`` and ``http``, which every task has."""
 
 MAX_JOB_PORTS = 5000
-"""Maximum number of such ports in all tasks of a job together."""
+"""Maximum number of ports of all tasks of a job together, not counting ``ssh`` and ``http``."""
 
 _OF_EACH_TASK = ("ssh", "http")
 

@@ -76,7 +76,7 @@ def read_config(body: Any) -> dict[str, Any]:
 
 
 def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
-    """Return whether the rest-server accepts the faulty name or number, and only the launcher refuses it."""
+    """Return whether a problem is a name or number that the rest-server accepts, but the launcher refuses."""
     found = _COUNT.fullmatch(problem.path)
     if found is None:
         return problem.path == "jobName" and _NAME.fullmatch(str(body.get("jobName"))) is not None
@@ -86,8 +86,8 @@ def _is_launchers(problem: Problem, body: Mapping[str, Any]) -> bool:
 def launcher_refuses(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether the launcher refuses a job because of its name, its roles' names, its ports or its size.
 
-    A beginAt such as 8080 is accepted, because OpenPAI's own documents use it, although the real launcher
-    whose replies were recorded refused it.
+    A beginAt such as 8080 is no reason here, because OpenPAI's documents use such values. But the real
+    launcher whose replies were recorded refused 8080.
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME or name in (".", ".."):
         return True

@@ -108,7 +108,7 @@ CREATE INDEX tasks_by_attempt ON tasks (attempt_id);
 CREATE UNIQUE INDEX jobs_by_name ON jobs """
 
 _UNIQUE = {"v1": "(name)", "v2": "(username, name)", "ltp": "(username, name)"}
-"""The columns that identify a job, by API."""
+"""For each API, the columns that identify a job."""
 
 
 def _is_new(db: sqlite3.Connection, path: Path, api: str) -> bool:
@@ -146,9 +146,9 @@ def now_ms() -> int:
 class Database:
     """The SQLite file of an API's jobs. If the file is new, the tables are created in it.
 
-    SQLite overwrites deleted secrets with zeros (``secure_delete``); in the file on disk, it does so at the
-    next checkpoint. A committed change survives any end of this process. The change survives a failure of the
-    machine only if a checkpoint has followed, or if the change was committed within `durably`.
+    SQLite overwrites deleted secrets with zeros (``secure_delete``), but until the next checkpoint the file
+    still contains the secrets. A committed change survives any end of this process. It survives a failure of
+    the machine only if a checkpoint has followed, or if the change was committed within `durably`.
 
     Raises:
         ConfigError: the file is damaged, is no SQLite file, has another version of the tables, or has the
@@ -178,7 +178,7 @@ class Database:
         except ConfigError:
             db.close()
             raise
-        self._secrets_in_log = True  # an earlier server may have left some
+        self._secrets_in_log = True  # an earlier server may have left secrets there
         self._empty_log()
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ class Database:
         return int(self.execute(sql, values.values()).lastrowid or 0)
 
     def _update(self, table: str, key: str, record: Any, columns: str) -> None:
-        """Save attributes of a record in columns of the same names, in the row of its key."""
+        """Save attributes of a record in the columns of the same names, in the row that has its ``key``."""
         names = columns.split()
         setters = ", ".join(f"{name} = ?" for name in names)
         sql = f"UPDATE {table} SET {setters} WHERE {key} = ?"  # noqa: S608 - constants

@@ -103,7 +103,7 @@ class Store(Database):
     def _job(self, row: sqlite3.Row) -> Job:
         values = dict(row)
         values["deleted"] = bool(row["deleted"])
-        del values["state"]  # a column for lists; `Job.state` is computed
+        del values["state"]  # only SQL queries use this column; `Job.state` is computed
         return Job(**values, release=self.release)
 
     def job(self, name: str, username: str | None = None) -> Job | None:
@@ -178,7 +178,7 @@ class Store(Database):
     ) -> None:
         """Record an event; if the job's release has no events, do nothing.
 
-        ``reason`` is a word, ``message`` a sentence; ``container_id`` is the task's if a task has the event.
+        ``reason`` is a word, ``message`` is a sentence. An event of a task has the task's ``container_id``.
         """
         if job.release.launcher.has_events:
             kind = "Warning" if warning else "Normal"

@@ -107,7 +107,7 @@ class Job:
 
     @cached_property
     def roles(self) -> list[dict[str, Any]]:
-        """The task roles that run. If a role has the name of a later role, OpenPAI 0.7 silently drops it."""
+        """The task roles that run. Of roles with one name, OpenPAI 0.7 silently drops all but the last."""
         return list({role["name"]: role for role in self.spec["taskRoles"]}.values())
 
 

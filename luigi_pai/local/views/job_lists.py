@@ -71,7 +71,7 @@ _ORDERS = {
 
 
 class JobSearch:
-    """The jobs that a URL's query selects in ``clusters``, or in all virtual clusters if that is None.
+    """The jobs that a URL's query selects in the virtual clusters ``clusters``; if it is None, in all.
 
     Raises:
         ApiError: 500 for an invalid number, 400 for a limit above 50000, as on the real server.

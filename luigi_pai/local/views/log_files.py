@@ -76,7 +76,7 @@ class _Log(SmallBodyHandler):
     async def send_range(self, paths: Sequence[Path], asked: str) -> None:
         """Send the range that a Range header asks for.
 
-        For an invalid header or an empty log, send the whole log. For an empty range of a log, send 416.
+        If the header is invalid or the log is empty, send the whole log. If the range has no bytes, send 416.
         """
         with ExitStack() as opened:
             files, lengths = _opened(paths, opened)
@@ -116,8 +116,8 @@ class LogPage(_Log):
     async def get(self, container_id: str, _user: str, stream: str | None) -> None:
         """Send the part that the Range header or, as on YARN, the query's ``start`` and ``end`` select.
 
-        A negative ``start`` counts from the end. Without these, a URL with a ``stream`` gives the last 4096
-        bytes of that log. A URL without a ``stream`` gives stdout, then stderr; it ignores a Range header.
+        A negative ``start`` counts from the end. If the URL has a ``stream``, the default ``start`` is -4096.
+        For a URL without a ``stream``, send stdout, then stderr, and ignore a Range header.
         """
         folder = self.files(container_id).folder
         start, end = self._number("start"), self._number("end")
@@ -142,7 +142,7 @@ class LogPage(_Log):
 
 
 class LogFile(_Log):
-    """A log at the URL of `log_locations`. It is served as nginx serves a file, but it may still grow."""
+    """A log at the URL of `log_locations`. It is served as nginx serves a file, although the log may grow."""
 
     async def get(self, name: str) -> None:
         """Send the whole log as it is now, its requested range or, with ``tail-mode``, its last 16 KiB.

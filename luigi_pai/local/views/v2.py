@@ -131,7 +131,7 @@ def _text(code: int | None, info: dict[str, Any]) -> str | None:
         return None
     if code in _TEXTS:
         return _TEXTS[code]
-    if "init" in info:  # no pattern matches the code of a failed init container
+    if "init" in info:  # the launcher's patterns match no failed init container
         init = {"name": "init", "reason": "Error", "message": info["init"], "code": code}
         shown = write_yaml({"containers": [init, {"name": "app", "code": 0}]})
         return f"Pod failed: PodPattern unmatched:\n{shown}"
@@ -267,7 +267,7 @@ def _task_history(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[
 
 
 def _try_times(job: Job, shown: ShownAttempt, tried: Sequence[Task]) -> dict[str, Any]:
-    """Return number, state and times of the try ``tried[0]``; a retry was created when ``tried[1]`` ended."""
+    """Return number, state and times of ``tried[0]``; a retry is created when the try before it ends."""
     task = tried[0]
     return {
         "attemptId": task.number,

@@ -209,7 +209,7 @@ def test_a_name_of_somebody_else_is_an_error(faulty, cluster, do):
         do(cluster.book.latest("train"))
     assert str(caught.value) == (
         f"the name 'train' belongs to a job of user 'bob' ({faulty.url}/view.html?jobName=train); "
-        "names are shared by all users of a cluster: choose another name for the task"
+        "names are shared by all users of a cluster, so choose another name for the task"
     )
     assert caught.value.job_name == "train"
 

@@ -253,7 +253,7 @@ TO_ITSELF = "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://HOST/webhdfs/v1
         ([ROOT, ROOT], "sent no DataNode URL, so it is not a WebHDFS"),
         (
             [ROOT, (TO_ITSELF, "")],
-            "does not say what its hdfs:// address is; say it with --fs-uri hdfs://HOST",
+            "does not tell its hdfs:// address; give the address with --fs-uri hdfs://HOST",
         ),
         ([("nonsense", "")], "failed on connection exception: nonsense; --hdfs says where the WebHDFS"),
     ],

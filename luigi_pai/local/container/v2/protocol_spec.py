@@ -1,9 +1,9 @@
 r"""A job protocol as the launcher reads it: roles with their defaults, commands, plugins and storages.
 
-1.8's runtime writes the parameters of plugins as Python's ``repr``, inserts the values of references into
-that text unescaped, and reads the result as YAML (``replace_ref`` and ``init_plugins`` in its initializer).
-So a text with both kinds of quotes, or a reference to a number, makes the task fail, and a line break may
-become ``\n``.
+1.8's runtime writes the parameters of a plugin as Python's ``repr``, replaces references in that text by
+their values without escaping them, and reads the text as YAML (``replace_ref`` and ``init_plugins`` in its
+initializer). So the task fails if a text in the parameters has both kinds of quotes, or if a reference is
+to a number, because only texts can be inserted. A line break may become the two characters ``\n``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _role(name: str, role: Mapping[str, Any], command: str, document: Mapping[st
 def _ports(wanted: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of a task's ports by label.
 
-    1.8's schema allows counts below 0, which mean 0, and a list of counts, whose indexes are the labels.
+    1.8's schema allows counts below 0 (they mean 0), and lists of counts (a count's index is its label).
     """
     asked = wanted.get("ports") or {}
     labels = (
@@ -104,7 +104,9 @@ def _plugins(name: str, role: Mapping[str, Any], document: Mapping[str, Any]) ->
         if isinstance(kind, str) and kind.startswith(PLUGIN):
             policy = item.pop("failurePolicy", "fail")
             item.pop("type", None)
-            kind = kind[len(PLUGIN) + 1 :]  # drops the separator, whatever it is; the rest may be empty
+            kind = kind[
+                len(PLUGIN) + 1 :
+            ]  # the rest after the prefix and one more character; it may be empty
             plugins.append({"plugin": kind, "failurePolicy": policy, "parameters": item})
     plugins.extend(
         {
@@ -143,7 +145,7 @@ def _read_parameters(parameters: Any, view: Mapping[str, Any]) -> Any:
         if value is mustache.ABSENT:
             raise ValueError(f"<% {mustache.shown(name)} %> refers to nothing")
         if not isinstance(value, str):
-            raise ValueError(f"<% {mustache.shown(name)} %> is no text, and in a plugin it must be one")  # noqa: TRY004
+            raise ValueError(f"<% {mustache.shown(name)} %> is no text, but a plugin may only refer to texts")  # noqa: TRY004
         return tag[0] if name.startswith("$secrets") else value
 
     return _read(replaced(_REFERENCE, filled, str(parameters)))
@@ -167,5 +169,6 @@ def _read(text: str) -> Any:
         return json.loads(json.dumps(yaml.safe_load(text), default=str))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise ValueError(
-            "1.8's runtime cannot read them back: a text has both kinds of quotes, perhaps from a reference"
+            "a text in the parameters has both kinds of quotes, perhaps in the value of a reference, "
+            "so 1.8's runtime cannot read the parameters"
         ) from None

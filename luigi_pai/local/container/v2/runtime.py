@@ -41,7 +41,7 @@ def prepare(start: TaskStart) -> Preparation:
     """Return a function that makes a v2 task's files; also return the environment of the task's process.
 
     Raises:
-        ValueError: a storage cannot be mounted, or `role_scripts` fails, as 1.8's init container does.
+        ValueError: a storage cannot be mounted, or 1.8's init container fails on the role (`role_scripts`).
     """
     # scripts are UTF-8 whatever the locale
     folder = os.fsencode(start.files.folder).decode("utf-8", "replace")
@@ -53,7 +53,7 @@ def prepare(start: TaskStart) -> Preparation:
     }
     links = start.storages.mounts(start.job.spec["storages"])
     warnings = mount_notes(absolute_mounts(links, scripts.values()))
-    with_files = ("git", "teamwise_storage")  # a job may need files that these make on a cluster
+    with_files = ("git", "teamwise_storage")  # on a cluster, these plugins make files that a job may need
     warnings += [missing[name] for name in with_files if name in missing]
     notes = [*mount_notes(links), *missing.values()]
 
@@ -90,7 +90,7 @@ def role_scripts(
     if role["shown"] != server_name(role["shown"]):
         raise ValueError(
             f"OpenPAI 1.8 cannot run the role {role['shown']}: "
-            "its runtime finds only names of small letters and digits"
+            "its runtime finds only roles whose names consist of small letters and digits"
         )
     files = {_COMMAND: f"{_STRICT}{fill_secrets(role['command'], secrets)}"}
     calls: dict[str, list[str]] = {BEFORE: [], _AFTER: []}
@@ -139,7 +139,7 @@ def _plugin_scripts(
 
 
 def _cmd(parameters: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return what ``cmd`` runs before the role's command, and what ``cmd`` runs after that has succeeded."""
+    """Return what ``cmd`` runs before the role's command, and what it runs if the role's command succeeds."""
     if not isinstance(parameters, dict):
         return (), ()
     if "callbacks" not in parameters:
@@ -226,7 +226,7 @@ def _of_the_launcher(job: Job, attempt: Attempt, task: Task) -> dict[str, str]:
 
 
 def _of_a_role(role: Mapping[str, Any]) -> dict[str, str]:
-    """Return a role's variables; their names have the role's name as in the protocol, not in lower case."""
+    """Return a role's variables. Their names contain the role's name in the protocol, not in lower case."""
     resources = (role["gpuNumber"], role["cpuNumber"], role["memoryMB"], role["shmMB"])
     values = {
         "count": role["taskNumber"],

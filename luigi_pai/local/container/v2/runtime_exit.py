@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _SEARCHED = 10 * 1024 * 1024
 _SHOWN = 4096 // 2
-_REDACTED = 128 * 1024  # bytes of a log to redact before the cut to _SHOWN; any protocol or secret has fewer
+# bytes of a log that are redacted before they are cut to _SHOWN; no protocol, and so no secret, has as many
+_REDACTED = 128 * 1024
 _USER_LINES, _RUNTIME_LINES = 15, 10
 
 
@@ -71,7 +72,7 @@ _PATTERNS: Mapping[int, Sequence[str]] = {
 }
 """Exit codes of the runtime, in the order of the search, with regular expressions in lower case.
 
-An exit code applies if the output matches any of its expressions; `_search` handles ``.*``.
+An exit code applies if `_search` finds any of its expressions; ``.*`` matches within a line only.
 """
 _NOT_FOUND = 127
 _COMMAND_NOT_FOUND = (220, ("command not found",))
@@ -86,11 +87,11 @@ def runtime_exit(
         code: exit code of the command, or of a plugin that ran before or after it.
         user_logs: the files of the command's output.
         runtime_log: the file of the plugins' output.
-        redact: redacts the secrets in a text; it gets a text before the text is cut for the message.
+        redact: redacts the secrets in a text; called before the text is cut, as a cut secret is not found.
     """
     user = b"".join(end_of(path, _SEARCHED) for path in user_logs)
     runtime = end_of(runtime_log, _SEARCHED)
-    small = user.lower()  # lower() of bytes keeps every position
+    small = user.lower()  # bytes.lower() changes no length, so a position is the same in both
     info: dict[str, Any] = {"exitCode": EXIT_UNRECOGNISED, "originUserExitCode": code}
     if code in _SIGNALS:
         info["exitCode"] = code

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 CHUNK = 256 * 1024
-_TIMEOUT = 60.0  # seconds without an answer
+_TIMEOUT = 60.0  # seconds to wait for a connection, and for each part of a reply
 
 
 class Fault(Exception):
@@ -74,7 +74,7 @@ class Hdfs:
             with contextlib.suppress(Fault):
                 self.delete(incomplete, recursive=False)
             raise
-        if done.get("boolean") is False:  # the server does not know renameoptions
+        if done.get("boolean") is False:  # only a server that ignores renameoptions answers so
             raise Fault(f"`{path}': Input/output error")
 
     def append(self, path: str, stream: Any) -> None:
@@ -96,8 +96,8 @@ class Hdfs:
     def rpc_address(self) -> str | None:
         """Return the authority of this file system's ``hdfs://`` URIs; None if the server does not send it.
 
-        A NameNode names itself (HOST:PORT, or its nameservice) when it redirects
-        a CREATE to a DataNode; the file is not created.
+        A NameNode sends the authority (HOST:PORT, or its nameservice) when it redirects a CREATE to a
+        DataNode. This method does not follow the redirect, so it creates no file.
         """
         address = urlsplit(self._datanode("PUT", "/luigi-pai-looks-for-a-datanode", "CREATE"))
         named = parse_qs(address.query).get("namenoderpcaddress")
@@ -134,7 +134,8 @@ class Hdfs:
             connection.response_class = _Reply
             target, headers = f"{where.path}?{where.query}", {"Content-Type": "application/octet-stream"}
             try:
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer will say why
+                # a server may refuse a request before it has read the body; its reply, read below, says why
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     connection.request(method, target, stream, headers)
                 response: Any = connection.getresponse()
                 response.path = where.path

@@ -56,7 +56,7 @@ class _Disk:
 
 
 class Item(NamedTuple):
-    """An absolute path on HDFS or on the local disk, and its text for messages."""
+    """An absolute path on HDFS or on the local disk; ``shown`` is the path as messages write it."""
 
     place: Hdfs | _Disk
     path: str
@@ -101,7 +101,7 @@ class Item(NamedTuple):
 
 @dataclass
 class Call:
-    """A command line: ``options`` (dashes removed), ``words`` (the arguments), and whether a path failed."""
+    """A command line: its ``options`` (no dashes), arguments (``words``), and whether any path failed."""
 
     name: str
     hdfs: Hdfs
@@ -150,7 +150,7 @@ class Call:
     def expand(self, text: str) -> list[Item]:
         """Return the items that a path with patterns (``*``, ``?``, ``[a-c]``, ``[^a]``) matches.
 
-        A path without patterns, and one without matches, is returned as it is.
+        If the path has no pattern, or matches nothing, the result is the item of the path itself.
         """
         names = text.split("/")
         plain = next((at for at, name in enumerate(names) if re.search(r"[*?]|\[.+\]", name)), None)
@@ -267,7 +267,7 @@ def _append_to_file(call: Call) -> None:
             call.hdfs.append(target.path, stream)
 
 
-# commands that treat each of their paths by itself
+# commands that do their work for each path separately
 
 
 def _mkdir(call: Call, item: Item) -> None:

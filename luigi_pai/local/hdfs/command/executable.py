@@ -1,10 +1,10 @@
 """The ``hdfs`` and ``hadoop`` commands for jobs that run on this machine.
 
-A command line written for an image with a real Hadoop (``hdfs dfs -put model
-/out``) runs unchanged, because the two executables that ``install`` writes talk WebHDFS
-to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``. They start in some 50 ms, because
-besides this folder they load only the standard library. Exit codes are as in FsShell (Hadoop 2.7.4): 0 if all
-paths were done, 1 if at least one path failed (the other paths were done), 255 for wrong usage.
+A command line written for an image with a real Hadoop (``hdfs dfs -put model /out``) runs unchanged, because
+the two executables that ``install`` writes talk WebHDFS to ``LUIGI_PAI_WEBHDFS_URL`` as ``HADOOP_USER_NAME``.
+They start in some 50 ms, because besides this folder they load only the standard library. Exit codes are as
+in FsShell (Hadoop 2.7.4): 0 if the command succeeded; 1 if it failed, perhaps for some of its paths only;
+255 for wrong usage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
-# Does not run the __init__.py of the two packages, because the second of them imports requests and psutil.
+# Does not run __init__.py of luigi_pai and luigi_pai.local, as the latter's imports requests and psutil.
 _START = """\
 import sys, types
 for name, folder in {packages!r}:
@@ -39,8 +39,8 @@ sys.exit(main(sys.argv[1:]))
 def install(bin_dir: Path) -> None:
     """Write the executables ``hdfs`` and ``hadoop`` into a folder for a job's PATH.
 
-    A missing folder is created. An existing executable is replaced in one step, so that no task calls it
-    while it is empty, which looks like a success, and so that it does not stay empty on a full disk.
+    A missing folder is created. An existing executable is replaced in one step, so that it is never empty,
+    even if the disk is full. An empty executable does nothing, but its exit code is 0.
     """
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{command}: a local OpenPAI has only: {command} dfs, {command} fs\n")
         return 255
     words = words[1:]
-    while words and words[0].startswith(_GENERIC):  # there is no Hadoop to configure
+    while words and words[0].startswith(_GENERIC):  # ignore options that configure Hadoop
         del words[: 1 if words[0].startswith("-D") and words[0] != "-D" else 2]
     typed, *rest = words or ["no command"]
     name = typed.removeprefix("-")

@@ -61,7 +61,7 @@ class WebHdfsHandler(RequestHandler):
         self.operation = self.text("op").upper()
         self.hdfs_path = self.path_args[0] or "/"
         connection: Any = self.request.connection
-        connection.set_max_body_size(_NO_LIMIT)  # curl -T sends a file to the NameNode, too
+        connection.set_max_body_size(_NO_LIMIT)  # even for the NameNode: curl -T sends it the file, too
         if self.operation in ("CREATE", "APPEND") and self.is_datanode():
             self.upload = self.tree.incoming()
 
@@ -143,7 +143,7 @@ class WebHdfsHandler(RequestHandler):
         if self.operation != "APPEND":
             raise self._not_served()
         if not self.is_datanode():
-            self.tree.status(self.hdfs_path)  # raises if there is no such file; the DataNode refuses a folder
+            self.tree.status(self.hdfs_path)  # raises for a missing file; the DataNode refuses folders later
             self._send_on()
         else:
             await asyncio.to_thread(self.tree.append, self._end_upload(), self.hdfs_path)
@@ -208,7 +208,7 @@ class WebHdfsHandler(RequestHandler):
         return self.text("user.name") or _NOBODY
 
     def _owned(self, status: dict[str, Any]) -> dict[str, Any]:
-        """Return a ``FileStatus`` with an owner, for which the server takes the user of the request."""
+        """Return a ``FileStatus`` with the request's user as its owner, because the tree stores no owners."""
         return {**status, "owner": self.user()}
 
     def _flag(self, name: str) -> bool:

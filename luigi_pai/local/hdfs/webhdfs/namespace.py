@@ -39,7 +39,7 @@ _OF_DISK = {
 
 
 class RemoteFault(Exception):
-    """Refuses a request. Has the short name of Hadoop's Java exception for it, and the HTTP status."""
+    """The refusal of a request: the short name of Hadoop's Java exception, a message, and the HTTP status."""
 
     def __init__(self, exception: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class RemoteFault(Exception):
 
     @classmethod
     def of_disk(cls, error: OSError, path: str) -> RemoteFault:
-        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by the text."""
+        """Return HDFS's error for an error of the disk. Luigi recognises a missing file by this text."""
         number = error.errno or errno.EIO
         missing = f"File does not exist: {path}"
         text = missing if number == errno.ENOENT else f"{path}: {os.strerror(number)}"
@@ -59,7 +59,7 @@ class Tree:
     """An HDFS namespace whose files are in one folder on disk; a missing folder is created.
 
     Every path is absolute, as HDFS writes it (``/a/b``). A ``FileStatus`` has no owner. Methods raise
-    RemoteFault for a request that a real HDFS refuses, too, and OSError if the disk fails.
+    RemoteFault for requests that a real HDFS also refuses, and OSError for errors of the disk.
     """
 
     def __init__(self, root: Path) -> None:
@@ -173,7 +173,7 @@ class Tree:
         place.rename(goal)
 
     def delete(self, path: str, *, recursive: bool) -> Path | None:
-        """Move a path out of the tree in one step; return its new place, None if it is missing or ``/``."""
+        """Move a path out of the tree in one step. Return its new place; None for ``/`` or a missing path."""
         place = self._place(path)
         if place == self._root or not place.exists():
             return None

@@ -45,7 +45,7 @@ class AccessV2(ApiHandler):
             raise Finish
 
     def body_value(self) -> Any:
-        """Return the body. If its content type is ``text/*``, it is a text; if not, it is read as on v1."""
+        """Return the body as a text if its content type is ``text/*``; if not, read it as v1 does."""
         kind = self.request.headers.get("Content-Type", "").strip().lower()
         if self.too_large or not kind.startswith("text/"):
             return super().body_value()
@@ -61,7 +61,7 @@ class AccessV2(ApiHandler):
         return bearer
 
     def _bearer(self) -> Bearer | None:
-        """Return the user of ``Bearer TOKEN`` or ``Basic USER:TOKEN`` (an application token), or None."""
+        """Return the user of ``Bearer TOKEN`` or ``Basic USER:APPLICATION_TOKEN``; None if it is invalid."""
         scheme, credentials = self.credentials()
         if scheme == "bearer":
             return self.api.tokens.check(credentials)

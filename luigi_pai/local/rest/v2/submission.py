@@ -80,7 +80,7 @@ def _failure(error: SpecError) -> ApiError:
 
 
 def virtual_cluster(document: Mapping[str, Any]) -> Any:
-    """Return a protocol's virtual cluster, by default ``default``. The schema lets it have any type."""
+    """Return a protocol's virtual cluster, by default ``default``. The schema allows any type of value."""
     chosen = (document.get("defaults") or {}).get("virtualCluster")
     return "default" if chosen is None else chosen
 
