@@ -175,7 +175,7 @@ def _cluster(settings: OpenPai, greeting: Greeting) -> Iterator[Check]:
     version = greeting.info.get("version")  # from 0.15 on
     is_ltp = token is not None and "vcadmins" in token
     product = "LTP, based on OpenPAI" if is_ltp else "OpenPAI"
-    release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI of 0.x"
+    release = f"{product} {str(version).removeprefix('v')}" if version else "an OpenPAI 0.7 to 0.14"
     yield Check("server", "ok", f"{release}, API {dialect}")
     yield _login(settings, life, is_checked=token is not None, is_ltp=is_ltp)
     yield from _to_first_error("jobs", _jobs(cluster))

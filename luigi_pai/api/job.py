@@ -61,7 +61,7 @@ class Job:
 
     @property
     def url(self) -> str:
-        """The URL of its page in the web portal; on 0.x the first access looks up the job."""
+        """The URL of its page in the web portal; on 0.7 to 0.14 the first access looks up the job."""
         if self._last is None and self._submitted is None and self._api.dialect.version == "v1":
             with contextlib.suppress(PaiApiError):
                 self._last = self.book.of(self.name)
@@ -165,8 +165,9 @@ class Job:
     def logs(self, role: str, index: int = 0, *, tail: bool = False) -> dict[str, str]:
         """Return the logs of a task of the job, by the logs' names: ``stdout``, ``stderr``, ``all``.
 
-        On 0.x they are read from the node where the task ran (``TaskStatus.log_url``). ``ClusterUnreachable``
-        is raised if this machine cannot reach it. 0.15 to 1.3 serve no logs, so ``PaiHttpError`` is raised.
+        On 0.7 to 0.14 they are read from the node where the task ran (``TaskStatus.log_url``).
+        ``ClusterUnreachable`` is raised if this machine cannot reach it. 0.15 to 1.3 serve no logs, so
+        ``PaiHttpError`` is raised.
 
         Args:
             role: the task role, as in ``status().tasks``.

@@ -42,7 +42,7 @@ class JobRequests:
         return self._detector.call(request)
 
     def attempt(self, name: str, number: int) -> JobStatus:
-        """Return a job's status at one of its starts by the cluster (0.x reports only the last start).
+        """Return a job's status at one of its starts by the cluster (on v1, only at the last).
 
         Args:
             name: of the job.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
-_REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.x, without its reverse proxy
+_REST_PORT, _PORTAL_PORT = 9186, 9286  # of OpenPAI 0.7 to 0.14, without its reverse proxy
 _TAGS_SINCE, _LOGS_SINCE = (1, 3), (1, 4)
 _CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its request, as clocks may differ
 

@@ -118,7 +118,7 @@ class JobStatus:
         exit_reason, exit_solution: the server's explanation of that kind, and its advice (v2 only).
         exit_task: role and index of the task that caused the end.
         created_ms, completed_ms: its submission and end, in milliseconds since 1970 UTC; None if not known.
-        launched_ms: when it began to run, in the same unit; None if not known, as on 0.x.
+        launched_ms: when it began to run, in the same unit; None if not known, as on 0.7 to 0.14.
         progress: 0 to 1; None if not known.
         virtual_cluster: name of the job's virtual cluster.
         attempt: number of the current attempt, from 0 (v2 only).

@@ -40,7 +40,7 @@ _CAUSES = {
     137: "killed with SIGKILL: mostly for using more memory than memoryMB, or with the job",
     139: "a segmentation fault in the program or one of its libraries: mostly CUDA or a wrong build",
     143: "ended with SIGTERM: stopped, or moved away by the cluster",
-    214: "stopped by its user (OpenPAI 0.x)",
+    214: "stopped by its user (OpenPAI 0.7 to 0.14)",
     255: "the program ended with -1, or ssh failed",
     -210: "stopped by its user",
     -220: "stopped because its job was over",

@@ -245,7 +245,7 @@ def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
 
 
 def _new_session(account: Account) -> requests.Session:
-    """Return a session for an account, which sends each request once."""
+    """Return a session for an account. The session never repeats a request that failed."""
     session = requests.Session()
     session.trust_env = False  # send no password from .netrc to a host that a NameNode redirects to
     for scheme in ("http://", "https://"):

@@ -148,7 +148,7 @@ def _warn(kind: type[luigi.Task]) -> None:
 
 
 def _attributes(kind: type) -> list[str]:
-    """Return the names of the properties of this package's base classes, which users may override."""
+    """Return the names of the properties that a class has from this package, and that users may override."""
     ours = [vars(each) for each in kind.__mro__ if each.__module__.startswith("luigi_pai.")]
     return [name for each in ours for name, value in each.items() if isinstance(value, property)]
 

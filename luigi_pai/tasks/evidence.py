@@ -36,7 +36,7 @@ class _Known:
 
     claim: Claim | None = None
     read_at: float = -math.inf
-    end: tuple[int, str] | None = None  # number and state
+    end: tuple[int, str] | None = None  # of the submission: number, state
 
 
 class Evidence:

@@ -29,7 +29,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> N
     """Send the new and changed files of a task's ``uploads``.
 
     Args:
-        task: the task whose ``uploads`` are sent, and also ``pai_runtime.py`` if ``task.runtime`` is true.
+        task: its ``uploads`` are sent; if ``task.runtime`` is true, ``pai_runtime.py`` is sent, too.
         code_dir: the code folder of its job.
         hdfs: the cluster's HDFS; None if none is configured.
 

@@ -148,7 +148,8 @@ def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
     (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
     (tmp_path / "odd.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  memoryMB: .inf\n")
-    message = "the server makes null of infinity and of what is not a number; put a text into quotes"
+    advice = "if a text is meant, put it into quotes"
+    message = f"the server makes null of infinity and of what is not a number; {advice}"
     done = run("render", "odd.yaml", expect=1)
     assert (done.stdout, done.stderr) == ("", f"odd.yaml: parameters.rate: column 20: {message} (line 6)\n")
     done = run("convert", "odd.yml", expect=1)
@@ -200,7 +201,7 @@ def test_a_scalar_that_openpai_and_ltp_read_otherwise_is_refused_for_each(run, t
     (tmp_path / "time.yaml").write_text(PROTOCOL.replace(command, "- 1:30\n"))
     for options in ([], ["--lenient"], ["--release", "ltp-1.5"]):
         shown = run("validate", *options, "time.yaml", expect=1).stdout
-        assert "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes" in shown
+        assert "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant" in shown
 
 
 def test_ltp_runs_no_v1_job(run):
@@ -239,7 +240,7 @@ def test_as_json(run, tmp_path):
         (
             "nan.json",
             '{"extras": {"a": NaN}}',
-            "JSON does not have NaN; if the text NaN is meant, put it into quotes",
+            "JSON does not have NaN; if a text is meant, put it into quotes",
         ),
         ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
         ("comment.json", '{\n  // old\n  "jobName": "a"}', "is not JSON: Expecting property name"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_ARRAYS = 200  # searched for one piece of work
+_MOST_ARRAYS = 200  # maximum number of arrays in which one piece of work is looked for
 
 
 class Search:

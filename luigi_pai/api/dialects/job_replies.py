@@ -89,7 +89,8 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        launched_ms=numbers.get("launchedTime") or None,  # not appLaunchedTime, which 0.x sets in queued jobs
+        # not appLaunchedTime, which 0.7 to 0.14 set in queued jobs
+        launched_ms=numbers.get("launchedTime") or None,
         completed_ms=numbers.get("completedTime") or None,
         # in v2 replies (they have attemptId) it is 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
@@ -105,7 +106,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
 
 
 def _with_last_task(status: JobStatus) -> JobStatus:
-    """Return the status. If only the diagnostics name the task that ended the job (0.x), add this task."""
+    """Return the status, with the task that ended the job if only the diagnostics name it (0.7 to 0.14)."""
     last = last_completed_task(status.diagnostics or "") if status.finished else None
     if last is None or status.exit_task is not None:
         return status

@@ -1,4 +1,4 @@
-"""Diagnostics of the launcher of OpenPAI 0.x: the task that decided the end of a job, and the reason."""
+"""Diagnostics of the launcher of OpenPAI 0.7 to 0.14: the task that ended a job, and the reason."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
 def reason_and_report(diagnostics: str) -> tuple[str, str]:
     """Return the reason why a job ended, as one line, and the rest of the diagnostics; both may be empty.
 
-    In the diagnostics of 0.x, the reason is the rule that ended the job. The rest is the container's report,
-    without JSON records, Java stacks and lines of underscores. Diagnostics of other releases are returned
-    whole: a single line as the reason, several lines as the rest.
+    In the diagnostics of 0.7 to 0.14, the reason is the rule that ended the job. The rest is the container's
+    report, without JSON records, Java stacks and lines of underscores. Diagnostics of other releases are
+    returned whole: a single line as the reason, several lines as the rest.
     """
     if _OF_THE_LAUNCHER.search(diagnostics) is None:
         text = diagnostics.strip()

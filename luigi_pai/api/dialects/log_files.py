@@ -29,7 +29,7 @@ class LogFile:
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
         uri: its URL, relative to the web portal. It may contain a token, so texts leave out its query.
-        paged: whether it is a page of a YARN node (0.x), whose URL has parameters ``start`` and ``end``.
+        paged: whether it is a page of a YARN node (0.7 to 0.14), whose URL has ``start`` and ``end``.
     """
 
     name: str
@@ -46,8 +46,8 @@ class LogFiles:
     """Fetches logs. No token is sent, because the URL of a log suffices to read it.
 
     Every method raises ``ClusterUnreachable`` if there is no reply, and ``PaiHttpError`` for an error
-    status. A worker often cannot reach the nodes of 0.x, so a node that did not reply gets no request for
-    10 s. With each further request without a reply, this pause doubles, up to 5 minutes.
+    status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not reply gets no request
+    for 10 s. With each further request without a reply, this pause doubles, up to 5 minutes.
 
     Args:
         session: the connections.

@@ -36,8 +36,8 @@ def deciding_task(status: JobStatus) -> TaskStatus | None:
 def last_lines(api: RestApi, status: JobStatus) -> tuple[TaskStatus, str] | None:
     """Return the task that caused the end of a job, and the last lines of its log; None if no line is found.
 
-    If the log cannot be read (0.15 to 1.3 serve none, 0.x nodes may be out of reach), the result is None too,
-    because an error about the log must not hide the job's error.
+    The result is also None if the log cannot be read (0.15 to 1.3 serve no logs, nodes of 0.7 to 0.14 may be
+    out of reach), because an error about the log must not hide the job's error.
     """
     task = deciding_task(status)
     if task is None:

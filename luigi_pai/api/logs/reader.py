@@ -86,7 +86,7 @@ class _Stream:
 
     @property
     def attempt(self) -> Hashable:
-        """A key of this start. It has the task, the attempts of job and task and, on 0.x, the log's URL."""
+        """A key of this start. It has the task, the attempts of job and task and, on v1, the log's URL."""
         page = self.task.log_url if self.task.attempt is None else None
         return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 

@@ -25,7 +25,7 @@ def read_json(text: str, source: str) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"JSON does not have {name}; if the text {name} is meant, put it into quotes")
+    raise ValueError(f"JSON does not have {name}; if a text is meant, put it into quotes")
 
 
 def _finite(text: str) -> float:

@@ -83,5 +83,7 @@ def from_pyyaml(error: Any) -> YamlError:
     if message in _AT_CONTEXT:
         mark = error.context_mark or mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = message or "this cannot stand here, in YAML; remove it, or put a text into quotes"
+    message = (
+        message or "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes"
+    )
     return YamlError(message, line, column)

@@ -77,8 +77,8 @@ def plain_value(text: str) -> tuple[Any, bool]:
         return text, False
     if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
         raise UnclearScalarError(
-            "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes, and write "
-            "a number in decimal digits that do not begin with 0"
+            "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant, put it into "
+            "quotes; if a number is meant, write it in decimal digits that do not begin with 0"
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
@@ -86,7 +86,7 @@ def plain_value(text: str) -> tuple[Any, bool]:
             return f"{date.fromisoformat(text)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(text):
         raise UnclearScalarError(
-            "the server takes this for a time, and converts it to UTC; put a text into quotes"
+            "the server takes this for a time, and converts it to UTC; if a text is meant, put it into quotes"
         )
     number = _number(text)
     return (text if number is None else number), False

@@ -23,6 +23,7 @@ _TAG = "tag:yaml.org,2002:"
 _PROTO = "__proto__"  # a key with which JavaScript sets an object's prototype
 _MAX_PARTS = 100_000
 _MAX_EXACT = 2**53
+_QUOTES = "if a text is meant, put it into quotes"
 
 
 class Document:
@@ -135,12 +136,12 @@ class Document:
         value, is_date = self._plain(node, path)
         message = ""
         if is_date:
-            message = "the server takes this for a date, and makes it a time in UTC; put a text into quotes"
+            message = f"the server takes this for a date, and makes it a time in UTC; {_QUOTES}"
         elif isinstance(value, float) and not math.isfinite(value):
-            infinite = "the server makes null of infinity and of what is not a number; put a text into quotes"
+            infinite = f"the server makes null of infinity and of what is not a number; {_QUOTES}"
             self.problems.append(_problem(node, infinite, path, Level.STRICTER))
         elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
-            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; put a text into quotes"
+            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {_QUOTES}"
         if message:
             self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value

@@ -49,7 +49,9 @@ class Outcome:
 def attempt_outcome(
     roles: Mapping[str, Mapping[str, Any]], ended: Sequence[Task], total: int
 ) -> Outcome | None:
-    """Return the outcome, which the first role that reaches a count decides; None if the attempt goes on.
+    """Return the outcome of an attempt; None if it goes on.
+
+    The first role that reaches one of its counts decides. If all tasks end before, the exit code is 0.
 
     ``roles`` are by name; ``ended`` has the ended tasks in order of time; ``total`` is the number of tasks.
     """

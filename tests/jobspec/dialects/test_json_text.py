@@ -10,7 +10,9 @@ from luigi_pai.jobspec.dialects.json_text import read_json
 
 @pytest.mark.parametrize("text", ["[Infinity]", "[-Infinity]", "[NaN]"])
 def test_what_python_reads_and_json_does_not_have(text):
-    with pytest.raises(SpecError, match=f"JSON does not have {text[1:-1]}; put a text into quotes"):
+    with pytest.raises(
+        SpecError, match=f"JSON does not have {text[1:-1]}; if a text is meant, put it into quotes"
+    ):
         read_json(text, "x.json")
 
 

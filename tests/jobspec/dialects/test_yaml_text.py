@@ -30,8 +30,10 @@ TEXTS_JUDGED = [
     for each in verdicts[kind]
 ]
 
-DIFFERENT = "OpenPAI and LTP 1.1 and later take this for different values; put a text into quotes"
-TIME = "the server takes this for a time, and converts it to UTC; put a text into quotes"
+DIFFERENT = (
+    "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant, put it into quotes"
+)
+TIME = "the server takes this for a time, and converts it to UTC; if a text is meant, put it into quotes"
 CHARACTER = "is here that no job may have; remove it"
 READ_THOUGH_REFUSED = {
     "&k a: 1\nb: 2\n",
@@ -54,7 +56,7 @@ NOT_READ = {
     "\ta: 1\n": TAB,
     "? a\n\t: b\n": TAB,
     "a: x\n  \ty\n": TAB,
-    "a: [b,,c]\n": "this cannot stand here, in YAML; remove it, or put a text into quotes",
+    "a: [b,,c]\n": "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes",
     "a: {b: 1,, c: 2}\n": "this cannot stand here, in YAML",
     "a: [:b]\n": "this cannot stand here, in YAML",
     "a: [-]\n": "'-' alone is not a text; put it into quotes",
@@ -348,7 +350,12 @@ def test_a_path_is_written_as_people_write_it(path, text):
         ("a: [1, 2\nb: 3\n", 2, 2, "the closing bracket is missing"),
         ("a: 'b\nc: d\n", 1, 4, "the quote that begins here is never closed"),
         ('a: "\\w"\n', 1, 6, "there is no such escape"),
-        ("a: @b\n", 1, 4, "this cannot stand here, in YAML; remove it, or put a text into quotes"),
+        (
+            "a: @b\n",
+            1,
+            4,
+            "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes",
+        ),
         ("a: *b\n", 1, 4, "put a text that begins with one of them into quotes"),
         ("a: !b c\n", 1, 4, "put a text that begins with '!' into quotes"),
         ("a: 1\n---\nb: 2\n", 2, 1, "a second document begins here"),
@@ -427,10 +434,13 @@ def test_what_the_server_reads_in_a_surprising_way_is_remarked():
     document = read_yaml("a: 2020-01-01\nb:\n  - 12345678901234567890\n  - 9007199254740992\n", "job.yaml")
     assert document.value == {"a": "2020-01-01T00:00:00.000Z", "b": [12345678901234567000, 2**53]}
     assert [str(each) for each in document.warnings] == [
-        "a: the server takes this for a date, and makes it a time in UTC; put a text into quotes (line 1)",
+        (
+            "a: the server takes this for a date, and makes it a time in UTC; "
+            "if a text is meant, put it into quotes (line 1)"
+        ),
         (
             "b[0]: the server rounds whole numbers beyond 9,007,199,254,740,992; "
-            "put a text into quotes (line 3)"
+            "if a text is meant, put it into quotes (line 3)"
         ),
     ]
     assert {each.level for each in document.warnings} == {Level.WARNING}
