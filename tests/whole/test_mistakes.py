@@ -162,10 +162,10 @@ def _classes_of(made):
 
 @pytest.fixture(scope="module")
 def berta(local_pai_v1):
-    """Another user, who has a job."""
+    """Another user, who has a job that has ended."""
     admin = LocalClient(local_pai_v1)
     admin.send("PUT", "/user", {"username": "berta", "password": "berta-password", "modify": False})
-    LocalClient(local_pai_v1, "berta", "berta-password").submit(role("true"), name=OTHERS)
+    LocalClient(local_pai_v1, "berta", "berta-password").run(role("true"), name=OTHERS)
 
 
 @pytest.fixture(scope="module")
