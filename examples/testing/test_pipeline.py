@@ -72,7 +72,7 @@ def test_a_server_that_is_down_for_a_moment_submits_nothing_twice(pai):
 
 def test_a_worker_that_was_killed_on_friday(pai):
     """Its job goes on. By Monday the server has forgotten it, and nothing is submitted a second time."""
-    pai.when("train-*").succeeds(after=1)
+    pai.when("train-*").succeeds(after=5)
     command = f"{sys.executable} -m luigi --module pipeline Train --rate 0.1 --local-scheduler"
     worker = subprocess.Popen(command.split(), cwd=Path(__file__).parent)
     while not pai.submitted and worker.poll() is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chaos.rounds import play
+from ports import own_port
 
 from luigi_pai.local import LocalPai
 
@@ -23,7 +24,7 @@ def chaos_servers() -> Iterator[Callable[[str], LocalPai]]:
 
     def get(api: str) -> LocalPai:
         if api not in servers:
-            servers[api] = LocalPai(api=api).start()
+            servers[api] = LocalPai(api=api, port=own_port()).start()
         return servers[api]
 
     yield get

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 from local_client import LocalClient
+from ports import own_port
 from protocol_client import ProtocolClient
 
 from luigi_pai.cli import main
@@ -27,7 +28,7 @@ def v2(local_pai_v2):
 @pytest.fixture
 def own_pai(tmp_path):
     """An OpenPAI 1.8 that a test may stop and kill."""
-    with LocalPai(tmp_path / "data") as server:
+    with LocalPai(tmp_path / "data", port=own_port()) as server:
         yield server
 
 

@@ -35,7 +35,7 @@ _BY_THE_TEST = re.compile(r"pip install |luigi-pai local$|make ")
 _SOMETHING_TO_DO = re.compile(r"luigi-pai (plan|validate) ")
 """Commands whose exit code 1 is an answer."""
 
-_RUNS = re.compile(r" Job \S+: RUNNING, ")
+_RUNS = re.compile(r"(^| Job )\S+: RUNNING, ")
 _TIMEOUT = 60  # seconds of one command
 _LIMIT = 40  # lines of a command's output that an error shows
 

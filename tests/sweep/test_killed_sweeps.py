@@ -154,14 +154,16 @@ def test_two_processes_run_a_search(pai, worker, log, tmp_path, sampler):
 def test_killed_while_points_fail(pai, worker, number):
     """A point has its attempts once, whatever kills the run; the run after it submits what failed again."""
     pai.plan = lambda name: (
-        {"runs_for": 2.0, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 2.0}
+        {"runs_for": 600, "ends_as": "FAILED", "exit_code": 3} if name == "point-3" else {"runs_for": 600}
     )
     process = worker()
-    wait_until(lambda: pai.submissions >= 8)
+    wait_until(lambda: len(pai.jobs) >= 8)
     process.send_signal(number)
     process.wait()
-    wait_until(lambda: pai.jobs["point-3"].state == "FAILED")
     pai.plan = {}
+    for job in pai.jobs.values():
+        job.runs_for = 0.0
+    assert pai.jobs["point-3"].state == "FAILED"
     assert worker().wait(60) == 1  # the same run goes on: point-3 has had its one attempt
     assert worker().wait(60) == 0
     names = pai.posts()

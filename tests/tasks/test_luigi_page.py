@@ -25,7 +25,7 @@ class PageTrain(PaiTask):
 
 def test_a_running_task_keeps_its_stop_button(pai):
     """Luigi's own callback for the link announces the task as one that takes no messages."""
-    pai.plan = {"runs_for": 30}
+    pai.plan = {"runs_for": 1e6}
     scheduler = luigi.scheduler.Scheduler(send_messages=True)
     task = PageTrain()
     with ThreadPoolExecutor(1) as pool, luigi.worker.Worker(scheduler, worker_id="w") as worker:

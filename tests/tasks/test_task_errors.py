@@ -94,7 +94,7 @@ def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
 def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
     """A running job that the server no longer knows ends the wait with PaiJobLost."""
     monkeypatch.setattr("luigi_pai.api.watching._LOST_AFTER", 0.2)
-    pai.plan = {"runs_for": 60}
+    pai.plan = {"runs_for": 1e6}
     task = Train()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(task.run)

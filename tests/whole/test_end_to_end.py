@@ -11,6 +11,7 @@ import luigi
 import pytest
 import requests
 from pipelines import Code, CodeFolder, build, new_process
+from ports import own_port
 
 from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole
 from luigi_pai.hdfs import HdfsError
@@ -158,11 +159,13 @@ def test_after_failures_a_new_attempt_and_its_success(cluster, name, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monkeypatch):
+def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monkeypatch, tmp_path):
     """With attempt 1 forgotten by the server, attempt 2 is found, in complete() and in run()."""
     assert not build(Broken(name))
     new_process()
-    monkeypatch.setattr(Broken, "tasks", [TaskRole("main", "sleep 2")])
+    go = tmp_path / "go"
+    waits = TaskRole("main", f"while [ ! -e {go} ]; do sleep 0.1; done")
+    monkeypatch.setattr(Broken, "tasks", [waits])
     task = Broken(name)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(task.run)
@@ -173,6 +176,7 @@ def test_a_forgotten_first_attempt_does_not_hide_the_second(cluster, name, monke
             time.sleep(0.02)
         new_process()
         assert not task.complete()
+        go.touch()
         new_process()
         task.run()
         running.result(60)
@@ -291,7 +295,7 @@ def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings
 @pytest.mark.slow
 def test_the_server_is_killed_in_the_middle(settings, name, tmp_path):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data", api="v1") as server:
+    with LocalPai(tmp_path / "data", api="v1", port=own_port()) as server:
         settings(
             pai_url=server.url,
             password=server.password,

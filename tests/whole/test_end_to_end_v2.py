@@ -11,6 +11,7 @@ import luigi
 import pytest
 import requests
 from pipelines import Code, CodeFolder, build, new_process
+from ports import own_port
 
 from luigi_pai import HdfsTarget, OpenPai, PaiJobFailed, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
@@ -141,7 +142,7 @@ def test_a_job_is_stopped_from_luigis_page(cluster, name):
 @pytest.mark.parametrize("api", ["v2", "ltp"])
 def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path, api):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data", api=api) as server:
+    with LocalPai(tmp_path / "data", api=api, port=own_port()) as server:
         as_settings(server)
         assert build(Code(name))
         task = Train(name, until=str(tmp_path / "go"))

@@ -228,7 +228,8 @@ def test_without_the_barrier_the_stand_in_fails(example):
             job.extras.runtimePlugins[0].parameters["sshbarrier"] = False
             return job
 
-    task = NoBarrier(launcher=stand_in("mpirun.py"), fabric=SLOW_WORKERS)
+    late_workers = "[ $PAI_CURRENT_TASK_ROLE_NAME = master ] || sleep 60"
+    task = NoBarrier(launcher=stand_in("mpirun.py"), fabric=late_workers)
     with pytest.raises(PaiJobFailed, match="started before worker-0: the barrier did not hold"):
         task.run()
 

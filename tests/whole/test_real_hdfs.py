@@ -178,7 +178,7 @@ def test_a_download_that_hangs(tmp_path: Path) -> None:
     command(tmp_path, "dpkg-deb", "exit 0")
     command(tmp_path, "apt-get", f"sleep 60 & echo $! > {tmp_path}/child; wait")
     with pytest.raises(Missing, match=r"fetching it took too long \(apt-get"):
-        taken(JERSEY, ["jersey1-core"], tmp_path, timeout=1)
+        taken(JERSEY, ["jersey1-core"], tmp_path, timeout=5)
     wait_for_end(int((tmp_path / "child").read_text()))
 
 

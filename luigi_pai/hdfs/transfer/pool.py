@@ -57,15 +57,26 @@ class WorkerPool:
             Exception: ``work`` raised this exception; it is raised here after all threads have ended.
         """
         self._cancelled.clear()
+        running = threading.Semaphore(self._number)
+
+        def run(thing: Thing) -> Result:
+            with running:
+                self.advance(0)
+                return work(thing)
+
         with ThreadPoolExecutor(self._number) as pool:
             try:
-                futures = [pool.submit(work, thing) for thing in things]
+                futures = [pool.submit(run, thing) for thing in things]
                 for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
                 return [future.result() for future in futures]
             except BaseException:  # also Ctrl-C
                 self._cancelled.set()
                 pool.shutdown(wait=False, cancel_futures=True)
+                for _ in range(
+                    self._number
+                ):  # the pool does not know a thread whose start Ctrl-C interrupted
+                    running.acquire()
                 raise
 
     @contextlib.contextmanager

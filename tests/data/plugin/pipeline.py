@@ -10,8 +10,6 @@ from luigi_pai import Cluster, OpenPai, PaiJobFailed, PaiJobTimeout, PaiTask, Ta
 class Train(PaiTask):
     name = luigi.Parameter(default="train")
     command = luigi.Parameter(default="echo it ran >&2; exit 3", significant=False)
-    queue_timeout = 0.3
-    run_timeout = 1
     image = "python"
 
     @property

@@ -52,13 +52,15 @@ def test_the_next_test_has_no_jobs_and_runs_commands_again(pai):
         Train().run()
 
 
-def test_waits(pai):
+def test_waits(pai, monkeypatch):
+    monkeypatch.setattr(Train, "queue_timeout", 0.3)
     pai.when("train").waits()
     with pytest.raises(PaiJobTimeout, match="queue_timeout"):
         Train().run()
 
 
-def test_runs(pai):
+def test_runs(pai, monkeypatch):
+    monkeypatch.setattr(Train, "run_timeout", 1)
     pai.when("train").runs()
     with pytest.raises(PaiJobTimeout, match="run_timeout"):
         Train().run()

@@ -391,6 +391,29 @@ def test_ctrl_c_near_the_end(tmp_path, source, at, is_new):
         signal.signal(signal.SIGINT, before)
 
 
+def test_ctrl_c_while_a_thread_begins(monkeypatch):
+    """A thread that the pool does not know yet ends all the same before map() does."""
+    pool, begun, ended, start = WorkerPool(2), threading.Event(), threading.Event(), threading.Thread.start
+
+    def work(_thing):
+        begun.set()
+        try:
+            while True:
+                pool.advance(0)
+        finally:
+            ended.set()
+
+    def interrupted(self):
+        start(self)
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pool.map(work, [1])
+    assert ended.is_set()
+
+
 def test_a_file_that_breaks_off_is_not_published(backend, fs, home, tmp_path, monkeypatch):
     """A big file that cannot be read to its end does not appear; the error names it."""
     source = tmp_path / "src"

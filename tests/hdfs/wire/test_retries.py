@@ -102,7 +102,7 @@ def test_no_answer_in_time_is_retried() -> None:
     """A timeout is a transient error, too."""
     wait = threading.Event()
     script = Faulty(lambda _handler: wait.wait(100))
-    with scripted_fs(script, read_timeout=1) as fs:
+    with scripted_fs(script, read_timeout=3) as fs:
         fs.mkdir("/p")
         wait.set()
     assert script.asked == ["MKDIRS"] * 2

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import requests
 from local_client import ENDED, LocalClient, role, unique
+from ports import own_port
 from protocol_client import ProtocolClient, protocol, task_role
 from waiting import wait_until
 
@@ -24,14 +25,14 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def own_pai(tmp_path):
     """A server that a test may stop and kill, and that kills tasks a second after SIGTERM."""
-    with LocalPai(tmp_path / "data", api="v1", stop_grace=1.0) as server:
+    with LocalPai(tmp_path / "data", api="v1", port=own_port(), stop_grace=1.0) as server:
         yield server
 
 
 @pytest.fixture
 def own_v2(tmp_path):
     """Such a server of 1.8."""
-    with LocalPai(tmp_path / "data", stop_grace=1.0) as server:
+    with LocalPai(tmp_path / "data", port=own_port(), stop_grace=1.0) as server:
         yield server
 
 
@@ -93,10 +94,12 @@ def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
     assert not is_running(pid)
 
 
-def test_a_task_found_again_can_be_stopped(client, own_pai):
+def test_a_task_found_again_can_be_stopped(client, own_pai, tmp_path):
     """With all its processes."""
-    name = client.submit("sleep 60 & sleep 60")
+    began = tmp_path / "began"
+    name = client.submit(f"sleep 60 & touch {began}; sleep 60")
     pid = started_pid(own_pai, name)
+    wait_until(began.exists)
     own_pai.kill()
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     assert len(processes) >= 2
@@ -301,7 +304,7 @@ def test_killing_a_server_and_closing_leaves_no_process(tmp_path):
 
 def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
     """Taken, killed before it began: it runs with them after the restart, and they are gone after its end."""
-    with LocalPai(tmp_path / "data", max_tasks=1) as server:
+    with LocalPai(tmp_path / "data", port=own_port(), max_tasks=1) as server:
         v2 = ProtocolClient(server)
         first = v2.submit(protocol("sleep 60"))
         waiting = v2.submit(protocol("echo '<% $secrets.pw %>'", secrets={"pw": "swordfish-77"}))
@@ -434,7 +437,7 @@ class Mixed:
 def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
     """Running, waiting, being stopped, between attempts and between tries: each ends as it would have."""
     ending, sleeping = ["gang", "retries", "loose"], ["sleeps", "loose sleeps"]
-    with LocalPai(tmp_path / "data", virtual_clusters=["default:cpu=24,gpu=4"]) as server:
+    with LocalPai(tmp_path / "data", port=own_port(), virtual_clusters=["default:cpu=24,gpu=4"]) as server:
         client = ProtocolClient(server)
         mixed = Mixed(client, tmp_path)
         for kind in [*ending, *sleeping * 3, *ending * 6, *["waits"] * 3]:
@@ -470,7 +473,7 @@ def test_a_server_that_is_killed_in_the_middle_of_30_jobs_loses_none(tmp_path):
                     again += sum(task["retries"] - 1 for task in tasks)
                 ran = len(file.read_text().split())
                 assert ran == began if not again else began <= ran <= began + 2  # killed between two writes
-                assert again in (0, 1)
+                assert 0 <= again <= (2 if kind == "loose" else 1)
         used = client.send("GET", "/virtual-clusters/default").json()["resourcesUsed"]
         assert set(used.values()) == {0}
         assert psutil.Process(server.pid).children(recursive=True) == []
@@ -491,7 +494,7 @@ def test_a_server_that_is_killed_in_the_middle_of_submissions_has_all_it_took(tm
             assert reply.status_code == 202, reply.text
             accepted.append(name)
 
-    with LocalPai(tmp_path / "data") as server, ThreadPoolExecutor() as threads:
+    with LocalPai(tmp_path / "data", port=own_port()) as server, ThreadPoolExecutor() as threads:
         client = ProtocolClient(server)
         posts = [threads.submit(post, client) for _ in range(4)]
         wait_until(lambda: len(accepted) >= 30 or any(done.done() for done in posts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 from local_client import LocalClient, role
+from ports import own_port
 from protocol_client import ProtocolClient, protocol, task_role
 from waiting import wait_until
 
@@ -20,14 +21,14 @@ SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"
 @pytest.fixture(scope="module")
 def small_v1():
     """A 0.7.1 with 4 CPUs and 4 GPUs, and a virtual cluster of 1 CPU and 2 GPUs."""
-    with LocalPai(api="v1", virtual_clusters=SMALL) as server:
+    with LocalPai(api="v1", port=own_port(), virtual_clusters=SMALL) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def small_v2():
     """Such a 1.8."""
-    with LocalPai(virtual_clusters=SMALL) as server:
+    with LocalPai(port=own_port(), virtual_clusters=SMALL) as server:
         yield server
 
 

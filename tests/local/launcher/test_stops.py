@@ -126,8 +126,8 @@ def test_a_stop_while_a_decided_attempt_is_cleaned_up_leaves_its_outcome(kind, c
     """As on a cluster: what has ended has ended so; there is no further attempt."""
 
     async def scenario(bench):
-        deaf = "trap '' TERM; while :; do sleep 0.05; done"
-        command = f"if [ $PAI_TASK_INDEX = 0 ]; then {bench.hold}exit 3; fi; touch {bench.go}; {deaf}"
+        deaf = f"trap '' TERM; touch {bench.go}; while :; do sleep 0.05; done"
+        command = f"if [ $PAI_TASK_INDEX = 0 ]; then {bench.hold}exit 3; fi; {deaf}"
         job = bench.job(kind, command, tasks=2, retries=0 if kind == "loose" else 9)
         await bench.began(job)
         await until(lambda: bench.tasks(job)[0].exit_code is not None)

@@ -87,8 +87,12 @@ def test_a_job_that_has_begun_nothing_says_so(local_pai_v1, client):
 def test_between_two_attempts_the_last_one_is_shown(local_pai_v1, client):
     """What it wrote is what somebody wants to see then."""
     name = client.submit(role("echo here; exit 3"), retryCount=50)
-    wait_until(lambda: client.job(name)["jobStatus"]["retries"] >= 3)
-    wait_until(lambda: client.status(name)["state"] == "WAITING")
+
+    def waits_for_long():
+        status = client.status(name)
+        return status["retries"] >= 5 and status["state"] == "WAITING"
+
+    wait_until(waits_for_long)
     text = page(local_pai_v1, name)
     assert "WAITING" in text
     caption = re.search(r"Tasks of attempt \d+", text)[0]

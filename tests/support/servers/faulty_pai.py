@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,7 @@ class FaultyPai(FaultServer):
         self.tokens: set[str] = set()
         self.issued: set[str] = set()
         self.plan: dict | Callable[[str], dict] = {}
+        self._submitting = threading.Lock()
         self.prefix = ""
         self.admin = True
         self.database_down = False
@@ -382,10 +384,11 @@ class FaultyPai(FaultServer):
         return Reply(200, rows)
 
     def _submit(self, name: str, config: dict, done: object) -> Reply:
-        if name in self.jobs:
-            return Reply(409, {"code": "ConflictJobError", "message": f"Job name {name} already exists"})
-        plan = self.plan(name) if callable(self.plan) else self.plan
-        self.jobs[name] = Job(name, USER, config, clock=self.clock, **plan)
+        with self._submitting:
+            if name in self.jobs:
+                return Reply(409, {"code": "ConflictJobError", "message": f"Job name {name} already exists"})
+            plan = self.plan(name) if callable(self.plan) else self.plan
+            self.jobs[name] = Job(name, USER, config, clock=self.clock, **plan)
         return Reply(202, done)
 
     def _newest_first(self) -> list[Job]:

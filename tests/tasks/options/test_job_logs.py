@@ -57,6 +57,23 @@ def shown(caplog):
     return [record.getMessage() for record in caplog.records if not own.match(record.getMessage())]
 
 
+def held(go):
+    """Return a command that waits for a file."""
+    return f"while [ ! -e {go} ]; do sleep 0.1; done"
+
+
+def run_held(go, caplog, command):
+    """Run a task whose job prints ``first`` and waits for a file, which is made once the line is shown."""
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        running = threading.Thread(target=Train(name=unique(), command=command).run)
+        running.start()
+        while "first" not in shown(caplog):
+            assert running.is_alive()
+            time.sleep(0.02)
+        go.touch()
+        running.join(60)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_every_line_is_shown_once(caplog):
@@ -71,16 +88,7 @@ def test_every_line_is_shown_once(caplog):
 @pytest.mark.usefixtures("either_cluster", "quick_logs")
 def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     """The job waits for what its first line leads to."""
-    flag = tmp_path / "go"
-    task = Train(name=unique(), command=f"echo first; while [ ! -e {flag} ]; do sleep 0.1; done; echo last")
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        running = threading.Thread(target=task.run)
-        running.start()
-        while "first" not in shown(caplog):
-            assert running.is_alive()
-            time.sleep(0.02)
-        flag.touch()
-        running.join(30)
+    run_held(tmp_path / "go", caplog, f"echo first; {held(tmp_path / 'go')}; echo last")
     assert shown(caplog) == ["first", "last"]
 
 
@@ -98,10 +106,9 @@ def test_of_several_tasks_each_line_says_whose_it_is(caplog):
 def test_the_log_of_a_task_that_is_started_again_is_shown(tmp_path, caplog, monkeypatch):
     """By OpenPAI, under the same name: it has another log."""
     monkeypatch.setattr(Train, "retry_count", 1)
-    flag = tmp_path / "flag"
-    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; sleep 1; exit 1; fi"
-    with caplog.at_level(logging.INFO, "luigi-interface"):
-        Train(name=unique(), command=command).run()
+    flag, go = tmp_path / "flag", tmp_path / "go"
+    command = f"if [ -e {flag} ]; then echo second; else touch {flag}; echo first; {held(go)}; exit 1; fi"
+    run_held(go, caplog, command)
     assert [line for line in shown(caplog) if "started again" not in line] == ["first", "second"]
 
 
