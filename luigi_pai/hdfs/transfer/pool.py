@@ -73,9 +73,8 @@ class WorkerPool:
             except BaseException:  # also Ctrl-C
                 self._cancelled.set()
                 pool.shutdown(wait=False, cancel_futures=True)
-                for _ in range(
-                    self._number
-                ):  # the pool does not know a thread whose start Ctrl-C interrupted
+                # wait also for a thread that the pool does not know, because Ctrl-C interrupted its start
+                for _ in range(self._number):
                     running.acquire()
                 raise
 
