@@ -34,6 +34,7 @@ class TerminalTrain(PaiTask):
 """
 # command, exit code; NAME is a job that failed, GOES one that goes on, HUGE one that waits
 COMMANDS = [
+    ("logs NAME wroker", 2),  # first, as the lists of jobs that the others get have no task roles
     ("list", 0),
     ("list --all-users", 0),
     ("list -q", 0),
@@ -41,7 +42,6 @@ COMMANDS = [
     ("status NAME GOES HUGE", 0),
     ("status nothing-of-this-name-which-is-long", 1),
     ("logs NAME", 0),
-    ("logs NAME wroker", 2),
     ("doctor", 0),
     ("ls /", 0),
     ("put terminal_pipeline.py /terminal/pipeline.py", 0),
