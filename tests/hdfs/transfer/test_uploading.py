@@ -323,9 +323,8 @@ def test_after_a_failure_the_next_upload_goes_on(fs, home, tmp_path, is_new, err
     assert upload(fs, source, f"{home}/code").moved == 0
 
 
-def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
-    """The threads begin before all work is given out."""
-    pool, begun, ended = WorkerPool(2), threading.Event(), threading.Event()
+def endless(pool, begun, ended):
+    """Return work that ends only when other work of its pool has failed."""
 
     def work(_thing):
         begun.set()
@@ -335,13 +334,20 @@ def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
         finally:
             ended.set()
 
+    return work
+
+
+def test_ctrl_c_ends_what_has_begun_while_the_rest_is_given_out():
+    """The threads begin before all work is given out."""
+    pool, begun, ended = WorkerPool(2), threading.Event(), threading.Event()
+
     def things():
         yield 1
         assert begun.wait(60)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pool.map(work, things())
+        pool.map(endless(pool, begun, ended), things())
     assert ended.is_set()
 
 
@@ -395,14 +401,6 @@ def test_ctrl_c_while_a_thread_begins(monkeypatch):
     """A thread that the pool does not know yet ends all the same before map() does."""
     pool, begun, ended, start = WorkerPool(2), threading.Event(), threading.Event(), threading.Thread.start
 
-    def work(_thing):
-        begun.set()
-        try:
-            while True:
-                pool.advance(0)
-        finally:
-            ended.set()
-
     def interrupted(self):
         start(self)
         assert begun.wait(60)
@@ -410,7 +408,7 @@ def test_ctrl_c_while_a_thread_begins(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        pool.map(work, [1])
+        pool.map(endless(pool, begun, ended), [1])
     assert ended.is_set()
 
 
