@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-# If jobs have no claims, a process and its forks together compare at most so many with the server's copies.
+# maximum number of jobs without claims that a process and its forks compare with the server's copies
 _MOST_COMPARED = 10
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 

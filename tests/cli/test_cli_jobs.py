@@ -33,6 +33,8 @@ taskRoles:
       - train --rate <% $parameters.rate %> --key <% $secrets.key %>
 """
 
+QUOTES = "if a text is meant, put it into quotes"
+
 CONFIG = {"jobName": "old", "image": "ubuntu", "taskRoles": [{"name": "ps_server", "command": "true"}]}
 
 PIPELINE = """
@@ -148,8 +150,7 @@ def test_an_ambiguous_job_is_neither_rendered_nor_converted(run, tmp_path):
     """These two have no lenient mode."""
     (tmp_path / "odd.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: .inf"))
     (tmp_path / "odd.yml").write_text("jobName: a\nimage: b\ntaskRoles:\n- name: c\n  memoryMB: .inf\n")
-    advice = "if a text is meant, put it into quotes"
-    message = f"the server makes null of infinity and of what is not a number; {advice}"
+    message = f"the server makes null of infinity and of what is not a number; {QUOTES}"
     done = run("render", "odd.yaml", expect=1)
     assert (done.stdout, done.stderr) == ("", f"odd.yaml: parameters.rate: column 20: {message} (line 6)\n")
     done = run("convert", "odd.yml", expect=1)
@@ -201,7 +202,7 @@ def test_a_scalar_that_openpai_and_ltp_read_otherwise_is_refused_for_each(run, t
     (tmp_path / "time.yaml").write_text(PROTOCOL.replace(command, "- 1:30\n"))
     for options in ([], ["--lenient"], ["--release", "ltp-1.5"]):
         shown = run("validate", *options, "time.yaml", expect=1).stdout
-        assert "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant" in shown
+        assert f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTES}" in shown
 
 
 def test_ltp_runs_no_v1_job(run):
@@ -240,7 +241,7 @@ def test_as_json(run, tmp_path):
         (
             "nan.json",
             '{"extras": {"a": NaN}}',
-            "JSON does not have NaN; if a text is meant, put it into quotes",
+            f"JSON does not have NaN; {QUOTES}",
         ),
         ("bad.json", '{"jobName": }', "is not JSON: Expecting value, column 13 (line 1)"),
         ("comment.json", '{\n  // old\n  "jobName": "a"}', "is not JSON: Expecting property name"),

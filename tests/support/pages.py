@@ -149,22 +149,21 @@ def _run(
 def _compared(shown: str, printed: str) -> tuple[list[str], list[str]]:
     """Return the lines that are shown and were not printed, and those that were printed and are not shown.
 
-    The order does not count: jobs run side by side. That a job runs is not compared: it may have ended when
-    it is first looked up.
+    The order does not count: jobs run side by side. A shown line that a job runs may be missing, because
+    the job may have ended when it is first looked up.
     """
-    further, wanted = (
-        [line for line in text.splitlines() if line and not _RUNS.search(line)] for text in (printed, shown)
-    )
+    further = [line for line in printed.splitlines() if line]
     missing = []
+    wanted = [line for line in shown.splitlines() if line]
     for line in wanted:
         if line == "...":
             continue
         pattern = re.escape(line).replace(r"\.\.\.", ".*")
         found = next((one for one in further if re.fullmatch(pattern, one)), None)
-        if found is None:
-            missing.append(line)
-        else:
+        if found is not None:
             further.remove(found)
+        elif not _RUNS.search(line):
+            missing.append(line)
     return missing, [] if "..." in wanted or not wanted else further
 
 

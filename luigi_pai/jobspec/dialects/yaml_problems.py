@@ -19,6 +19,9 @@ BAD_TAG = (
 )
 """Message for a tag that is unknown or does not fit its value."""
 
+QUOTE_TEXT = "if a text is meant, put it into quotes"
+"""Advice for a value that is not read as a text."""
+
 _OPEN_QUOTE = "the quote that begins here is never closed"
 _KEY_WITHOUT_COLON = "a key needs ': ' after it, on the same line and within 1,024 characters"
 _ANCHOR = (
@@ -83,7 +86,5 @@ def from_pyyaml(error: Any) -> YamlError:
     if message in _AT_CONTEXT:
         mark = error.context_mark or mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    message = (
-        message or "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes"
-    )
+    message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_TEXT}"
     return YamlError(message, line, column)

@@ -13,6 +13,7 @@ from datetime import date
 from typing import Any
 
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
+from luigi_pai.jobspec.dialects.yaml_problems import QUOTE_TEXT
 
 MERGE = "<<"
 """The plain key whose value is merged into the mapping that has the key."""
@@ -77,17 +78,15 @@ def plain_value(text: str) -> tuple[Any, bool]:
         return text, False
     if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
         raise UnclearScalarError(
-            "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant, put it into "
-            "quotes; if a number is meant, write it in decimal digits that do not begin with 0"
+            f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTE_TEXT}; "
+            "if a number is meant, write it in decimal digits that do not begin with 0"
         )
     is_date = _DATE.fullmatch(text) is not None
     if is_date:
         with contextlib.suppress(ValueError):  # a text such as 2024-02-30 is refused below
             return f"{date.fromisoformat(text)}T00:00:00.000Z", True
     if is_date or _TIME.fullmatch(text):
-        raise UnclearScalarError(
-            "the server takes this for a time, and converts it to UTC; if a text is meant, put it into quotes"
-        )
+        raise UnclearScalarError(f"the server takes this for a time, and converts it to UTC; {QUOTE_TEXT}")
     number = _number(text)
     return (text if number is None else number), False
 

@@ -10,7 +10,14 @@ import yaml
 from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.dialects.yaml_loader import compose
-from luigi_pai.jobspec.dialects.yaml_problems import BAD_TAG, MAX_DEPTH, YamlError, too_deep, yaml_problem
+from luigi_pai.jobspec.dialects.yaml_problems import (
+    BAD_TAG,
+    MAX_DEPTH,
+    QUOTE_TEXT,
+    YamlError,
+    too_deep,
+    yaml_problem,
+)
 from luigi_pai.jobspec.dialects.yaml_scalars import MERGE, UnclearScalarError, plain_value, tagged_value
 from luigi_pai.jobspec.paths import path_text
 
@@ -23,7 +30,6 @@ _TAG = "tag:yaml.org,2002:"
 _PROTO = "__proto__"  # a key with which JavaScript sets an object's prototype
 _MAX_PARTS = 100_000
 _MAX_EXACT = 2**53
-_QUOTES = "if a text is meant, put it into quotes"
 
 
 class Document:
@@ -136,12 +142,12 @@ class Document:
         value, is_date = self._plain(node, path)
         message = ""
         if is_date:
-            message = f"the server takes this for a date, and makes it a time in UTC; {_QUOTES}"
+            message = f"the server takes this for a date, and makes it a time in UTC; {QUOTE_TEXT}"
         elif isinstance(value, float) and not math.isfinite(value):
-            infinite = f"the server makes null of infinity and of what is not a number; {_QUOTES}"
+            infinite = f"the server makes null of infinity and of what is not a number; {QUOTE_TEXT}"
             self.problems.append(_problem(node, infinite, path, Level.STRICTER))
         elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
-            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {_QUOTES}"
+            message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {QUOTE_TEXT}"
         if message:
             self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value
