@@ -17,7 +17,7 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
+_FAULTS = ("delay", "error", "reset", "drop", "expire", "limit", "safe-mode")
 """The kinds of faults; docs/local.md describes each."""
 
 CONTROL = "/local/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from http.client import responses as reasons
@@ -117,7 +118,7 @@ class InjectedFaults:
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
         else:
-            answer = self._error(rule) if rule.fault == "error" else self._limit(rule)
+            answer = {"error": self._error, "limit": self._limit, "safe-mode": _safe_mode}[rule.fault](rule)
             with_body = line.method != "HEAD"
             return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
         return None
@@ -138,3 +139,10 @@ class InjectedFaults:
             "X-RateLimit-Reset": str(math.ceil(time.time() + rule.seconds)),
         }
         return Answer(429, headers, b"Too many requests, please try again later.")
+
+
+def _safe_mode(_rule: Rule) -> Answer:
+    """Return the refusal of a NameNode in safe mode, as HDFS 2.7.4 and 3.3.4 send it."""
+    message = "Name node is in safe mode.\nThe reported blocks 0 needs additional 1 blocks"
+    body = {"RemoteException": {"exception": "SafeModeException", "message": message}}
+    return Answer(403, {"Content-Type": "application/json"}, json.dumps(body).encode())

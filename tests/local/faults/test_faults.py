@@ -12,6 +12,7 @@ import requests
 from local_client import LocalClient
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.fault_rules import parse_faults, read_faults
 
@@ -111,6 +112,17 @@ def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
     assert reply.headers["Retry-After"] == "60"
     assert before <= int(reply.headers["X-RateLimit-Reset"]) <= math.ceil(time.time() + 3)
+
+
+def test_a_namenode_in_safe_mode_refuses_changes(faulty, strike):
+    """As HDFS does; the refusal is one that ends by itself."""
+    fs = WebHdfs(faulty.url, "admin")
+    strike("safe-mode", method=["PUT", "POST", "DELETE"], path="/webhdfs/*", count=1)
+    with pytest.raises(HdfsError, match="SafeModeException: Name node is in safe mode") as caught:
+        fs.mkdir("/p")
+    assert caught.value.transient
+    fs.mkdir("/p")
+    assert fs.isdir("/p")
 
 
 @pytest.mark.parametrize("fault", ["error", "limit"])
