@@ -19,6 +19,7 @@ from luigi_pai.errors import (
     PaiHttpError,
     RateLimited,
     ServerFault,
+    TokenLost,
 )
 
 if TYPE_CHECKING:
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
+TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost)
 """Transient errors; after them, a request that is safe to repeat is retried."""
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
+_RACE_LIMIT = 20.0  # the shortest deadline after a lost token: six or more retries that spread the logins
 _JITTER = 0.1
 
 T = TypeVar("T")
@@ -69,7 +71,8 @@ class Retry:
 
     The time until the deadline begins with the first failed request. A request that was not sent because
     of a known limit does not begin it, and is retried even after the deadline. If the server refuses a
-    request with 429, the deadline is at least three times the wait that the server sends.
+    request with 429, the deadline is at least three times the wait that the server sends. After
+    ``TokenLost``, it is at least 20 s.
 
     Args:
         limit: seconds without success after which the last error is raised.
@@ -107,12 +110,13 @@ class Retry:
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()
+        limit = max(self._limit, _RACE_LIMIT) if isinstance(error, TokenLost) else self._limit
         if self._since is None:
             self._since = now
-            logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, self._limit)
-        elif now - self._since >= self._limit:
+            logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, limit)
+        elif now - self._since >= limit:
             raise error
-        wait = min(self._next * random.uniform(0.5, 1), max(self._since + self._limit - now, 0.01))  # noqa: S311
+        wait = min(self._next * random.uniform(0.5, 1), max(self._since + limit - now, 0.01))  # noqa: S311
         self._next = min(self._next * 2, _LONGEST_WAIT)
         return wait
 

@@ -15,7 +15,7 @@ from luigi_pai.api.deadlines import Deadline, Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited, TokenLost
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
@@ -103,8 +103,8 @@ class Watcher:
     these jobs still wait.
 
     If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
-    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, or if the
-    last list has failed and the lookups of two jobs have failed since the last success.
+    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, if a new
+    token is refused, or if the last list and the lookups of two jobs have failed since the last success.
 
     Args:
         book: of the jobs.
@@ -215,7 +215,7 @@ class Watcher:
         now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
-        if is_servers or isinstance(error, (ClusterUnreachable, RateLimited)):
+        if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
             self._due_at(now, job)
             self._pause(self._outage.wait_after(error))
             return []

@@ -114,6 +114,10 @@ class InjectedFaults:
         self._log.info("fault %s: %s %s", rule.fault, line.method, logged_path(path))
         if rule.fault == "expire":
             self._api.tokens.revoke(headers.get("Authorization", "").rpartition(" ")[2])
+        elif rule.fault == "race":
+            read = self._api.tokens.last_row()
+            await asyncio.sleep(rule.seconds)
+            return Fate(lambda connection, answer: self._replace(connection, answer, read), after=True)
         elif rule.fault in ("reset", "drop"):
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
@@ -122,6 +126,12 @@ class InjectedFaults:
             with_body = line.method != "HEAD"
             return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
         return None
+
+    def _replace(self, connection: Any, answer: Answer | None, read: int) -> None:
+        """Send the answer to a login that has read the tokens of its user when ``read`` was the last row."""
+        assert answer is not None
+        self._api.tokens.replace_later(read)
+        send(connection, answer)
 
     def _error(self, rule: Rule) -> Answer:
         """Return a 5xx as a proxy sends it."""
