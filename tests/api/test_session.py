@@ -149,7 +149,7 @@ def test_a_401_for_another_reason_leads_to_no_more_logins(serve, new_session, ma
 
     server = serve(answer)
     with pytest.raises(
-        AuthenticationError, match="AccountDisabledError: The account is disabled.$"
+        AuthenticationError, match=r"AccountDisabledError: The account is disabled\.$"
     ) as caught:
         new_session(server.url).request(*POST, body={})
     assert type(caught.value) is AuthenticationError

@@ -6,10 +6,11 @@ import contextlib
 import http.client
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
-from local_client import LocalClient
+from local_client import LocalClient, unique
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs import HdfsError, WebHdfs
@@ -101,6 +102,18 @@ def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     assert client.post("expired", "true").status_code == 401
     assert client.post("expired", "true").json()["code"] == "UnauthorizedUserError"
     assert other.post("expired", "true").status_code == 202
+
+
+@pytest.mark.parametrize(("pause", "accepted"), [(0.0, 1), (0.4, 2)], ids=["together", "in turn"])
+def test_logins_at_the_same_moment_lose_each_others_tokens(faulty, strike, pause, accepted):
+    """Only those that overlap, as the last of them replaces what the others have stored."""
+    strike("race", method="POST", path="*/token", seconds=0.2)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(LocalClient, faulty)
+        time.sleep(pause)
+        clients = [LocalClient(faulty), first.result()]
+    posts = [client.post(unique(), "true").status_code for client in clients]
+    assert sorted(posts) == [202] * accepted + [401] * (2 - accepted)
 
 
 def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
