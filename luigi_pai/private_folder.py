@@ -42,7 +42,7 @@ def private_folder() -> Path:
 
 
 @contextlib.contextmanager
-def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[bool]:
+def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[None]:
     """Hold a lock among the processes and threads of this user on this machine; others wait for it.
 
     If no lock is possible (the folder is refused, the file system has no locks), go on without it. If the
@@ -52,20 +52,15 @@ def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[b
         what: the kind of work, such as ``upload``.
         key: what the work is done to. There are 256 lock files for each ``what``, so two keys may share one.
         patience: seconds to wait for another holder; after them, go on without the lock.
-
-    Yields:
-        whether the lock is held.
     """
     number = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:2]
-    is_held = False
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             file = held.enter_context((private_folder() / f"{what}-{number}.lock").open("w"))
             _lock(file, patience)
             # unlock, because closing the file frees no lock while a forked process has the file open
             held.callback(fcntl.flock, file, fcntl.LOCK_UN)
-            is_held = True
-        yield is_held
+        yield
 
 
 def _lock(file: IO[str], patience: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import math
 import os
@@ -20,9 +21,9 @@ from luigi_pai.local import LocalPai
 
 _REFUSAL = {"code": "UnauthorizedUserError", "message": "Your token is invalid."}
 _ADVICE = (
-    "401 UnauthorizedUserError: Your token is invalid.; the password is right, but the server does not accept "
-    "the tokens that it issues: make an application token on your profile page of the web portal, and write "
-    "token = ... in [OpenPai] of luigi.cfg"
+    "401 UnauthorizedUserError: Your token is invalid.; the password is right, but the server does not "
+    "accept the token that it has just issued; if this continues, make an application token on your profile "
+    "page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
 )
 
 
@@ -56,7 +57,7 @@ def test_tokens_that_are_refused_for_8_s_delay_a_request(faulty, known_cluster, 
     refuse_tokens(8)
     call(known_cluster())
     assert 5 <= faulty.logins <= 9
-    assert set(faulty.posts()) <= {"there", JOB.name}
+    assert faulty.submissions - faulty.refused_submissions <= 1
 
 
 def test_refused_tokens_in_the_middle_of_a_run_do_not_end_it(faulty, known_cluster, refuse_tokens, clock):
@@ -182,15 +183,17 @@ def test_a_lock_that_is_not_possible_prevents_no_login(faulty, known_cluster, tm
     assert faulty.logins == 1
 
 
-def test_a_lock_is_not_held_between_two_tries_of_a_login(faulty, known_cluster, clock):
-    """While one process waits to repeat its login, another one can log in."""
+def test_a_lock_is_not_held_between_two_tries_of_a_login(faulty, known_cluster, tmp_path, monkeypatch, clock):
+    """While one process waits to repeat its login, another process can log in."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     faulty.release = "1.8.0"
     faulty.fail("POST", "/token", 503)
-    account, free = f"admin@{faulty.url}", []
+    free = []
 
     def take() -> None:
-        with private_folder.one_at_a_time("login", account, 0) as is_held:
-            free.append(is_held)
+        with next(tmp_path.glob("*/login-*.lock")).open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free.append(True)
 
     clock.call_later(0.1, take)
     assert known_cluster().list() == []

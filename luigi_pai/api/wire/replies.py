@@ -111,8 +111,9 @@ _REFUSED = (
     "profile page of the web portal, and write token = ... there"
 )
 _LOST = (
-    "the password is right, but the server does not accept the tokens that it issues: make an application "
-    "token on your profile page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
+    "the password is right, but the server does not accept the token that it has just issued; if this "
+    "continues, make an application token on your profile page of the web portal, and write token = ... in "
+    "[OpenPai] of luigi.cfg"
 )
 
 
