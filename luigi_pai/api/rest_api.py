@@ -187,10 +187,12 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried. If a request limit lasts longer, there is no retry.
+            patience: seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
+                request limit lasts longer than ``patience``, there is no retry.
             what: what the request is, for the log.
         """
-        return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
+        retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.token_patience)
+        return run_steps(retry.call(request), self.clock.sleep)
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""

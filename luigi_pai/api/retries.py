@@ -34,7 +34,6 @@ _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
-_RACE_LIMIT = 20.0  # the shortest deadline after a lost token: six or more retries that spread the logins
 _JITTER = 0.1
 
 T = TypeVar("T")
@@ -71,17 +70,17 @@ class Retry:
 
     The time until the deadline begins with the first failed request. A request that was not sent because
     of a known limit does not begin it, and is retried even after the deadline. If the server refuses a
-    request with 429, the deadline is at least three times the wait that the server sends. After
-    ``TokenLost``, it is at least 20 s.
+    request with 429, the deadline is at least three times the wait that the server sends.
 
     Args:
         limit: seconds without success after which the last error is raised.
         clock: measures these seconds.
         what: subject of the log lines, such as ``job NAME``.
         longest: seconds; if a request limit ends later than that, the error is raised without a wait.
+        token_limit: replaces ``limit`` after ``TokenLost``, if it is longer.
     """
 
-    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what")
+    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_token_limit", "_what")
 
     def __init__(
         self,
@@ -89,8 +88,10 @@ class Retry:
         clock: Clock,
         what: str = "",
         longest: float = _LONGEST_LIMIT,
+        token_limit: float = 0.0,
     ) -> None:
         self._limit = limit
+        self._token_limit = token_limit
         self._longest = longest
         self._clock = clock
         self._what = f"{what}: " if what else ""
@@ -110,7 +111,7 @@ class Retry:
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()
-        limit = max(self._limit, _RACE_LIMIT) if isinstance(error, TokenLost) else self._limit
+        limit = max(self._limit, self._token_limit) if isinstance(error, TokenLost) else self._limit
         if self._since is None:
             self._since = now
             logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, limit)
