@@ -146,17 +146,6 @@ class Tokens:
         """Return the container id of the task whose logs a token opens, or None."""
         return _decode(token).get("log") if self._valid("token", token) else None
 
-    def last_row(self) -> int:
-        """Return the row of the newest token."""
-        return int(self._store.rows("SELECT ifnull(max(rowid), 0) FROM tokens")[0][0])
-
-    def replace_later(self, row: int) -> None:
-        """Revoke the tokens after ``row`` of the user who has the newest token, except the newest."""
-        newest = self.last_row()
-        owner = "(SELECT username FROM tokens WHERE rowid = ?)"
-        sql = f"DELETE FROM tokens WHERE rowid > ? AND rowid < ? AND username = {owner}"  # noqa: S608
-        self._store.execute(sql, (row, newest, newest))
-
     def revoke(self, token: str) -> None:
         """Revoke a token."""
         self._store.execute("DELETE FROM tokens WHERE token = ?", (token,))

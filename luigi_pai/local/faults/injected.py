@@ -15,7 +15,7 @@ from luigi_pai.local.config.fault_rules import CONTROL, Faults, parse_faults
 from luigi_pai.local.container.scripted import parse_job_scripts
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path
-from luigi_pai.local.rest.base import PREFIX
+from luigi_pai.local.rest.base import PREFIX, RACE
 
 if TYPE_CHECKING:
     import logging
@@ -101,7 +101,7 @@ class InjectedFaults:
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request or revoke its token if a rule says so. Return any other fault, or None."""
+        """Apply a delay, revoke the token, or mark a login. Return any other fault, or None."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):
@@ -115,9 +115,7 @@ class InjectedFaults:
         if rule.fault == "expire":
             self._api.tokens.revoke(headers.get("Authorization", "").rpartition(" ")[2])
         elif rule.fault == "race":
-            read = self._api.tokens.last_row()
-            await asyncio.sleep(rule.seconds)
-            return Fate(lambda connection, answer: self._replace(connection, answer, read), after=True)
+            headers[RACE] = str(rule.seconds)
         elif rule.fault in ("reset", "drop"):
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
@@ -126,12 +124,6 @@ class InjectedFaults:
             with_body = line.method != "HEAD"
             return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
         return None
-
-    def _replace(self, connection: Any, answer: Answer | None, read: int) -> None:
-        """Send the answer to a login that has read the tokens of its user when ``read`` was the last row."""
-        assert answer is not None
-        self._api.tokens.replace_later(read)
-        send(connection, answer)
 
     def _error(self, rule: Rule) -> Answer:
         """Return a 5xx as a proxy sends it."""
