@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _JITTER = 0.1
 _LONGEST_QUEUED = 10.0
-_LONGEST_LOGINS = 20.0  # seconds; enough for the logins of dozens of processes that started together
+_LONGEST_LOGINS = 20.0  # seconds: six or more retries, so that processes that log in at once spread
 
 
 @dataclass(frozen=True)
