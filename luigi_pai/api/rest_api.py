@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry, run_steps
-from luigi_pai.api.status import JobList
+from luigi_pai.api.status import JobList, JobState
 from luigi_pai.errors import ServerFault
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class JobRequests:
 
         Args:
             username: of the jobs; default: this user; None: all users.
-            states: only jobs in one of these states: ``WAITING``, ``RUNNING``, ...
+            states: only jobs in one of these states: ``WAITING``, ``RUNNING`` (with ``COMPLETING``), ...
             tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
         """
         username = self.username if username == "" else username
         wanted, tagged = frozenset(states), frozenset(tags)
         jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
+        if JobState.RUNNING.value in wanted:  # as most servers call the jobs that are COMPLETING
+            wanted |= {JobState.COMPLETING.value}
         found = (
             job
             for job in jobs
