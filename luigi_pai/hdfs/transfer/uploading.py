@@ -111,7 +111,8 @@ class Upload:
                 self._send_files(changed, there)
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
-        done = Transfer("uploaded", self._destination, len(changed), len(files), size)
+        left_out = self._tree.left_out
+        done = Transfer("uploaded", self._destination, len(changed), len(files), size, left_out)
         logger.log(logging.INFO if changed else logging.DEBUG, "%s", done)
         return done
 
