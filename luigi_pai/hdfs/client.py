@@ -216,7 +216,7 @@ class WebHdfs(HdfsFileSystem):
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
         """Copy a local file or folder to a new path on HDFS, or into an existing folder.
 
-        Files that ``upload`` ignores are ignored here, too.
+        Files that ``upload`` leaves out are left out here, too.
 
         Raises:
             FileAlreadyExists: the new path exists already.
