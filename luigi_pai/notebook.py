@@ -23,6 +23,7 @@ _SCHEMES = ("http://", "https://")
 _COLOURS = {
     "SUCCEEDED": "#1a7f37",
     "RUNNING": "#0969da",
+    "COMPLETING": "#0969da",
     "WAITING": "#9a6700",
     "RETRY_PENDING": "#9a6700",
     "FAILED": "#cf222e",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COLOURS = {
     "SUCCEEDED": "green",
     "RUNNING": "cyan",
+    "COMPLETING": "cyan",
     "WAITING": "yellow",
     "RETRY_PENDING": "yellow",
     "FAILED": "red",

@@ -64,6 +64,18 @@ def test_the_list_is_that_of_the_user(new_cluster, rest):
     assert [row.name for row in new_cluster(URL, username="bob").list()] == ["a"]
 
 
+def test_jobs_that_are_completed_are_listed_as_running(new_cluster, rest):
+    """As most releases call them; none of them waits."""
+    rows = [
+        {"name": word.lower(), "state": word, "subState": sub_state}
+        for word, sub_state in (("WAITING", "APPLICATION_COMPLETED"), ("RUNNING", "APPLICATION_RUNNING"))
+    ]
+    rest.add("GET", f"{URL}/api/v1/jobs?username=admin", json=rows)
+    cluster = new_cluster(URL)
+    assert [job.name for job in cluster.list(states=["RUNNING"])] == ["waiting", "running"]
+    assert cluster.list(states=["WAITING"]) == []
+
+
 def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, rest):
     """``UnknownError: Bad Request`` explains nothing, so the error lists what launchers refuse."""
     rest.post(f"{URL}/api/v1/jobs", json={"code": "UnknownError", "message": "Bad Request"}, status=400)

@@ -100,7 +100,7 @@ def test_the_start_of_a_job_is_in_the_field_of_its_release(release, times, start
     ],
 )
 def test_an_instance_has_the_start_of_its_task(times, start):
-    """1.1 and 1.2 name the start of the attempt; in a task that waits, that field is the start of its wait."""
+    """1.1 and 1.2 name the start of the attempt; in a task that waits, that is when its wait began."""
     roles = {"main": {"taskStatuses": [{"taskIndex": 0, **times}]}}
     array = job_status("j", {"jobStatus": {"state": "RUNNING"}, "taskRoles": roles})
     assert array.tasks[0].launched_ms == start
