@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import difflib
 import functools
@@ -129,6 +130,20 @@ def raw_settings(section: str) -> tuple[Any, ...]:
             text += repr(parser.items(one, raw=True))
     named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
     return text, named, CmdlineParser.get_instance()
+
+
+def configured_secrets() -> dict[str, str]:
+    """Return the passwords and tokens of all clusters, by what they are: ``the password of [OpenPai]``."""
+    config, found = luigi.configuration.get_config(), {}
+    parser = CmdlineParser.get_instance()
+    for section in [SECTION, *(f"{_PREFIX}{name}" for name in clusters())]:
+        for key in _SECRETS:
+            given = getattr(parser.known_args, f"{section}_{key}", None) if parser else None
+            with contextlib.suppress(configparser.Error):  # reading the settings reports it
+                value = given or config.get(section, key, "")
+                if value:
+                    found[f"the {key} of [{section}]"] = str(value)
+    return found
 
 
 def is_given_to_luigi(key: str) -> bool:

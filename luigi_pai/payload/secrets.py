@@ -1,0 +1,154 @@
+"""Secrets: finds what may not travel in clear, the secrets and the environment of this process."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAMES = re.compile(
+    r"passw|passphrase|secret|credential|token(?!i[sz])|(?:^|_|api|access|private)keys?(?:$|_)"
+    r"|(?:^|_)(?:pw|pwd|pass)(?:$|_)",
+    re.IGNORECASE,
+)
+_SHORTEST = 4  # characters of a secret that is looked for inside other strings
+_LONG = 8  # characters of a secret that is looked for in code, even if it is a plain word or a number
+_WITHOUT_VALUES = (type, ModuleType, FunctionType, Enum)  # objects whose attributes are not searched
+_COPIED = 5  # variables of the environment, with their values, that make a copy of it
+_PRIVATE = "the value of the private parameter "
+_COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a name is that of a secret, such as ``db_password`` or ``AWS_SECRET_ACCESS_KEY``."""
+    return _NAMES.search(name) is not None
+
+
+class Secrets:
+    """The values that may not travel in clear.
+
+    They are the private parameters of a task, the passwords and tokens of luigi.cfg, and the environment
+    variables with at least 8 characters under a name such as ``API_TOKEN``, except absolute paths. Several
+    environment variables that travel with their values are a copy of the environment.
+
+    Args:
+        private: the private parameters by name.
+        configured: passwords and tokens, by what they are.
+        environ: the environment.
+    """
+
+    def __init__(
+        self, private: Mapping[str, object], configured: Mapping[str, str], environ: Mapping[str, str]
+    ) -> None:
+        self._private = [(name, leaf) for name, value in private.items() for leaf in _leaves(value)]
+        self._private = [(name, leaf) for name, leaf in self._private if _is_secret(leaf)]
+        self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
+        others = [(what, value) for what, value in configured.items() if len(value) >= _SHORTEST]
+        others += [
+            (f"the value of the environment variable {name}: make it a private parameter", value)
+            for name, value in self._environ.items()
+            if is_secret_name(name) and not value.startswith("/")
+        ]
+        named = [(_private(name), leaf) for name, leaf in self._private]
+        self._texts = [(what, form) for what, leaf in [*named, *others] for form in _forms(leaf)]
+
+    def private_in(self, value: object, *, is_derived: bool = False) -> str:
+        """Return the name of a private parameter that a value equals or contains; empty if there is none.
+
+        Containers and the attributes of objects are searched. Strings contain a secret of at least 4
+        characters; shorter ones must be equal.
+
+        Args:
+            value: any value.
+            is_derived: whether the value may be computed from the parameters. Then equal numbers of less than 4
+                digits and equal objects of all other types count, too; elsewhere they are taken for chance.
+        """
+        if not self._private:
+            return ""
+        leaves = [leaf for leaf in _leaves(value) if _is_secret(leaf)]
+        for name, secret in self._private:
+            if any(_contains(leaf, secret, is_derived=is_derived) for leaf in leaves):
+                return name
+        return ""
+
+    def in_value(self, value: object) -> str:
+        """Return what a value contains that may not travel in clear; empty if nothing."""
+        name = self.private_in(value)
+        return _private(name) if name else ""
+
+    def in_bytes(self, data: bytes) -> str:
+        """Return what a file or pickle contains that may not travel in clear; empty if nothing.
+
+        Secrets under 8 characters that are plain words or numbers are not looked for.
+        """
+        for what, form in self._texts:
+            if form in data:
+                return what
+        copied = (
+            name for name, value in self._environ.items() if value.encode("utf-8", "surrogateescape") in data
+        )
+        named = [name for name in copied if name.encode("utf-8", "surrogateescape") in data]
+        return _COPY if len(named) >= _COPIED else ""
+
+
+def _private(name: str) -> str:
+    return f"{_PRIVATE}{name}"
+
+
+def _is_secret(leaf: object) -> bool:
+    return leaf is not None and not isinstance(leaf, bool) and not (isinstance(leaf, (str, bytes)) and not leaf)
+
+
+def _leaves(value: object) -> Iterator[Any]:
+    """Yield the values in containers and in the attributes of objects, and the other values themselves."""
+    waiting, seen = [value], {id(value): value}
+    while waiting:
+        each = waiting.pop()
+        attributes = getattr(each, "__dict__", None)
+        if isinstance(each, Mapping):
+            parts = [*each.keys(), *each.values()]
+        elif isinstance(each, (list, tuple, set, frozenset)):
+            parts = [*each]
+        elif isinstance(attributes, dict) and not isinstance(each, _WITHOUT_VALUES):
+            parts = [*attributes.values()]
+        else:
+            yield each
+            continue
+        for part in parts:
+            if id(part) not in seen:
+                seen[id(part)] = part
+                waiting.append(part)
+
+
+def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:
+    text = secret.decode("latin-1") if isinstance(secret, bytes) else str(secret)
+    if isinstance(leaf, (str, bytes)):
+        own = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
+        is_equal = own == text and (is_derived or isinstance(secret, (str, bytes)))
+        return is_equal or (len(text) >= _SHORTEST and text in own)
+    is_number = isinstance(leaf, (int, float)) and len(text) >= _SHORTEST
+    if type(leaf) is not type(secret) or not (is_derived or is_number):
+        return False
+    try:
+        return bool(leaf == secret)
+    except Exception:  # noqa: BLE001  such as that of two arrays
+        return False
+
+
+def _forms(secret: object) -> Iterator[bytes]:
+    """Yield the bytes of a secret as it is in files, if it cannot be mistaken for a word of code."""
+    if isinstance(secret, bytes):
+        if len(secret) >= _SHORTEST:
+            yield secret
+        return
+    text = str(secret) if isinstance(secret, (str, int, float)) else ""
+    is_word = text.isalpha() or not any(map(str.isalpha, text))  # or a number
+    if len(text) >= _LONG or (len(text) >= _SHORTEST and not is_word):
+        for form in {text, repr(text)[1:-1], json.dumps(text)[1:-1]}:
+            yield form.encode("utf-8", "surrogatepass")
