@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.jobspec.protocol import JobProtocol
+    from luigi_pai.payload.contents import Contents
     from luigi_pai.payload.file import Payload
     from luigi_pai.tasks.definition import Definition
 
@@ -279,6 +280,19 @@ class PaiPythonTask(PaiTask):
                 each.replace(f"@{SECRETS}@", "<% $secrets.luigi_pai %>") for each in role.commands
             ]
         return protocol.filled(secrets={"luigi_pai": secrets})
+
+
+def contents(task: PaiPythonTask) -> Contents:
+    """Return what travels with a task's method; nothing is sent or looked up.
+
+    Raises:
+        SpecError: something cannot be sent.
+        ImportError: cloudpickle is missing here.
+    """
+    from luigi_pai.payload.contents import contents_of  # noqa: PLC0415  only people want it
+
+    payload, *_ = task._parts("v2", has_hdfs=True)  # noqa: SLF001  of this module
+    return contents_of(payload, *task._values(payload))  # noqa: SLF001  as above
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "local": ("local", "local", "Run an OpenPAI on this machine."),
     "logs": ("logs", "logs", "Show what a job's tasks write."),
     "ls": ("files", "ls", "List a folder on HDFS."),
+    "payload": ("payload", "payload", "Show what a task sends to the cluster."),
     "plan": ("plan", "plan", "Show what a run of a task would do."),
     "put": ("files", "put", "Send a file or folder to HDFS."),
     "render": ("jobs", "render", "Show the job that a task submits."),

@@ -92,13 +92,18 @@ class Payload:
         """
         before = len(self.problems)
         for name, value in values.items():
-            shown = "" if are_secret else f" = {value!r:.60}"
-            if self._secrets.in_value([value, shown]) or self._secrets.in_bytes(shown.encode()):
-                shown = ""
-            data = self._pickle(f"self.{name}{shown}", value)
+            shown = "" if are_secret else self.shown(value)
+            data = self._pickle(f"self.{name} = {shown}" if shown else f"self.{name}", value)
             if not are_secret:
                 self._check_secrets(f"self.{name}", value, data)
         return b"" if self.problems[before:] else self.dumps(dict(values))
+
+    def shown(self, value: object) -> str:
+        """Return the start of a value's repr; empty if something is in it that may not travel in clear."""
+        text = repr(value)
+        data = text.encode("utf-8", "backslashreplace")
+        is_open = not (self._secrets.in_value([value, text]) or self._secrets.in_bytes(data))
+        return f"{text:.60}" if is_open else ""
 
     def _method(self) -> bytes:
         """Pickle the classes of a task, and the source of their functions."""
