@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -110,20 +111,26 @@ def _leaves(value: object) -> Iterator[Any]:
     waiting, seen = [value], {id(value): value}
     while waiting:
         each = waiting.pop()
-        attributes = getattr(each, "__dict__", None)
-        if isinstance(each, Mapping):
-            parts = [*each.keys(), *each.values()]
-        elif isinstance(each, (list, tuple, set, frozenset)):
-            parts = [*each]
-        elif isinstance(attributes, dict) and not isinstance(each, _WITHOUT_VALUES):
-            parts = [*attributes.values()]
-        else:
+        parts = _parts(each)
+        if parts is None:
             yield each
             continue
         for part in parts:
             if id(part) not in seen:
                 seen[id(part)] = part
                 waiting.append(part)
+
+
+def _parts(value: object) -> list[object] | None:
+    """Return what is in a container, or the attributes of an object; None for a single value."""
+    with contextlib.suppress(Exception):  # of mappings that cannot be listed, such as a pool of connections
+        if isinstance(value, Mapping):
+            return [*value.keys(), *value.values()]
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [*value]
+    attributes = getattr(value, "__dict__", None)
+    is_object = isinstance(attributes, dict) and not isinstance(value, _WITHOUT_VALUES)
+    return [*attributes.values()] if is_object and attributes else None
 
 
 def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:
