@@ -152,17 +152,23 @@ class PaiPythonTask(PaiTask):
 
     def _definition(self) -> Definition:
         def secrets() -> list[str]:
-            return [str(value) for value in self._values(self._payload())[1].values()]
+            secret, parameters = self._values(self._payload())[1], self._private()
+            hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
+            return [str(value) for value in hidden.values()]
 
         return replace(super()._definition(), secrets=secrets, prepare=self._prepared)
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
         self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
-        warnings = super()._check(job)
-        if isinstance(job, PaiJob) and (found := self._secrets().in_bytes(json.dumps(job.to_dict()).encode())):
-            raise SpecError(self.name, [Problem("job()", f"contains {found}; jobs can be read by every user")])
-        return warnings
+        self._check_secrets(job)
+        return super()._check(job)
+
+    def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
+        """Check that a job without its payload has no secret in clear."""
+        text = json.dumps(job.to_dict()) if isinstance(job, PaiJob) else ""
+        if found := self._secrets().in_bytes(text.encode()):
+            raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
 
     # the payload
 
@@ -189,11 +195,18 @@ class PaiPythonTask(PaiTask):
         if problems:
             raise SpecError(self.name, [Problem("work", problem) for problem in problems])
 
+    def _private(self) -> dict[str, Any]:
+        """Return the private parameters."""
+        private = luigi.parameter.ParameterVisibility.PRIVATE
+        return {
+            name: getattr(self, name)
+            for name, parameter in self.get_params()
+            if parameter.visibility == private
+        }
+
     def _secrets(self) -> Secrets:
         """Return what may not travel in clear."""
-        private = luigi.parameter.ParameterVisibility.PRIVATE
-        hidden = [name for name, parameter in self.get_params() if parameter.visibility == private]
-        return Secrets({name: getattr(self, name) for name in hidden}, configured_secrets(), os.environ)
+        return Secrets(self._private(), configured_secrets(), os.environ)
 
     def _values(self, payload: Payload) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the public values for ``work``, and those that travel as a secret.
@@ -201,8 +214,7 @@ class PaiPythonTask(PaiTask):
         A secret is a private parameter that ``work`` uses, and an attribute that contains the value of one.
         """
         reach, parameters, secrets = payload.reach, dict(self.get_params()), self._secrets()
-        private = luigi.parameter.ParameterVisibility.PRIVATE
-        hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
+        hidden = self._private().keys()
         own = {name for name, value in vars(self).items() if reach.takes(name, value)} - parameters.keys()
         secret = hidden & (reach.names | reach.possible)
         secret |= {name for name in own if secrets.private_in(getattr(self, name), is_derived=True)}
@@ -243,6 +255,7 @@ class PaiPythonTask(PaiTask):
 
         The payload is in the code folder if there is HDFS and either the API is v1 or the payload is large.
         """
+        self._check_secrets(job)
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"

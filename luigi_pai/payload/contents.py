@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.payload.file import Payload
 
+
 @dataclass(frozen=True)
 class SentValue:
     """A value that travels in clear.

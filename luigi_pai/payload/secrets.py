@@ -47,7 +47,9 @@ class Secrets:
     def __init__(
         self, private: Mapping[str, object], configured: Mapping[str, str], environ: Mapping[str, str]
     ) -> None:
-        self._private = [(name, leaf) for name, value in private.items() for leaf in _leaves(value)]
+        self._private = [
+            (name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)
+        ]
         self._private = [(name, leaf) for name, leaf in self._private if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
         others = [(what, value) for what, value in configured.items() if len(value) >= _SHORTEST]
@@ -103,15 +105,20 @@ def _private(name: str) -> str:
 
 
 def _is_secret(leaf: object) -> bool:
-    return leaf is not None and not isinstance(leaf, bool) and not (isinstance(leaf, (str, bytes)) and not leaf)
+    return (
+        leaf is not None and not isinstance(leaf, bool) and not (isinstance(leaf, (str, bytes)) and not leaf)
+    )
 
 
-def _leaves(value: object) -> Iterator[Any]:
-    """Yield the values in containers and in the attributes of objects, and the other values themselves."""
+def _leaves(value: object, *, keys: bool = True) -> Iterator[Any]:
+    """Yield the values in containers and in the attributes of objects, and the other values themselves.
+
+    Without ``keys``, the keys of mappings are left out.
+    """
     waiting, seen = [value], {id(value): value}
     while waiting:
         each = waiting.pop()
-        parts = _parts(each)
+        parts = _parts(each, keys=keys)
         if parts is None:
             yield each
             continue
@@ -121,11 +128,11 @@ def _leaves(value: object) -> Iterator[Any]:
                 waiting.append(part)
 
 
-def _parts(value: object) -> list[object] | None:
+def _parts(value: object, *, keys: bool) -> list[object] | None:
     """Return what is in a container, or the attributes of an object; None for a single value."""
     with contextlib.suppress(Exception):  # of mappings that cannot be listed, such as a pool of connections
         if isinstance(value, Mapping):
-            return [*value.keys(), *value.values()]
+            return [*(value.keys() if keys else ()), *value.values()]
         if isinstance(value, (list, tuple, set, frozenset)):
             return [*value]
     attributes = getattr(value, "__dict__", None)

@@ -61,7 +61,9 @@ def posted(task, api="v2"):
     job = for_containers(task.job(), task.name, with_runtime=False)
     task._check(task.job())
     prepared = task._prepared(job, api, None)
-    return submission_text(convert(prepared).protocol if api == "v2" and hasattr(prepared, "jobName") else prepared)
+    return submission_text(
+        convert(prepared).protocol if api == "v2" and hasattr(prepared, "jobName") else prepared
+    )
 
 
 def all_bytes(text):
@@ -99,7 +101,11 @@ def _environment(monkeypatch, settings):
 # ---------------------------------------------------------------- refused
 
 LIVE = {
-    "sys.argv": ("argv", "", r"argv, used in Job.work \(job.py:\d+\), .*write `import sys` and sys.argv in work"),
+    "sys.argv": (
+        "argv",
+        "",
+        r"argv, used in Job.work \(job.py:\d+\), .*write `import sys` and sys.argv in work",
+    ),
     "another name": ("P", "P = sys.path\n", "P, used in Job.work .*sys.path"),
     "sys.modules": ("len(M)", "M = sys.modules\n", "M, used in Job.work .*sys.modules"),
     "in containers": ("T", "T = {'a': [(argv,)]}\n", "T, used in Job.work .*sys.argv"),
@@ -115,7 +121,11 @@ LIVE = {
     "settings": ("C", "C = OpenPai()\n", "uses C in Job.work .*no luigi"),
     "settings in a list": ("C", "C = [OpenPai()]\n", "C, used in .*luigi_pai.config.OpenPai in it"),
     "a thread": ("T", "T = threading.Thread()\n", "T, used in .*cannot be pickled"),
-    "a default": ("f()", "def f(x=argv): return x\n", r"a default argument, used in f \(job.py:\d+\).*sys.argv"),
+    "a default": (
+        "f()",
+        "def f(x=argv): return x\n",
+        r"a default argument, used in f \(job.py:\d+\).*sys.argv",
+    ),
     "a keyword's": ("f()", "def f(*, x=[path]): return x\n", r"a default argument, used in f .*sys.path"),
     "a partial": ("f()", "f = functools.partial(len, argv)\n", "f, used in Job.work .*sys.argv"),
     "a closure": (
@@ -206,7 +216,10 @@ def test_a_known_secret_is_refused(case):
         ("gpu_type = property(lambda self: self.p)", r"job\(\): contains .*private parameter p"),
         (f"virtual_cluster = '{PASSWORD}'", r"job\(\): contains the password of \[OpenPai\]"),
         (f"other = luigi.Parameter(default='x/{PRIVATE}')", "self.other contains .*private parameter p"),
-        ("q = luigi.Parameter(default='ab', visibility=ParameterVisibility.PRIVATE)\nr = luigi.Parameter('ab')", "self.r contains .*q"),
+        (
+            "q = luigi.Parameter(default='ab', visibility=ParameterVisibility.PRIVATE)\nr = luigi.Parameter('ab')",
+            "self.r contains .*q",
+        ),
     ],
 )
 def test_a_secret_in_the_job_or_a_public_parameter_is_refused(inside, wanted):
@@ -235,7 +248,11 @@ CLEAN = {
     "another object's": ("[o.password for o in ()]", "", "password = 'of no use to anybody'"),
     "another module's": ("re.password", "import re\n", "password = 'of no use to anybody'"),
     "an argument's": ("f(3)", "def f(o): return o.rate\n", "rate = 'of no use to anybody'"),
-    "beside a helper": ("(f(self), argv_.password)", "import io as argv_\ndef f(t): return t.data\n", "password = 'of no use to anybody'"),
+    "beside a helper": (
+        "(f(self), argv_.password)",
+        "import io as argv_\ndef f(t): return t.data\n",
+        "password = 'of no use to anybody'",
+    ),
     "after an escape": ("[t.password for t in [self]]", "", "password = 'of no use to anybody'"),
     "an attribute": ("self.derived", "", DERIVED.format("'x/' + self.p")),
     "in a dict": ("self.derived", "", DERIVED.format("{'k': [b'x' + self.p.encode()]}")),
@@ -279,7 +296,12 @@ def test_an_attribute_that_equals_a_private_value_is_a_secret(value, form):
 USES = {
     "environ": ("[environ.get('API_TOKEN'), environ['PAI_JOB_NAME'] == self.name]", "", "", [None, True]),
     "nested": ("T[0].get('API_TOKEN', get('API_TOKEN', 3))", "T, get = [environ], environ.get\n", "", 3),
-    "helper": ("[f(self), f(task=self), f(self, n=len('ab'))]", "def f(task, n=1): return task.rate * n\n", "rate = 2", [2, 2, 4]),
+    "helper": (
+        "[f(self), f(task=self), f(self, n=len('ab'))]",
+        "def f(task, n=1): return task.rate * n\n",
+        "rate = 2",
+        [2, 2, 4],
+    ),
     "alias": ("(lambda t: [t.rate, getattr(t, 'size')])(self)", "", "rate = 2\nsize = 3", [2, 3]),
     "list": ("sum(t.rate for t in [self, self])", "", "rate = 2", 4),
     "kept": (
@@ -295,7 +317,12 @@ USES = {
         "@classmethod\ndef own(cls): return cls.rate",
         [4, 5, 2],
     ),
-    "changed": ("[self.add(), self.number]", "", "count = 1\ndef add(self):\n    self.count += 1\n    return self.count", [2, 7]),
+    "changed": (
+        "[self.add(), self.number]",
+        "",
+        "count = 1\ndef add(self):\n    self.count += 1\n    return self.count",
+        [2, 7],
+    ),
     "values": (
         "[D.x, str(P), W.isoformat(), B.getvalue().decode(), C.A.name, sorted(S)]",
         "@dataclasses.dataclass\nclass Data:\n    x: int\nclass C(enum.Enum):\n    A = 1\n"
@@ -304,7 +331,12 @@ USES = {
         [4, "/x", "2026-01-02", "b", "A", [1, 2]],
     ),
     "secret": ("self.derived", "", DERIVED.format("len(self.p), 'x/' + self.p"), [13, f"x/{PRIVATE}"]),
-    "private": ("[f(self), self.url]", "def f(t): return len(t.p)\n", "url = property(lambda self: 'x/' + self.p)", [13, f"x/{PRIVATE}"]),
+    "private": (
+        "[f(self), self.url]",
+        "def f(t): return len(t.p)\n",
+        "url = property(lambda self: 'x/' + self.p)",
+        [13, f"x/{PRIVATE}"],
+    ),
 }
 
 
