@@ -1,9 +1,9 @@
 """Flow: follows the task through the bytecode of a function, to find the attributes that the function reads.
 
 The task enters a function as one of its arguments; the user's classes of the task count as the task. It is
-followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a literal name, and
-calls of functions that a module defines. Whatever else is done with it (it is stored, returned, put into a
-container, given to an unknown function) makes it escape: then any object may be the task.
+followed through local variables, nested functions, ``super()``, ``type()``, ``getattr`` with a literal name,
+and calls of functions that a module defines. Any other use of it (it is stored, returned, put into a
+container, passed to an unknown function) makes it escape: then any object may be the task.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
 _TASK, _UNKNOWN = object(), object()
-_MARKS = frozenset("CACHE COPY_FREE_VARS EXTENDED_ARG MAKE_CELL NOP PRECALL PUSH_NULL RESUME".split())
-_VALUES = frozenset("LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS LOAD_CLOSURE LOAD_LOCALS".split())
-_VARIABLES = frozenset("LOAD_CLASSDEREF LOAD_DEREF".split())
-_STORES = frozenset("STORE_DEREF STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST".split())
-_CALLS = frozenset("CALL CALL_FUNCTION CALL_FUNCTION_KW CALL_KW CALL_METHOD".split())
+_MARKS = frozenset(
+    ["CACHE", "COPY_FREE_VARS", "EXTENDED_ARG", "MAKE_CELL", "NOP", "PRECALL", "PUSH_NULL", "RESUME"]
+)
+_VALUES = frozenset(["LOAD_ASSERTION_ERROR", "LOAD_BUILD_CLASS", "LOAD_CLOSURE", "LOAD_LOCALS"])
+_VARIABLES = frozenset(["LOAD_CLASSDEREF", "LOAD_DEREF"])
+_STORES = frozenset(["STORE_DEREF", "STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"])
+_CALLS = frozenset(["CALL", "CALL_FUNCTION", "CALL_FUNCTION_KW", "CALL_KW", "CALL_METHOD"])
 _COPIES = {"DUP_TOP": 1, "ROT_TWO": 2}  # of 3.10, which has neither COPY nor SWAP
 _OPERATIONS = (  # opcodes that replace their operands by one result
     *("BINARY_", "BUILD_", "COMPARE_OP", "CONTAINS_OP", "CONVERT_VALUE", "FORMAT_", "GET_ITER", "GET_LEN"),
@@ -65,7 +67,7 @@ def flow_of(function: FunctionType, given: Collection[str], classes: Sequence[ty
 
 
 def receiver(function: FunctionType) -> set[str]:
-    """Return the parameter that is ``self`` in a method, as a set: the first one, or ``args`` of ``*args``."""
+    """Return the parameter that is ``self`` in a method: the first one, or ``args`` of ``*args``."""
     code = function.__code__
     if code.co_argcount:
         return {code.co_varnames[0]}
@@ -119,8 +121,9 @@ def _follow(
 class _Machine:
     """Runs a code object on a stack of the task, known objects and unknown ones.
 
-    At jumps and unknown instructions the task escapes from the stack, and the stack is forgotten: what is below
-    the known part of the stack is unknown. An entry is ``_TASK``, ``_UNKNOWN``, or a tuple with a known object.
+    At jumps and unknown instructions the task escapes from the stack, and the stack is forgotten: everything
+    below the entries that are pushed later is unknown. An entry is ``_TASK``, ``_UNKNOWN``, or a tuple with a
+    known object.
     """
 
     def __init__(

@@ -40,8 +40,8 @@ _IN_MEMORY = (io.BytesIO, io.StringIO)  # values, though they are of IOBase
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
     """Pickles objects of the user's modules by value, and a class of the task as its index in ``classes``.
 
-    ``os.environ`` is pickled by reference, so that it is the container's there. Other objects that live in this
-    process only raise a PicklingError, which says what to write instead.
+    ``os.environ`` is pickled by reference, so that it is the container's there. Other live objects of this
+    process raise a PicklingError, which says what to write instead.
     """
 
     def __init__(self, file: io.BytesIO, reach: Reach) -> None:
@@ -83,8 +83,9 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no 
             return f"sys.{name} in it: write `import sys` and sys.{name} in work()"
         if obj is os.environ or obj is getattr(os, "environb", None):
             return ""
-        found = _live_kind(type(obj))
-        return f"a {type(obj).__name__} in it, {found}" if found else ""
+        kind: type = type(obj)
+        found = _live_kind(kind)
+        return f"a {kind.__name__} in it, {found}" if found else ""
 
 
 @functools.lru_cache(maxsize=1000)

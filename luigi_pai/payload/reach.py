@@ -31,9 +31,9 @@ _NONE_THERE = "the container has no luigi: use it in another method, or give its
 class Reach:
     """The objects that ``work`` uses, directly and through the functions that it calls.
 
-    An attribute of the task is used if a function reads it from the task (see ``flow``). Where the task escapes,
-    any object may be the task: then the attributes that are read there from any object are used, too, except
-    strings under a name such as ``password``.
+    An attribute of the task is used if a function reads it from the task (see ``flow``). Where the task
+    escapes, any object may be the task: then the attributes that are read there from any object are also
+    used, except strings under a name such as ``password``.
 
     Args:
         classes: the user's classes, in the order of the MRO.
@@ -157,7 +157,7 @@ class Reach:
                 flow.escapes = True
 
     def _add_objects(self, function: FunctionType) -> None:
-        """Add the variables of enclosing functions, the defaults, the imports and the globals of a function."""
+        """Add the objects that a function uses: variables of enclosing functions, defaults, globals."""
         code = function.__code__
         first = _place(function, code.co_firstlineno)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
@@ -187,8 +187,8 @@ class Reach:
         self.settings_used.update(flow.names.keys() & set(self.settings))
         for name in sorted(flow.names.keys() & set(self.machinery) - set(self.settings)):
             problem = (
-                f"uses self.{name} in {_place(function, flow.names[name])}, which only Luigi's process has; the "
-                "container has the parameters, name, pai and your own methods; folders are in "
+                f"uses self.{name} in {_place(function, flow.names[name])}, which only Luigi's process has; "
+                "the container has the parameters, name, pai and your own methods; folders are in "
                 "self.pai.current()"
             )
             if problem not in self.problems:

@@ -69,8 +69,8 @@ class Secrets:
 
         Args:
             value: any value.
-            is_derived: whether the value may be computed from the parameters. Then equal numbers of less than 4
-                digits and equal objects of all other types count, too; elsewhere they are taken for chance.
+            is_derived: whether the value may be computed from the parameters. Then equal numbers of less than
+                4 digits and equal objects of any other type count; elsewhere they are a coincidence.
         """
         if not self._private:
             return ""

@@ -23,8 +23,8 @@ from luigi_pai.jobspec.submission import submission_text
 PRIVATE, IN_ENVIRONMENT, PASSWORD = "pr1vate-v@lue", "t0ken/of/the/environment", "the-clusters-pass"
 
 HEAD = """
-import dataclasses, datetime, enum, functools, http.cookiejar, io, json, logging, os, pathlib, socket, sys, threading
-import luigi, requests
+import dataclasses, datetime, enum, functools, http.cookiejar, io, json, logging, os, pathlib, socket, sys
+import luigi, requests, threading
 from os import environ, environb
 from sys import argv, path, stdout
 from luigi.parameter import ParameterVisibility
@@ -47,7 +47,7 @@ def __init__(self, *args, **kwargs):
 
 
 def task_of(work, *, before="", inside="", base=PaiPythonTask, **parameters):
-    """Return a task of a module: its lines before the class, and in it; and the expression that work returns."""
+    """Return a task of a module, from lines before its class and in it, and what ``work`` returns."""
     method = f"    def work(self):\n        return {{'is': {work}}}\n"
     body = "".join(f"    {line}\n" for line in inside.splitlines())
     space = {"Base": base, "__name__": "__main__"}
@@ -135,7 +135,7 @@ LIVE = {
     ),
     "a decorator": (
         "f()",
-        "def with_(x):\n    return lambda f: functools.wraps(f)(lambda: (x, f()))\n@with_(path)\ndef f(): pass\n",
+        "def with_(x):\n    return lambda f: lambda: (x, f())\n@with_(path)\ndef f(): pass\n",
         "x, used in .*sys.path",
     ),
     "an instance": (
@@ -196,7 +196,7 @@ def test_a_live_object_of_the_task_is_refused(value):
 
 @pytest.mark.parametrize("case", COPIES)
 def test_a_copy_of_the_environment_is_refused(case):
-    with pytest.raises(SpecError, match="E, used in Job.work.* contains (a copy of|the value of)") as caught:
+    with pytest.raises(SpecError, match=r"E, used in Job.work.* contains (a copy of|the value of)") as caught:
         posted(task_of("E", before=COPIES[case]))
     assert IN_ENVIRONMENT not in str(caught.value)
 
@@ -217,7 +217,7 @@ def test_a_known_secret_is_refused(case):
         (f"virtual_cluster = '{PASSWORD}'", r"job\(\): contains the password of \[OpenPai\]"),
         (f"other = luigi.Parameter(default='x/{PRIVATE}')", "self.other contains .*private parameter p"),
         (
-            "q = luigi.Parameter(default='ab', visibility=ParameterVisibility.PRIVATE)\nr = luigi.Parameter('ab')",
+            "q = luigi.Parameter('ab', visibility=ParameterVisibility.PRIVATE)\nr = luigi.Parameter('ab')",
             "self.r contains .*q",
         ),
     ],
@@ -306,15 +306,17 @@ USES = {
     "list": ("sum(t.rate for t in [self, self])", "", "rate = 2", 4),
     "kept": (
         "Net(self).double()",
-        "class Net:\n    def __init__(self, task): self.task = task\n    def double(self): return 2 * self.task.rate\n",
+        "class Net:\n    def __init__(self, t): self.t = t\n    def double(self): return 2 * self.t.rate\n",
         "rate = 2",
         4,
     ),
     "decorated": (
         "[self.twice(), self.fixed(), self.own()]",
-        "def loud(f):\n    @functools.wraps(f)\n    def inner(*args, **kwargs): return f(*args, **kwargs)\n    return inner\n",
-        "rate = 2\n@loud\ndef twice(self): return self.rate * 2\n@staticmethod\ndef fixed(): return 5\n"
-        "@classmethod\ndef own(cls): return cls.rate",
+        "def loud(f):\n    @functools.wraps(f)\n    def inner(*a, **kw): return f(*a, **kw)\n    return inner\n",
+        (
+            "rate = 2\n@loud\ndef twice(self): return self.rate * 2\n@staticmethod\ndef fixed(): return 5\n"
+            "@classmethod\ndef own(cls): return cls.rate"
+        ),
         [4, 5, 2],
     ),
     "changed": (
@@ -325,8 +327,10 @@ USES = {
     ),
     "values": (
         "[D.x, str(P), W.isoformat(), B.getvalue().decode(), C.A.name, sorted(S)]",
-        "@dataclasses.dataclass\nclass Data:\n    x: int\nclass C(enum.Enum):\n    A = 1\n"
-        "D, P, W, B, S = Data(4), pathlib.Path('/x'), datetime.date(2026, 1, 2), io.BytesIO(b'b'), {1, 2}\n",
+        (
+            "@dataclasses.dataclass\nclass Data:\n    x: int\nclass C(enum.Enum):\n    A = 1\n"
+            "D, P, W = Data(4), pathlib.Path('/x'), datetime.date(2026, 1, 2)\nB, S = io.BytesIO(b'b'), {1, 2}\n"
+        ),
         "",
         [4, "/x", "2026-01-02", "b", "A", [1, 2]],
     ),
@@ -341,9 +345,10 @@ USES = {
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("any_cluster")
 @pytest.mark.parametrize("any_cluster", [("v2", False)], indirect=True, ids=label)
 @pytest.mark.parametrize("case", USES)
-def test_a_method_reads_in_the_container_what_it_reads_here(any_cluster, run_id, case):
+def test_a_method_reads_in_the_container_what_it_reads_here(run_id, case):
     """And the job, as the server has it, has no secret in it. The environment is the container's."""
     work, before, inside, wanted = USES[case]
     task = task_of(work, before=before, inside=inside, base=InImage, run_id=run_id, data=case)
