@@ -37,7 +37,7 @@ FOLLOWED = {  # method: attributes that it reads from the task
     "def f(self): return by_keyword(task=self)": "",
     "def f(self): return getattr(self, 'a', 3), isinstance(self, Kind), hasattr(self, 'b')": "a b",
     "def f(self): return f'{self.a} {self.b!r:>4}' + '%s' % self.c": "a b c",
-    "def f(self):\n    try: return self.a\n    except OSError as e: return self.b if self.c else e.d": "a b c",
+    "def f(self):\n    try: self.a\n    except OSError as e: return e.d if self.c else self.b": "a b c",
     "def f(self, o):\n    with self.lock as held:\n        return held.x": "lock",
     "async def f(self, o):\n    async with self.lock:\n        return await self.a(o.b)": "a lock",
     "def f(self):\n    t = None\n    def g():\n        nonlocal t\n        t = self\n    return t.a": "a",

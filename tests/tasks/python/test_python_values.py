@@ -312,7 +312,7 @@ USES = {
     ),
     "decorated": (
         "[self.twice(), self.fixed(), self.own()]",
-        "def loud(f):\n    @functools.wraps(f)\n    def inner(*a, **kw): return f(*a, **kw)\n    return inner\n",
+        "def loud(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner\n",
         (
             "rate = 2\n@loud\ndef twice(self): return self.rate * 2\n@staticmethod\ndef fixed(): return 5\n"
             "@classmethod\ndef own(cls): return cls.rate"
@@ -329,7 +329,8 @@ USES = {
         "[D.x, str(P), W.isoformat(), B.getvalue().decode(), C.A.name, sorted(S)]",
         (
             "@dataclasses.dataclass\nclass Data:\n    x: int\nclass C(enum.Enum):\n    A = 1\n"
-            "D, P, W = Data(4), pathlib.Path('/x'), datetime.date(2026, 1, 2)\nB, S = io.BytesIO(b'b'), {1, 2}\n"
+            "D, P, W = Data(4), pathlib.Path('/x'), datetime.date(2026, 1, 2)\n"
+            "B, S = io.BytesIO(b'b'), {1, 2}\n"
         ),
         "",
         [4, "/x", "2026-01-02", "b", "A", [1, 2]],
