@@ -165,9 +165,9 @@ class PaiPythonTask(PaiTask):
         return super()._check(job)
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
-        """Check that a job without its payload has no secret in clear."""
-        text = json.dumps(job.to_dict()) if isinstance(job, PaiJob) else ""
-        if found := self._secrets().in_bytes(text.encode()):
+        """Check that a job without its payload, and its tags, have no secret in clear."""
+        fields = job.to_dict() if isinstance(job, PaiJob) else {}
+        if found := self._secrets().in_bytes(json.dumps([fields, self.tags], default=str).encode()):
             raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
 
     # the payload

@@ -31,6 +31,7 @@ _LIVE: tuple[tuple[type, str], ...] = (
 _LIVE_ELSEWHERE = {  # of modules that need not be loaded
     "http.client.HTTPConnection": "a connection: connect in work()",
     "http.cookiejar.CookieJar": "cookies of this process: log in in work()",
+    "tempfile.TemporaryDirectory": "a temporary folder: make it in work()",
     "requests.sessions.Session": "a session with its cookies and passwords: make it in work()",
     "httpx._client.BaseClient": "a session with its cookies and passwords: make it in work()",
 }

@@ -163,6 +163,8 @@ class Reach:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # the variable has no value yet
                 self._add(name, cell.cell_contents, first, function)
+        for name, value in vars(function).items():
+            self._add(f"{function.__qualname__}.{name}", value, first, function)
         for value in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
             self._add("a default argument", value, first, function)
         for part in nested_codes(code):

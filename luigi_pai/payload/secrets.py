@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import deque
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ _NAMES = re.compile(
 _SHORTEST = 4  # characters of a secret that is looked for inside other strings
 _LONG = 8  # characters of a secret that is looked for in code, even if it is a plain word or a number
 _WITHOUT_VALUES = (type, ModuleType, FunctionType, Enum)  # objects whose attributes are not searched
-_COPIED = 5  # variables of the environment, with their values, that make a copy of it
+_COPIED = 5  # values of environment variables that make a copy of the environment
 _PRIVATE = "the value of the private parameter "
 _COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
 
@@ -36,7 +38,7 @@ class Secrets:
 
     They are the private parameters of a task, the passwords and tokens of luigi.cfg, and the environment
     variables with at least 8 characters under a name such as ``API_TOKEN``, except absolute paths. Several
-    environment variables that travel with their values are a copy of the environment.
+    environment variables whose values travel are a copy of the environment.
 
     Args:
         private: the private parameters by name.
@@ -93,11 +95,12 @@ class Secrets:
         for what, form in self._texts:
             if form in data:
                 return what
-        copied = (
-            name for name, value in self._environ.items() if value.encode("utf-8", "surrogateescape") in data
-        )
-        named = [name for name in copied if name.encode("utf-8", "surrogateescape") in data]
-        return _COPY if len(named) >= _COPIED else ""
+        copied = set()
+        for name, value in self._environ.items():
+            found = value.encode("utf-8", "surrogateescape") in data
+            if found and (not value.startswith("/") or name.encode("utf-8", "surrogateescape") in data):
+                copied.add(value)  # a path is also in file names
+        return _COPY if len(copied) >= _COPIED else ""
 
 
 def _private(name: str) -> str:
@@ -133,8 +136,10 @@ def _parts(value: object, *, keys: bool) -> list[object] | None:
     with contextlib.suppress(Exception):  # of mappings that cannot be listed, such as a pool of connections
         if isinstance(value, Mapping):
             return [*(value.keys() if keys else ()), *value.values()]
-        if isinstance(value, (list, tuple, set, frozenset)):
+        if isinstance(value, (list, tuple, set, frozenset, deque)):
             return [*value]
+        if isinstance(value, (bytearray, PurePath)):
+            return [bytes(value) if isinstance(value, bytearray) else str(value)]
     attributes = getattr(value, "__dict__", None)
     is_object = isinstance(attributes, dict) and not isinstance(value, _WITHOUT_VALUES)
     return [*attributes.values()] if is_object and attributes else None

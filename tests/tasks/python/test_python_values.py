@@ -127,6 +127,11 @@ LIVE = {
         r"a default argument, used in f \(job.py:\d+\).*sys.argv",
     ),
     "a keyword's": ("f()", "def f(*, x=[path]): return x\n", r"a default argument, used in f .*sys.path"),
+    "an attribute of a function": (
+        "f()",
+        "def f(): return f.x\nf.x = argv\n",
+        r"f.x, used in f \(.*sys.argv",
+    ),
     "a partial": ("f()", "f = functools.partial(len, argv)\n", "f, used in Job.work .*sys.argv"),
     "a closure": (
         "f()",
@@ -154,6 +159,7 @@ LIVE = {
 COPIES = {
     "a dict": "E = dict(environ)\n",
     "a copy": "E = environ.copy()\n",
+    "values": "E = [value for name, value in environ.items() if name != 'API_TOKEN']\n",
     "pairs": "E = list(os.environ.items())\n",
     "a repr": "E = repr(environ)\n",
     "JSON": "E = json.dumps(dict(environ))\n",
@@ -213,6 +219,7 @@ def test_a_known_secret_is_refused(case):
     ("inside", "wanted"),
     [
         ("name = property(lambda self: f'train-{self.p}')", "self.name contains .*private parameter p"),
+        ("tags = property(lambda self: [self.p])", r"job\(\): contains .*private parameter p"),
         ("gpu_type = property(lambda self: self.p)", r"job\(\): contains .*private parameter p"),
         (f"virtual_cluster = '{PASSWORD}'", r"job\(\): contains the password of \[OpenPai\]"),
         (f"other = luigi.Parameter(default='x/{PRIVATE}')", "self.other contains .*private parameter p"),
@@ -289,6 +296,15 @@ def test_an_attribute_that_equals_a_private_value_is_a_secret(value, form):
     task = task_of("self.derived", inside=inside + DERIVED.format(form), number=3)
     assert sorted(task._values(task._payload())[1]) == ["derived"]
     assert "number" in task._values(task._payload())[0]
+
+
+def test_values_and_not_keys_of_a_private_dict_are_secret():
+    """All of it is redacted in errors of a task that has an attribute with one of the values."""
+    inside = "q = luigi.DictParameter({'data': 'abcd'}, visibility=ParameterVisibility.PRIVATE)\n"
+    task = task_of("self.derived", inside=inside + DERIVED.format("'x/' + self.q['data']"))
+    assert_clean(posted(task))
+    assert "x/abcd" in task._definition().secrets()
+    assert PRIVATE in task._definition().secrets()
 
 
 # ---------------------------------------------------------------- in the container
