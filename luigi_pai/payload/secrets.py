@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _NAMES = re.compile(
     r"passw|passphrase|secret|credential|token(?!i[sz])|(?:^|_|api|access|private)keys?(?:$|_)"
@@ -22,7 +23,7 @@ _NAMES = re.compile(
 )
 _SHORTEST = 4  # characters of a secret that is looked for inside other strings
 _LONG = 8  # characters of a secret that is looked for in code, even if it is a plain word or a number
-_WITHOUT_VALUES = (type, ModuleType, FunctionType, Enum)  # objects whose attributes are not searched
+_BY_REFERENCE = (type, ModuleType, FunctionType, Enum, type(os.environ))  # their contents are not values
 _COPIED = 5  # values of environment variables that make a copy of the environment
 _PRIVATE = "the value of the private parameter "
 _COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
@@ -49,19 +50,17 @@ class Secrets:
     def __init__(
         self, private: Mapping[str, object], configured: Mapping[str, str], environ: Mapping[str, str]
     ) -> None:
-        self._private = [
-            (name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)
-        ]
-        self._private = [(name, leaf) for name, leaf in self._private if _is_secret(leaf)]
+        found = [(name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)]
+        self._private = [(name, leaf) for name, leaf in found if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
-        others = [(what, value) for what, value in configured.items() if len(value) >= _SHORTEST]
-        others += [
+        self._others = [(what, value) for what, value in configured.items() if len(value) >= _SHORTEST]
+        self._others += [
             (f"the value of the environment variable {name}: make it a private parameter", value)
             for name, value in self._environ.items()
             if is_secret_name(name) and not value.startswith("/")
         ]
         named = [(_private(name), leaf) for name, leaf in self._private]
-        self._texts = [(what, form) for what, leaf in [*named, *others] for form in _forms(leaf)]
+        self._texts = [(what, form) for what, leaf in [*named, *self._others] for form in _forms(leaf)]
 
     def private_in(self, value: object, *, is_derived: bool = False) -> str:
         """Return the name of a private parameter that a value equals or contains; empty if there is none.
@@ -74,18 +73,12 @@ class Secrets:
             is_derived: whether the value may be computed from the parameters. Then equal numbers of less than
                 4 digits and equal objects of any other type count; elsewhere they are a coincidence.
         """
-        if not self._private:
-            return ""
-        leaves = [leaf for leaf in _leaves(value) if _is_secret(leaf)]
-        for name, secret in self._private:
-            if any(_contains(leaf, secret, is_derived=is_derived) for leaf in leaves):
-                return name
-        return ""
+        return _first_in(value, self._private, is_derived=is_derived)
 
     def in_value(self, value: object) -> str:
         """Return what a value contains that may not travel in clear; empty if nothing."""
         name = self.private_in(value)
-        return _private(name) if name else ""
+        return _private(name) if name else _first_in(value, self._others, is_derived=False)
 
     def in_bytes(self, data: bytes) -> str:
         """Return what a file or pickle contains that may not travel in clear; empty if nothing.
@@ -101,6 +94,14 @@ class Secrets:
             if found and (not value.startswith("/") or name.encode("utf-8", "surrogateescape") in data):
                 copied.add(value)  # a path is also in file names
         return _COPY if len(copied) >= _COPIED else ""
+
+
+def _first_in(value: object, secrets: Sequence[tuple[str, object]], *, is_derived: bool) -> str:
+    leaves = [leaf for leaf in _leaves(value) if _is_secret(leaf)] if secrets else []
+    for what, secret in secrets:
+        if any(_contains(leaf, secret, is_derived=is_derived) for leaf in leaves):
+            return what
+    return ""
 
 
 def _private(name: str) -> str:
@@ -133,6 +134,8 @@ def _leaves(value: object, *, keys: bool = True) -> Iterator[Any]:
 
 def _parts(value: object, *, keys: bool) -> list[object] | None:
     """Return what is in a container, or the attributes of an object; None for a single value."""
+    if isinstance(value, _BY_REFERENCE):
+        return None
     with contextlib.suppress(Exception):  # of mappings that cannot be listed, such as a pool of connections
         if isinstance(value, Mapping):
             return [*(value.keys() if keys else ()), *value.values()]
@@ -141,8 +144,7 @@ def _parts(value: object, *, keys: bool) -> list[object] | None:
         if isinstance(value, (bytearray, PurePath)):
             return [bytes(value) if isinstance(value, bytearray) else str(value)]
     attributes = getattr(value, "__dict__", None)
-    is_object = isinstance(attributes, dict) and not isinstance(value, _WITHOUT_VALUES)
-    return [*attributes.values()] if is_object and attributes else None
+    return [*attributes.values()] if isinstance(attributes, dict) and attributes else None
 
 
 def _contains(leaf: object, secret: object, *, is_derived: bool) -> bool:

@@ -235,6 +235,14 @@ def test_a_secret_in_the_job_or_a_public_parameter_is_refused(inside, wanted):
     assert "work: self" not in wanted or PRIVATE not in str(caught.value)
 
 
+def test_a_short_password_is_found_in_values(settings):
+    """A word is not looked for in code, where it may be a name."""
+    settings(password="letme")
+    posted(task_of("letme", before="letme = 3\n"))
+    with pytest.raises(SpecError, match=r"T, used in .* contains the password of \[OpenPai\]"):
+        posted(task_of("T", before="T = ['x-letme']\n"))
+
+
 def test_a_secret_in_a_package_is_refused(tmp_path, monkeypatch):
     (tmp_path / "leaky.py").write_text(f"TOKEN = {IN_ENVIRONMENT!r}\n")
     monkeypatch.syspath_prepend(tmp_path)
