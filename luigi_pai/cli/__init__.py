@@ -16,7 +16,7 @@ _COMMANDS = {
     "clusters": ("clusters", "clusters", "Show virtual clusters and what is free in them."),
     "config": ("jobs", "config", "Write the stored job as a file for submit."),
     "convert": ("jobs", "convert", "Turn a v1 job config into a job protocol."),
-    "doctor": ("doctor", "doctor", "Check configuration, cluster and HDFS."),
+    "doctor": ("clusters", "doctor", "Check configuration, cluster and HDFS."),
     "get": ("files", "get", "Fetch a file or folder from HDFS."),
     "list": ("listing", "list_jobs", "List your jobs."),
     "local": ("local", "local", "Run an OpenPAI on this machine."),

@@ -6,6 +6,9 @@ import json
 import re
 
 import pytest
+from click.testing import CliRunner
+
+from luigi_pai.cli import main
 
 MODULE = """
 import luigi
@@ -57,15 +60,21 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def payload(pai_command, folder, monkeypatch):
-    """Run luigi-pai payload for a task of the module."""
+def payload(folder, monkeypatch):
+    """Run luigi-pai payload for a task of the module, and return what it prints."""
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
-    return lambda *words, expect=0: pai_command("payload", *words, expect=expect)
+
+    def run(*words, expect=0):
+        result = CliRunner().invoke(main, ["payload", *words], catch_exceptions=False)
+        assert result.exit_code == expect, result.output
+        return result.output
+
+    return run
 
 
 def test_it_shows_files_values_and_the_names_of_secrets(payload):
-    text = payload("sends", "Fit", "--rate", "0.1").stdout
+    text = payload("sends", "Fit", "--rate", "0.1")
     assert re.search(r"^work.pickle +[\d,]+$", text, re.MULTILINE)
     assert re.search(r"^total +[\d,]{6}$", text, re.MULTILINE)
     assert "functions: Fit.work, helper" in text
@@ -76,23 +85,23 @@ def test_it_shows_files_values_and_the_names_of_secrets(payload):
 
 
 def test_as_json(payload):
-    found = json.loads(payload("--json", "sends", "Fit", "--rate", "0.1").stdout)
+    found = json.loads(payload("--json", "sends", "Fit", "--rate", "0.1"))
     assert found["secrets"] == ["self.url"]
     assert {"name": "self.rate", "type": "float", "size": 21, "value": "0.1", "place": ""} in found["values"]
     assert set(found["parts"]) == {"__main__.py", "cloudpickle", "luigi_pai", "task.json", "work.pickle"}
 
 
 def test_uploads_have_their_sizes(payload):
-    assert payload("sends", "Sends").stdout.splitlines() == [
+    assert payload("sends", "Sends").splitlines() == [
         "upload  to HDFS     files  bytes",
         "code    /Data/code  1      1,200",
         "",
     ]
-    assert payload("sends", "Bare").stdout == "Bare() sends only its job, see luigi-pai render\n"
+    assert payload("sends", "Bare") == "Bare() sends only its job, see luigi-pai render\n"
 
 
 def test_what_cannot_be_sent_is_an_error(payload):
-    text = payload("sends", "Leaking", "--rate", "0.1", expect=1).stderr
+    text = payload("sends", "Leaking", "--rate", "0.1", expect=1)
     assert "work() contains the value of the private parameter key" in text
     assert "s3cret" not in text
-    assert "Protocol of sends is not a PaiTask" in payload("sends", "Protocol", expect=2).stderr
+    assert "Protocol of sends is not a PaiTask" in payload("sends", "Protocol", expect=2)
