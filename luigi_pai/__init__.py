@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RateLimited,
         ServerFault,
         SpecError,
+        TokenLost,
     )
     from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
     from luigi_pai.jobspec.job import PaiJob, Port, TaskRole, slot_to_dict
@@ -96,6 +97,7 @@ __all__ = [
     "SpecError",
     "TaskRole",
     "TaskStatus",
+    "TokenLost",
     "grid",
     "reset_clusters",
     "sample",

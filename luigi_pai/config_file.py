@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import difflib
 import functools
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,14 @@ NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CON
 _PREFIX = f"{SECTION}:"
 _SECRETS = ("password", "token")
 _ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
+_SECRET_OF_OTHERS = re.compile(r".*(?:password|passwd|secret)", re.IGNORECASE)
 _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # may be meant as [OpenPai:NAME]
+
+
+try:
+    _STARTED_IN = str(Path.cwd())  # Luigi, which is imported above, has read its configuration here
+except OSError:  # the folder was removed
+    _STARTED_IN = ""
 
 
 class PickledSettings:
@@ -52,6 +59,34 @@ def files_read() -> list[str]:
     parser = luigi.configuration.get_config()
     paths = getattr(parser, "_config_paths", [])
     return [str(path) for path in paths if Path(path).is_file()]
+
+
+def configuration_files() -> list[str]:
+    """Return the paths from which Luigi may have read configurations, with any of its parsers.
+
+    A relative path stands for two: in the folder in which the process was, and in which it is.
+    """
+    paths = [os.environ.get("LUIGI_CONFIG_PATH", "")]
+    for parser in (luigi.configuration.LuigiConfigParser, luigi.configuration.LuigiTomlParser):
+        paths += map(str, parser._config_paths)  # noqa: SLF001  Luigi tells it nowhere else
+    return [place for path in paths if path for place in (path, os.path.join(_STARTED_IN, path))]  # noqa: PTH118
+
+
+def configured_secrets() -> set[str]:
+    """Return the passwords and tokens in Luigi's configuration and command, with the values of ``${...}``.
+
+    In other sections than those of clusters, only passwords count: the ``pad_token`` of a task is no secret.
+    """
+    parser = CmdlineParser.get_instance()
+    given = (getattr(parser.known_args, f"{SECTION}_{key}", None) for key in _SECRETS if parser)
+    found = {str(value) for value in given if value}
+    for section in _sections():
+        is_cluster = section == SECTION or section.startswith(_PREFIX)
+        for key, value in _values(section):
+            if (is_cluster and key in _SECRETS) or _SECRET_OF_OTHERS.fullmatch(key):
+                filled = _ENVIRONMENT.sub(lambda match: os.environ.get(match[1], ""), str(value))
+                found |= {filled, filled.replace("%%", "%")}
+    return found - {""}
 
 
 def unreadable_files(section: str) -> list[str]:
@@ -132,20 +167,6 @@ def raw_settings(section: str) -> tuple[Any, ...]:
     return text, named, CmdlineParser.get_instance()
 
 
-def configured_secrets() -> dict[str, str]:
-    """Return the passwords and tokens of all clusters, by what they are: ``the password of [OpenPai]``."""
-    config, found = luigi.configuration.get_config(), {}
-    parser = CmdlineParser.get_instance()
-    for section in [SECTION, *(f"{_PREFIX}{name}" for name in clusters())]:
-        for key in _SECRETS:
-            given = getattr(parser.known_args, f"{section}_{key}", None) if parser else None
-            with contextlib.suppress(configparser.Error):  # reading the settings reports it
-                value = given or config.get(section, key, "")
-                if value:
-                    found[f"the {key} of [{section}]"] = str(value)
-    return found
-
-
 def is_given_to_luigi(key: str) -> bool:
     """Return whether Luigi's command line has ``--OpenPai-KEY``."""
     parser = CmdlineParser.get_instance()
@@ -167,6 +188,15 @@ def _keys(section: str) -> list[str]:
         return list(config.data[section])
     shared = config.defaults()  # keys of [DEFAULT], which every section has
     return [key for key in config.options(section) if key not in shared]
+
+
+def _values(section: str) -> list[tuple[str, Any]]:
+    """Return the keys of a section, those of [DEFAULT] included, and their values as written."""
+    config = luigi.configuration.get_config()
+    if isinstance(config, luigi.configuration.LuigiTomlParser):
+        content = config.data[section]
+        return list(content.items()) if isinstance(content, Mapping) else []
+    return list(config.items(section, raw=True))
 
 
 def misspelled_sections() -> list[str]:

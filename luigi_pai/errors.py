@@ -10,6 +10,7 @@ The tree::
     │   ├── InvalidReply         a reply that is not from an OpenPAI         (also a requests.HTTPError)
     │   └── PaiHttpError         an error reply of an OpenPAI                (also a requests.HTTPError)
     │       ├── AuthenticationError  login or token refused
+    │       │   └── TokenLost                the server refuses a token that it has just issued
     │       ├── PermissionRefused    403
     │       ├── JobNotFound          404 for a job
     │       ├── NameConflict         409: the name is in use
@@ -73,6 +74,7 @@ __all__ = [
     "RateLimited",
     "ServerFault",
     "SpecError",
+    "TokenLost",
 ]
 
 
@@ -220,6 +222,14 @@ class PaiHttpError(PaiApiError, HTTPError):
 
 class AuthenticationError(PaiHttpError):
     """The login or the token was refused."""
+
+
+class TokenLost(AuthenticationError):
+    """The server refused a token that it has just issued, so the request was not executed.
+
+    At a login, the rest-servers of OpenPAI 0.17 to 1.8 and of LTP read the stored tokens of the user, add
+    one, and replace them all. So logins of one user at the same moment may delete each other's tokens.
+    """
 
 
 class PermissionRefused(PaiHttpError):

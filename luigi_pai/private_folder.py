@@ -1,11 +1,22 @@
-"""This user's folder for locks on this machine; the module needs only the standard library."""
+"""This user's locks on this machine, and their folder; the module needs only the standard library."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import hashlib
+import math
 import os
 import stat
 import tempfile
+import time
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_POLLED = 0.02  # seconds between two tries to take a lock
 
 
 def private_folder() -> Path:
@@ -28,3 +39,36 @@ def private_folder() -> Path:
     if about.st_mode & 0o077:
         raise PermissionError(f"{folder} is open to other users")
     return folder
+
+
+@contextlib.contextmanager
+def one_at_a_time(what: str, key: str, patience: float = math.inf) -> Iterator[None]:
+    """Hold a lock among the processes and threads of this user on this machine; others wait for it.
+
+    If no lock is possible (the folder is refused, the file system has no locks), go on without it. If the
+    process is killed, the system releases the lock.
+
+    Args:
+        what: the kind of work, such as ``upload``.
+        key: what the work is done to. There are 256 lock files for each ``what``, so two keys may share one.
+        patience: seconds to wait for another holder; after them, go on without the lock.
+    """
+    number = hashlib.sha256(key.encode(errors="replace")).hexdigest()[:2]
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            file = held.enter_context((private_folder() / f"{what}-{number}.lock").open("w"))
+            _lock(file, patience)
+            # unlock, because closing the file frees no lock while a forked process has the file open
+            held.callback(fcntl.flock, file, fcntl.LOCK_UN)
+        yield
+
+
+def _lock(file: IO[str], patience: float) -> None:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_POLLED)

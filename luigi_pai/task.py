@@ -77,7 +77,8 @@ class PaiTask(JobTask):
     def uploads(self) -> Mapping[str, str]:
         """Local files and folders to send to HDFS before the job is submitted: local path -> path on HDFS.
 
-        A local path is absolute, or relative to the folder of the module that defines ``uploads``.
+        A local path is absolute, or relative to the folder of the module that defines ``uploads``. Files
+        with credentials, such as luigi.cfg, .env and private keys, are never sent.
         """
         return {}
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
 
-_QUEUED = (JobState.WAITING, JobState.RETRY_PENDING)
-
 
 class Deadline(str, Enum):
     """The deadlines of a job; the values are the names of the settings."""
@@ -23,23 +21,32 @@ class Deadline(str, Enum):
     RUN = "run_timeout"
 
 
+_COUNTING: dict[JobState, Deadline | None] = {
+    JobState.WAITING: Deadline.QUEUE,
+    JobState.RETRY_PENDING: Deadline.QUEUE,
+    JobState.COMPLETING: None,  # its work is done, and a stop could take its success away
+}
+
+
 @dataclass(slots=True)
 class Timer:
     """How long a job has waited or run, in seconds of the monotonic clock.
 
     Attributes:
         queue_timeout, run_timeout: seconds; infinity if there is no limit.
-        queued: whether it waits in the queue.
+        counting: the deadline that counts in the job's state; None if none does.
         since: while the job is queued, the time of its submission or of its return to the queue. While it
             runs, the time of the lookup that first showed it running. If the job already ran when the timer
             was made, ``since`` is the start time from the server.
+        is_start_open: whether the job ran before the timer was made, and a lookup may tell since when.
         missed: the missed deadline, because of which the job is being stopped; None if it missed none.
     """
 
     queue_timeout: float
     run_timeout: float
-    queued: bool
+    counting: Deadline | None
     since: float
+    is_start_open: bool = False
     missed: Deadline | None = None
 
     @classmethod
@@ -53,27 +60,53 @@ class Timer:
         run_timeout: float | None = None,
     ) -> Timer:
         """Return the timer of a job; see ``Watcher.add`` for the arguments."""
-        queued = status.state in (*_QUEUED, JobState.UNKNOWN)
-        age = 0.0 if new else _age(status.created_ms if queued else status.launched_ms, clock)
+        unknown = status.state is JobState.UNKNOWN
+        counting = Deadline.QUEUE if unknown else _COUNTING.get(status.state, Deadline.RUN)
+        start_ms = _queued_ms(status) if counting is Deadline.QUEUE else _launched_ms(status)
         return cls(
             math.inf if queue_timeout is None else queue_timeout,
             math.inf if run_timeout is None else run_timeout,
-            queued,
-            clock.monotonic() - age,
+            counting,
+            clock.monotonic() - (0.0 if new else _age(start_ms, clock)),
+            is_start_open=not new and counting is not Deadline.QUEUE and start_ms is None,
         )
+
+    @property
+    def queued(self) -> bool:
+        """Whether the job waits in the queue."""
+        return self.counting is Deadline.QUEUE
 
     @property
     def end(self) -> float:
         """The time when the job is to be stopped; infinity if it has no limit or is already being stopped."""
-        if self.missed is not None:
+        if self.missed is not None or self.counting is None:
             return math.inf
         return self.since + (self.queue_timeout if self.queued else self.run_timeout)
 
-    def observe(self, status: JobStatus, now: float) -> None:
+    def observe(self, status: JobStatus, clock: Clock) -> None:
         """Record a new status of the job, and restart the timer if the job has started or is queued again."""
-        queued = status.state in _QUEUED
-        if queued != self.queued and status.state is not JobState.UNKNOWN:  # started, or queued again
-            self.queued, self.since = queued, now
+        if status.state is JobState.UNKNOWN:
+            return
+        before, self.counting = self.counting, _COUNTING.get(status.state, Deadline.RUN)
+        start_ms = _launched_ms(status)
+        if self.is_start_open and before is self.counting is Deadline.RUN and start_ms is not None:
+            self.since, self.is_start_open = clock.monotonic() - _age(start_ms, clock), False
+        elif self.counting not in (before, None):  # started, or queued again
+            self.since, self.is_start_open = clock.monotonic(), False
+
+
+def _queued_ms(status: JobStatus) -> int | None:
+    """Return when a queued job entered the queue, in ms since 1970; None if it has run, and waits again."""
+    has_run = status.retries or status.launched_ms or status.state is JobState.RETRY_PENDING
+    return None if has_run else status.created_ms
+
+
+def _launched_ms(status: JobStatus) -> int | None:
+    """Return when a job began to run, in ms since 1970; None if it is not known.
+
+    A row of a list, which has no tasks, does not tell the last start of a job that was started again.
+    """
+    return None if status.retries and not status.tasks else status.launched_ms
 
 
 def _age(since_ms: int | None, clock: Clock) -> float:

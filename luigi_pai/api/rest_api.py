@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry, run_steps
-from luigi_pai.api.status import JobList
+from luigi_pai.api.status import JobList, JobState
 from luigi_pai.errors import ServerFault
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class JobRequests:
 
         Args:
             username: of the jobs; default: this user; None: all users.
-            states: only jobs in one of these states: ``WAITING``, ``RUNNING``, ...
+            states: only jobs in one of these states: ``WAITING``, ``RUNNING`` (with ``COMPLETING``), ...
             tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
         """
         username = self.username if username == "" else username
         wanted, tagged = frozenset(states), frozenset(tags)
         jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
+        if JobState.RUNNING.value in wanted:  # as most servers call the jobs that are COMPLETING
+            wanted |= {JobState.COMPLETING.value}
         found = (
             job
             for job in jobs
@@ -187,10 +189,12 @@ class RestApi(JobRequests):
 
         Args:
             request: the request.
-            patience: seconds for which it is retried. If a request limit lasts longer, there is no retry.
+            patience: seconds for which it is retried; after ``TokenLost``, 20 s if that is longer. If a
+                request limit lasts longer than ``patience``, there is no retry.
             what: what the request is, for the log.
         """
-        return run_steps(Retry(patience, self.clock, what, longest=patience).call(request), self.clock.sleep)
+        retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.token_patience)
+        return run_steps(retry.call(request), self.clock.sleep)
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""

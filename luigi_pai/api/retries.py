@@ -19,6 +19,7 @@ from luigi_pai.errors import (
     PaiHttpError,
     RateLimited,
     ServerFault,
+    TokenLost,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault)
+TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost)
 """Transient errors; after them, a request that is safe to repeat is retried."""
 
 _FIRST_WAIT = 0.5  # seconds
@@ -76,9 +77,10 @@ class Retry:
         clock: measures these seconds.
         what: subject of the log lines, such as ``job NAME``.
         longest: seconds; if a request limit ends later than that, the error is raised without a wait.
+        token_limit: replaces ``limit`` after ``TokenLost``, if it is longer.
     """
 
-    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_what")
+    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_token_limit", "_what")
 
     def __init__(
         self,
@@ -86,8 +88,10 @@ class Retry:
         clock: Clock,
         what: str = "",
         longest: float = _LONGEST_LIMIT,
+        token_limit: float = 0.0,
     ) -> None:
         self._limit = limit
+        self._token_limit = token_limit
         self._longest = longest
         self._clock = clock
         self._what = f"{what}: " if what else ""
@@ -107,12 +111,13 @@ class Retry:
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()
+        limit = max(self._limit, self._token_limit) if isinstance(error, TokenLost) else self._limit
         if self._since is None:
             self._since = now
-            logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, self._limit)
-        elif now - self._since >= self._limit:
+            logger.warning("%s%s (retrying for up to %.0f s)", self._what, error, limit)
+        elif now - self._since >= limit:
             raise error
-        wait = min(self._next * random.uniform(0.5, 1), max(self._since + self._limit - now, 0.01))  # noqa: S311
+        wait = min(self._next * random.uniform(0.5, 1), max(self._since + limit - now, 0.01))  # noqa: S311
         self._next = min(self._next * 2, _LONGEST_WAIT)
         return wait
 

@@ -23,6 +23,7 @@ from luigi_pai.errors import (
     PaiError,
 )
 from luigi_pai.jobspec.paths import item_of, mapping_of
+from luigi_pai.private_folder import one_at_a_time
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if http_logger.level == logging.NOTSET:
 
 _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
+_LOGIN_TURN = 10.0  # seconds, at most, to wait for the login of another process of this machine
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; the repetition changes nothing on the server
 
 _LOGIN_HINTS = {
@@ -68,6 +70,8 @@ class Session:
 
     The session logs in when a request first needs a token, sends this token until shortly before it
     expires, and logs in again if the server rejects it. Forks share the token and the request limits.
+    Logins of one user of this machine to one account take turns, because logins at the same moment may
+    delete each other's tokens (``TokenLost``).
 
     Args:
         account: the server and the user.
@@ -150,6 +154,7 @@ class Session:
             ClusterUnreachable: no reply in time.
             InvalidReply: the reply is not from an OpenPAI.
             RateLimited: the request limit is reached, according to this reply or to an earlier reply.
+            TokenLost: the server refused the token of the last login, and that of a new login.
             PaiHttpError: the server replied with an error; see ``errors`` for the subclasses.
         """
         with self._errors():
@@ -253,7 +258,7 @@ class Session:
         """Post the login, and repeat it after a transient error: up to twice, after 0.2 and 0.6 s."""
         for wait in _LOGIN_WAITS:
             try:
-                answer = self._send("POST", _TOKEN, form, None)
+                answer = self._post_login(form)
             except ClusterUnreachable as error:
                 if not error.answer_lost:
                     raise  # the server cannot be reached
@@ -261,7 +266,12 @@ class Session:
                 if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or self._lacks_password(answer):
                     return answer
             self.clock.sleep(wait)
-        return self._send("POST", _TOKEN, form, None)
+        return self._post_login(form)
+
+    def _post_login(self, form: dict[str, Any]) -> requests.Response:
+        account = self.account
+        with one_at_a_time("login", f"{account.username}@{account.url}", _LOGIN_TURN):
+            return self._send("POST", _TOKEN, form, None)
 
     def _lacks_password(self, answer: requests.Response) -> bool:
         """Return whether a login failed because no password is set; LTP then sends a 500 of Node.js."""

@@ -33,6 +33,10 @@ _STOPPED = (-210, -220)  # exit codes (v2) of tasks: stopped by the user; stoppe
 class JobState(str, Enum):
     """The states of a job, as all releases from 0.7 to 1.8 name them.
 
+    A job is COMPLETING when its containers have finished and the launcher has not yet decided whether it
+    starts them again. It is RETRY_PENDING when the launcher waits before it does so. Only 0.15 has these two
+    words; for the other releases they are read from ``subState``, see ``_SUB_STATES``.
+
     A state that is not among these, which an unknown release may send, is read as UNKNOWN.
     """
 
@@ -47,17 +51,18 @@ class JobState(str, Enum):
     UNKNOWN = "UNKNOWN"
 
     @classmethod
-    def of(cls, word: object) -> JobState:
-        """Return the state for a server's word.
+    def of(cls, word: object, sub_state: str | None = None) -> JobState:
+        """Return the state for a server's word, and for the state of its launcher if that is known.
 
         ``SUCCEED`` is read as SUCCEEDED. No server sends it, but tests for ``luigi.contrib.pai`` use it.
         """
         if word == "SUCCEED":
             return cls.SUCCEEDED
         try:
-            return cls(word)
+            state = cls(word)
         except ValueError:
             return cls.UNKNOWN
+        return _SUB_STATES.get(sub_state, {}).get(state, state)
 
     @property
     def finished(self) -> bool:
@@ -66,6 +71,34 @@ class JobState(str, Enum):
 
 
 _FINISHED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED})
+
+# What `state` means beside a `subState`, where it does not mean what it says. The servers report:
+#
+# FrameworkLauncher: 0.7 to 0.13 rest-server/src/models/job.js, from 0.14 on models/v1/job/yarn.js
+#   FRAMEWORK_WAITING, APPLICATION_CREATED, _LAUNCHED, _WAITING   WAITING
+#   APPLICATION_RUNNING                                           RUNNING
+#   APPLICATION_RETRIEVING_DIAGNOSTICS, APPLICATION_COMPLETED     RUNNING; 0.10 to 0.14: WAITING
+#   FRAMEWORK_COMPLETED                                           SUCCEEDED, FAILED, STOPPED
+# FrameworkController: 0.15 to 1.2 models/v2/job/k8s.js, from 1.3 on models/v2/utils/frameworkConverter.js,
+# and the same file of LTP 1.0 to 1.5
+#   AttemptCreationPending, AttemptCreationRequested, AttemptPreparing   WAITING
+#   AttemptRunning                                                       RUNNING
+#   AttemptDeletionPending, AttemptDeletionRequested, AttemptDeleting    RUNNING, STOPPING; 0.15: COMPLETING
+#   AttemptCompleted, before the next attempt   RUNNING, STOPPING; 0.15: COMPLETING
+#   AttemptCompleted, in the pause before it    0.15: RETRY_PENDING; 0.16 to 1.2: WAITING; later: RUNNING
+#   Completed                                                            SUCCEEDED, FAILED, STOPPED
+#
+# A stop would make the success of a job in the first two of these states exit code 214 (launcher 0.14,
+# StatusManager.stopFramework).
+_RUNS_NO_MORE = {JobState.RUNNING: JobState.COMPLETING}
+_SUB_STATES: dict[str | None, dict[JobState, JobState]] = {
+    "APPLICATION_RETRIEVING_DIAGNOSTICS": {**_RUNS_NO_MORE, JobState.WAITING: JobState.COMPLETING},
+    "APPLICATION_COMPLETED": {**_RUNS_NO_MORE, JobState.WAITING: JobState.COMPLETING},
+    "AttemptDeletionPending": _RUNS_NO_MORE,
+    "AttemptDeletionRequested": _RUNS_NO_MORE,
+    "AttemptDeleting": _RUNS_NO_MORE,
+    "AttemptCompleted": {**_RUNS_NO_MORE, JobState.WAITING: JobState.RETRY_PENDING},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +115,7 @@ class TaskStatus:
         attempt: number of its last attempt, from 0; None before 0.15.
         diagnostics: the server's text about the end of its last container (v2 only).
         exit_type, exit_reason, exit_solution: as in ``JobStatus``, for its last container (v2 only).
-        launched_ms, completed_ms: its start and its end, in milliseconds since 1970 UTC (v2 only).
+        launched_ms, completed_ms: its start and its end, in milliseconds since 1970 UTC (1.1 and later).
     """
 
     role: str
@@ -109,7 +142,7 @@ class JobStatus:
     Attributes:
         name: the job's name on the server.
         state: its state.
-        raw_state: the state in the server's words.
+        raw_state: the state in the server's words; the name of ``state`` if that is read from ``subState``.
         username: its owner; None if the reply does not name the owner.
         retries: number of retries by the cluster.
         exit_code: of the application; None until the application has ended.
@@ -118,7 +151,8 @@ class JobStatus:
         exit_reason, exit_solution: the server's explanation of that kind, and its advice (v2 only).
         exit_task: role and index of the task that caused the end.
         created_ms, completed_ms: its submission and end, in milliseconds since 1970 UTC; None if not known.
-        launched_ms: when it began to run, in the same unit; None if not known, as on 0.7 to 0.14.
+        launched_ms: when it began to run, or when the cluster last started it again, in the same unit; lists
+            (1.3 and later) have the first start. None if not known, as on 0.7 to 0.17.
         progress: 0 to 1; None if not known.
         virtual_cluster: name of the job's virtual cluster.
         attempt: number of the current attempt, from 0 (v2 only).

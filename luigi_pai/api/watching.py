@@ -15,7 +15,7 @@ from luigi_pai.api.deadlines import Deadline, Timer
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited
+from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited, TokenLost
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
@@ -54,9 +54,8 @@ class Update:
 
     Attributes:
         name: of the job.
-        status: its current status, or for LOST and REFUSED its last known status. If it is from a
-            list, which has no tasks and no diagnostics, its tasks and diagnostics are from an earlier lookup,
-            or empty. The status of a failed or stopped job is never from a list.
+        status: its current status, or for LOST and REFUSED its last known status. Lists have no tasks and
+            diagnostics: they are from an earlier lookup. A failed or stopped job is always looked up.
         outcome: the kind of update.
         missed: the deadline that the job missed, for which the watcher stopped it; None if there is none.
         error: the error of the lookup, if the outcome is REFUSED.
@@ -103,8 +102,8 @@ class Watcher:
     these jobs still wait.
 
     If a lookup fails, only its job is retried. If the server is the cause, all jobs pause until a retry
-    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, or if the
-    last list has failed and the lookups of two jobs have failed since the last success.
+    succeeds. The server counts as the cause if there was no reply, if a request limit is reached, if a new
+    token is refused, or if the last list and the lookups of two jobs have failed since the last success.
 
     Args:
         book: of the jobs.
@@ -152,9 +151,10 @@ class Watcher:
             with_tasks: whether each status must have the states of the tasks, which no list has. If so, the
                 job is looked up when its state in a list differs from its last state, and every 30 s.
         """
-        timer = Timer.start(
-            status, self._clock, new=new, queue_timeout=queue_timeout, run_timeout=run_timeout
-        )
+        timeouts = {"queue_timeout": queue_timeout, "run_timeout": run_timeout}
+        timer = Timer.start(status, self._clock, new=new, **timeouts)
+        if timer.is_start_open:  # 0.7 to 0.14 never tell it
+            timer.is_start_open = self._api.dialect.version == "v2"
         retry = Retry(self._polling.patience, self._clock, f"job {status.name}")
         job = self._jobs[status.name] = _Watched(status.name, status, timer, retry, with_tasks)
         self._schedule(job)
@@ -215,7 +215,7 @@ class Watcher:
         now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
-        if is_servers or isinstance(error, (ClusterUnreachable, RateLimited)):
+        if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
             self._due_at(now, job)
             self._pause(self._outage.wait_after(error))
             return []
@@ -297,7 +297,8 @@ class Watcher:
                 job.note_absent(now)
                 continue
             job.absent, job.single_until = 0, -math.inf
-            update, single = None, row.finished and not row.succeeded
+            is_first = job.timer.is_start_open and job.looked_up == -math.inf
+            update, single = None, is_first or (row.finished and not row.succeeded)
             if job.with_tasks:
                 is_new = row.finished or row.state is not job.status.state
                 single = is_new or now - job.looked_up >= _TASKS_EVERY
@@ -352,7 +353,7 @@ class Watcher:
         if status.finished:
             del self._jobs[job.name]
             return Update(job.name, status, Outcome.ENDED, job.timer.missed)
-        job.timer.observe(status, self._clock.monotonic())
+        job.timer.observe(status, self._clock)
         self._stop_if_late(job)
         changed, job.status = status != job.status, status
         self._schedule(job)
@@ -374,7 +375,7 @@ class Watcher:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
-        job.timer.missed = Deadline.QUEUE if job.timer.queued else Deadline.RUN
+        job.timer.missed = job.timer.counting
         job.single_until = math.inf
 
     # the schedule
@@ -393,8 +394,7 @@ class Watcher:
 
     def _is_valid(self, due: tuple[float, int, _Watched]) -> bool:
         """Return whether a schedule entry is the latest entry of its job, and the job is still watched."""
-        _, turn, job = due
-        return self._jobs.get(job.name) is job and job.turn == turn
+        return self._jobs.get(due[2].name) is due[2] and due[2].turn == due[1]
 
     def _pause(self, seconds: float) -> None:
         self._paused_until = self._clock.monotonic() + seconds

@@ -29,8 +29,9 @@ _jobs = click.option(
 def put(local: str, remote: str, *, jobs: int) -> None:
     """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
 
-    Only what is new or changed is sent. What .paiignore in the folder names is
-    left out. HDFS is that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
+    Only new and changed files are sent. Files that .paiignore in the folder names are
+    left out, and so are files with credentials, such as .env and luigi.cfg. HDFS is
+    that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
     with plain_failures("stopped; what is on HDFS is whole, and the next put goes on from there"):
         from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong

@@ -26,6 +26,7 @@ from luigi_pai.hdfs.transfer.remote_tree import remote_tree
 from luigi_pai.hdfs.transfer.staging import send_new
 from luigi_pai.hdfs.transport import Account
 from luigi_pai.hdfs.writer import HdfsWriter
+from luigi_pai.outgoing.never_sent import log_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -215,14 +216,17 @@ class WebHdfs(HdfsFileSystem):
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
         """Copy a local file or folder to a new path on HDFS, or into an existing folder.
 
-        Files that ``upload`` ignores are ignored here, too.
+        Files that ``upload`` leaves out are left out here, too.
 
         Raises:
             FileAlreadyExists: the new path exists already.
             TransferError: some files cannot be sent, so none was published.
         """
         server, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
-        send_new(local_tree(Path(local_path), posixpath.basename(goal)), server, goal)
+        tree = local_tree(Path(local_path), posixpath.basename(goal))
+        send_new(tree, server, goal)
+        if tree.left_out:
+            log_left_out(os.fspath(local_path), tree.left_out)
 
     def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
         """Copy a file or folder to a new local path, or into an existing folder.

@@ -13,6 +13,7 @@ The tree::
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -59,6 +60,32 @@ _NEXT_STEPS = {
     "PathIsNotEmptyDirectoryException": "remove it with recursive=True, or empty it",
     "SafeModeException": "the NameNode is in safe mode; try again when it has left it",
     "StandbyException": "this NameNode is on standby; name all of them in webhdfs_url of [OpenPai]",
+}
+
+
+ELSEWHERE = ("StandbyException", "RetriableException")
+"""Exceptions after which another NameNode is tried."""
+
+# The refusals that end by themselves: exception -> start of its message. Real HDFS 2.7.4 and 3.3.4 sent them
+# in safe mode, during a failover, and after the NameNode was killed and started again. RetriableException,
+# SocketException, SocketTimeoutException and NoRouteToHostException are from the sources of these versions
+# (NamenodeWebHdfsMethods.getRPCServer, NetUtils.wrapException).
+_TRANSIENT_REFUSALS = {
+    "SafeModeException": "",  # a NameNode waits after its start until enough blocks are reported
+    "StandbyException": "",  # no NameNode is active yet
+    "RetriableException": "",  # a NameNode starts; safe mode if there are several NameNodes
+    "RemoteException": ".*Name node is in safe mode|Operation category",  # the same, from a DataNode of 2.7
+    # What a DataNode sends while its NameNode is away.
+    "ConnectException": "Call From ",
+    "EOFException": "End of File Exception between local host",
+    "NoRouteToHostException": "No Route to Host from ",
+    "SocketException": "Call From ",
+    "SocketTimeoutException": "Call From ",
+    # The first is another of these. The others: no DataNode has reported to a NameNode since its start.
+    "IOException": (
+        "Failed on local exception|Failed to find datanode|No active nodes contain this block|"
+        "File .* could only be (replicated|written) to 0 .*There are 0 datanode"
+    ),
 }
 
 
@@ -177,7 +204,10 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
         return malformed(operation, path, response)
     message = redact(message[:_LONGEST_MESSAGE].strip())
     reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
-    return failed(operation, path, server, reason, exception=exception)
+    error = failed(operation, path, server, reason, exception=exception)
+    start = _TRANSIENT_REFUSALS.get(exception)
+    error.transient = start is not None and re.match(start, message) is not None
+    return error
 
 
 def malformed(operation: str, path: str, response: requests.Response, reason: str = "") -> HdfsError:

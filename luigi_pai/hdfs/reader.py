@@ -28,14 +28,7 @@ _PIECE = 64 * 1024  # maximum bytes of one readinto; for more, the system must m
 _PROGRESS = 1024 * 1024  # bytes after which the retries are counted from 0 again
 _LENGTH = re.compile("[0-9]{1,18}")
 _SAME = ("fileId", "modificationTime", "length")  # fields of a FileStatus that tell versions of a file apart
-# exceptions that a NameNode sends after the loss of a DataNode, or during a failover
-_PASSING = (
-    "BlockMissingException",
-    "IOException",
-    "RetriableException",
-    "SafeModeException",
-    "StandbyException",
-)
+_DATANODE_LOST = ("BlockMissingException", "IOException")  # sent after the loss of a DataNode
 
 
 class HdfsReader(io.RawIOBase):
@@ -147,7 +140,7 @@ class HdfsReader(io.RawIOBase):
             try:
                 is_same = self._is_same() and self._open()
             except HdfsError as again:
-                if again.exception not in (None, *_PASSING):
+                if not again.transient and again.exception not in (None, *_DATANODE_LOST):
                     raise
                 error = again
                 continue

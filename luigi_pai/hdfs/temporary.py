@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.outgoing.folder import OURS
 
 if TYPE_CHECKING:
     from luigi_pai.hdfs.connection import Connection
 
 logger = logging.getLogger("luigi-interface")
 
-_FOLDER = ".luigi-pai-tmp-"
+_FOLDER = f"{OURS}tmp-"
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9]{1,9})-[0-9a-f]{12}(?:\..*)?", re.DOTALL)
 _ABANDONED = 2 * 24 * 3600  # seconds without a change after which a file of another machine is abandoned
 _LONGEST_STEM = 50  # maximum number of characters of a file's name in its temporary name

@@ -17,7 +17,7 @@ from luigi_pai.api.wire.environment import Environment
 from luigi_pai.errors import ConfigError
 from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.hdfs.answers import Answer, answer_of
-from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable, failed, refused, unanswered
+from luigi_pai.hdfs.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
 from luigi_pai.redaction import redact, redact_urllib3_logs
 from luigi_pai.timed_http import TimedAdapter, progress
 
@@ -30,7 +30,6 @@ _CONNECTIONS = 64  # maximum number of connections kept open to one server; each
 _PAUSES = (0.05, 0.2)  # seconds before each retry
 # Operations that may be repeated. CREATE may be, because the NameNode only replies with the URL for the data.
 _IDEMPOTENT = ("CREATE", "DELETE", "MKDIRS", "SETOWNER", "SETPERMISSION")
-_ELSEWHERE = ("StandbyException", "RetriableException")  # after these, the next NameNode is tried
 _LIBRARYS_URL = "namenode:"  # placeholder in the library's URLs; ``request`` replaces it
 _LIBRARYS_BASE = f"{_LIBRARYS_URL}/webhdfs/v1"
 # exception that a DataNode answers to ``probe_of_decoding`` -> whether it decodes paths twice
@@ -176,14 +175,16 @@ class Transport:
         reasons = "; ".join(f"{error.server}: {error.reason}" for error in passed)
         step = "check webhdfs_url in [OpenPai], and that a NameNode is active"
         reason = f"no NameNode is active ({reasons})"
-        raise self.failed(operation, path, reason, next_step=step, kind=HdfsUnreachable)
+        inactive = self.failed(operation, path, reason, next_step=step, kind=HdfsUnreachable)
+        inactive.transient = all(error.transient for error in passed)
+        raise inactive
 
     def _retried(self, method: str, url: str, path: str, operation: str, **about: Any) -> Answer:
         """Send a request, with at most two retries after transient errors.
 
         If the request has certainly not reached the server, it is retried, but only after the first such
         error. After other errors, it is retried if it only reads or, with a single NameNode, if its
-        operation is in ``_IDEMPOTENT``.
+        operation is in ``_IDEMPOTENT``. A refusal is never retried here: one that is transient lasts longer.
         """
         is_safe = method == "GET" or (self._alone and operation in _IDEMPOTENT)
         unsent, maybe_done = 0, False
@@ -196,7 +197,7 @@ class Transport:
                 # if a repeated DELETE finds nothing, an earlier try has been executed
                 return replace(answer, value=True) if maybe_done and operation == "DELETE" else answer
             unsent += failure.unsent
-            may_retry = unsent == 1 if failure.unsent else is_safe
+            may_retry = unsent == 1 if failure.unsent else is_safe and failure.exception is None
             if pause is None or not failure.transient or not may_retry:
                 break
             maybe_done |= not failure.unsent
@@ -240,7 +241,7 @@ class Transport:
 def _may_be_done_elsewhere(method: str, error: HdfsError) -> bool:
     """Return whether to send the request to another NameNode after this error."""
     if error.exception:
-        return error.exception in _ELSEWHERE
+        return error.exception in ELSEWHERE
     return isinstance(error, HdfsUnreachable) and (method == "GET" or error.unsent)
 
 

@@ -186,6 +186,7 @@ class LocalPai:
         Args:
             rule: ``job`` (a pattern), and any of ``exit_code``, ``stdout``, ``stderr``, ``after`` (seconds
                 that tasks run; None if they run until stopped), ``waits`` (True if jobs never begin to run),
+                ``completing`` (True if they are reported as ended meanwhile, as by 0.10 to 0.14; v1 only),
                 ``times`` (largest number of jobs that the rule applies to; None for no limit).
 
         Raises:

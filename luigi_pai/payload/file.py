@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import inspect
 import io
 import json
@@ -20,11 +19,12 @@ import cloudpickle
 
 from luigi_pai import runtime
 from luigi_pai.payload import container
+from luigi_pai.payload.packages import package_files
 from luigi_pai.payload.pickler import Pickler
 from luigi_pai.payload.reach import METHOD, Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.payload.secrets import Secrets
 
@@ -58,7 +58,7 @@ class Payload:
         self.problems = list(self.reach.problems)
         self._secrets = secrets
         self.file, self.name = b"", ""
-        files = dict(self._package_files(packages))
+        files = dict(package_files(packages, self.problems))
         for name, content in files.items():
             self._check_secrets(f"packages: {name}", "", content)
         method = b"" if self.problems else self._method()
@@ -156,22 +156,6 @@ class Payload:
             finally:
                 for module in modules:
                     cloudpickle.unregister_pickle_by_value(module)
-
-    def _package_files(self, packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the files of packages and modules, each with its name in the zip."""
-        for package in packages:
-            found = None if "." in package else importlib.util.find_spec(package)
-            if found is None or found.origin is None:
-                self.problems.append(
-                    f"packages: {package!r} is no package or module that can be imported here"
-                )
-                continue
-            folder = Path(found.origin).parent
-            files = folder.rglob("*") if found.submodule_search_locations else [Path(found.origin)]
-            top = folder.parent if found.submodule_search_locations else folder
-            for path in sorted(files):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    yield str(path.relative_to(top)), path.read_bytes()
 
 
 @functools.lru_cache(maxsize=8)

@@ -14,7 +14,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _NAMES = re.compile(
     r"passw|passphrase|secret|credential|token(?!i[sz])|(?:^|_|api|access|private)keys?(?:$|_)"
@@ -25,6 +25,7 @@ _SHORTEST = 4  # characters of a secret that is looked for inside other strings
 _LONG = 8  # characters of a secret that is looked for in code, even if it is a plain word or a number
 _BY_REFERENCE = (type, ModuleType, FunctionType, Enum, type(os.environ))  # their contents are not values
 _COPIED = 5  # values of environment variables that make a copy of the environment
+_CONFIGURED = "a password or token of luigi.cfg"
 _PRIVATE = "the value of the private parameter "
 _COPY = "a copy of this process's environment: write `import os` and os.environ in work()"
 
@@ -43,17 +44,17 @@ class Secrets:
 
     Args:
         private: the private parameters by name.
-        configured: passwords and tokens, by what they are.
+        configured: the passwords and tokens of luigi.cfg.
         environ: the environment.
     """
 
     def __init__(
-        self, private: Mapping[str, object], configured: Mapping[str, str], environ: Mapping[str, str]
+        self, private: Mapping[str, object], configured: Collection[str], environ: Mapping[str, str]
     ) -> None:
         found = [(name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)]
         self._private = [(name, leaf) for name, leaf in found if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
-        self._others = [(what, value) for what, value in configured.items() if len(value) >= _SHORTEST]
+        self._others = [(_CONFIGURED, value) for value in configured if len(value) >= _SHORTEST]
         self._others += [
             (f"the value of the environment variable {name}: make it a private parameter", value)
             for name, value in self._environ.items()

@@ -202,6 +202,11 @@ class SweepJob:
         for member, status in self.statuses(self.status):
             member.run.announce(self._entry(member, status), with_tags=False)
 
+    def stop_sent(self) -> None:
+        """Record on HDFS, for each point, that the server was asked to stop the job."""
+        for member in list(self.members):
+            member.run.evidence.stop_sent(self.name)
+
     def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
         """Yield the points that have not ended, each with its part of the status of the job."""
         of = instance_statuses(status)

@@ -110,8 +110,15 @@ def stop(job: SweepJob) -> PaiApiError | None:
     return None
 
 
-def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
+def stop_jobs(
+    jobs: Sequence[SweepJob], seconds: float, stopped: Callable[[SweepJob], None] = lambda _: None
+) -> tuple[int, str]:
     """Ask the server to stop as many jobs as the time allows, several at once.
+
+    Args:
+        jobs: to stop.
+        seconds: the time.
+        stopped: called with each job that was asked to stop.
 
     Returns:
         the number of jobs that were asked to stop; the first problem, or an empty text.
@@ -121,7 +128,9 @@ def stop_jobs(jobs: Sequence[SweepJob], seconds: float) -> tuple[int, str]:
     def work() -> None:
         with contextlib.suppress(IndexError):
             while True:
-                results.append(error := stop(left.pop()))
+                results.append(error := stop(job := left.pop()))
+                if error is None:
+                    stopped(job)
                 if isinstance(error, OF_ALL):  # all other requests would fail too, perhaps slowly
                     left.clear()
 

@@ -18,6 +18,7 @@ from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.jobs import SweepJob
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
@@ -220,7 +221,7 @@ class SweepRun:
         watched = self._engine.watched()
         to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
         self._journal.again([member.point.name for job in to_stop for member in job.members])
-        stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
+        stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN, SweepJob.stop_sent)
         asked = f"{_jobs(stopped)} asked to stop; " if stopped else ""
         continuing = self._continuing(len(watched) - stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)

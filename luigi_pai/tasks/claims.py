@@ -26,6 +26,7 @@ _LONGEST = 200  # characters of a job's name in the names of its claim files
 _HASH = 12
 _MOST = 999_999_999  # largest number of a submission; it has at most nine digits in the name of a claim file
 _RUNNING = "RUNNING"
+_STOP_SENT = "STOPPING"
 _START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
 
 
@@ -45,6 +46,7 @@ class Claim:
         runs_since: the number of retries by the cluster, and the time when the submission was first seen
             running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
             sends the start time.
+        stop_sent: whether a run that was interrupted has asked the server to stop the submission.
         state: final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
     """
 
@@ -57,6 +59,7 @@ class Claim:
     digest: str
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     runs_since: tuple[int, int] | None = None
+    stop_sent: bool = False
     state: str | None = None
 
 
@@ -86,7 +89,8 @@ class Claims:
     ``NAME.N.json`` claims submission N. The file appears only when it is complete, and only one process can
     create it; another process that tries to create it reads it instead. Empty files record events:
     ``NAME.N.RUNNING-RETRIES-TIME`` is written when the job is first seen running, if its server does not
-    send the start time, and ``NAME.N.STATE`` is written when the job has ended.
+    send the start time, ``NAME.N.STOPPING`` when an interrupted run has asked the server to stop the job, and
+    ``NAME.N.STATE`` when the job has ended.
 
     Args:
         fs: the file system.
@@ -156,6 +160,10 @@ class Claims:
         """
         self._add(claim, f"{_RUNNING}-{retries}-{moment}")
 
+    def stops(self, claim: Claim) -> None:
+        """Record that the server was asked to stop a submission, whose end nobody may see."""
+        self._add(claim, _STOP_SENT)
+
     def _add(self, claim: Claim, event: str) -> None:
         """Write an empty file beside a claim."""
         server, place = self._fs.at(self._path(claim.number, event))
@@ -200,16 +208,21 @@ class Claims:
 
 def _text(claim: Claim) -> bytes:
     fields = asdict(claim)
-    del fields["state"], fields["runs_since"]
+    del fields["state"], fields["runs_since"], fields["stop_sent"]
     return (json.dumps(fields, indent=2) + "\n").encode()
 
 
 def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
-    """Return a claim, with its state and start time from the names of the event files next to it."""
+    """Return a claim with what the names of the event files next to it record."""
     starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
     retries, moment = max(starts, default=(0, 0))
-    state = next((what for what in sorted(files) if what != "json" and what.isalpha()), None)
-    return replace(claim, state=state, runs_since=(retries, -moment) if starts else None)
+    states = sorted(what for what in files if what.isalpha() and what not in ("json", _STOP_SENT))
+    return replace(
+        claim,
+        state=states[0] if states else None,
+        stop_sent=_STOP_SENT in files,
+        runs_since=(retries, -moment) if starts else None,
+    )
 
 
 def claim_of(fields: Mapping[str, Any], number: int) -> Claim:

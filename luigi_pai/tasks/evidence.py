@@ -145,7 +145,8 @@ class Evidence:
         claim = self.last()
         if entry is None or entry.status is not None or entry.void or claim is None:
             return 1 if entry is None else entry.number + 1
-        if claim.state in (JobState.FAILED.value, JobState.STOPPED.value):
+        has_stopped = claim.state is None and claim.stop_sent
+        if has_stopped or claim.state in (JobState.FAILED.value, JobState.STOPPED.value):
             return claim.number + 1
         api = self._book.api
         age = api.clock.time() - claim.claimed_ms / 1000
@@ -263,6 +264,20 @@ class Evidence:
 
     # the end
 
+    def stop_sent(self, job: str) -> None:
+        """Record on HDFS that an interrupted run has asked the server to stop a job.
+
+        This is not an end, because the job may have succeeded before it was stopped. It counts if the server
+        no longer knows the job. If HDFS fails, the error is logged.
+        """
+        claim = self._known.claim
+        if self._hdfs_claims is None or claim is None or claim.job != job:
+            return
+        try:
+            self._hdfs_claims.stops(claim)
+        except PaiError as error:
+            logger.warning("That job %s was asked to stop could not be recorded: %s", job, error)
+
     def lacks_end(self, entry: Entry) -> bool:
         """Return whether the last claim is of this submission, and its end is not recorded.
 
@@ -297,13 +312,12 @@ class Evidence:
         except PaiOutputElsewhere:
             raise
         except PaiError as error:
-            again = "; once the server no longer knows the job, the task would run again"
             logger.warning(
-                "The end of job %s, %s, could not be recorded on HDFS (%s)%s",
+                "The end of job %s, %s, could not be recorded on HDFS (%s); the next run records it, if the "
+                "server still knows the job; if not, it raises PaiJobForgotten",
                 status.name,
                 status.state.value,
                 error,
-                again if entry.succeeded else "",
             )
             return
         if entry.succeeded:

@@ -120,14 +120,16 @@ class OnKill:
     Args:
         api: of the cluster.
         options: of the task.
+        stopped: called with the job's name when the server has accepted the request to stop it.
 
     Attributes:
         name, is_there: set by ``note``.
     """
 
-    def __init__(self, api: RestApi, options: Options) -> None:
+    def __init__(self, api: RestApi, options: Options, stopped: Callable[[str], None]) -> None:
         self._api = api
         self._options = options
+        self._stopped = stopped
         self.note("")
 
     def note(self, name: str, *, is_there: bool = False) -> None:
@@ -146,6 +148,7 @@ class OnKill:
                 why = f"job {self.name} could not be stopped ({error}): "
             else:
                 logger.warning("Interrupted: job %s was asked to stop", self.name)
+                self._stopped(self.name)
                 return
         rest = continues(self._api, self.name) if self.is_there else submission_unknown(self.name)
         logger.warning("Interrupted: %s%s", why, rest)

@@ -82,7 +82,7 @@ class TaskRun:
         self.outputs = Outputs(self._hdfs, definition)
         self.options = Options(self._task, self._settings)
         self._job = TaskJob(definition, self.book, self.options)
-        self._on_kill = OnKill(self.book.api, self.options)
+        self._on_kill = OnKill(self.book.api, self.options, self._stop_sent)
         self._made = 0  # attempts of this run
         self._check_signals: Callable[[], None] = lambda: None
 
@@ -97,6 +97,9 @@ class TaskRun:
 
         of_task = self.outputs, self.options, self._on_kill, self.evidence, self._job
         return JobWatch(self._definition, self.book, *of_task)
+
+    def _stop_sent(self, job: str) -> None:
+        self.evidence.stop_sent(job)
 
     # what is known
 

@@ -180,6 +180,13 @@ class When:
         """Let the job wait in the queue until it is stopped."""
         self._add(waits=True, times=times)
 
+    def completes(self, *, after: float = 0.0, times: int | None = None) -> None:
+        """Let the job succeed ``after`` seconds from the end of its tasks (v1 only).
+
+        Meanwhile its state is COMPLETING, which the server reports as OpenPAI 0.10 to 0.14 do.
+        """
+        self._add(completing=True, after=after, times=times)
+
     def _add(self, **rule: Any) -> None:
         self._server.script_jobs(job=self._pattern, **rule)
 

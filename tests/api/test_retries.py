@@ -8,7 +8,14 @@ from datetime import datetime
 import pytest
 
 from luigi_pai.api.retries import TRANSIENT, Retry, run_steps
-from luigi_pai.errors import ClusterUnreachable, InvalidReply, JobNotFound, RateLimited, ServerFault
+from luigi_pai.errors import (
+    ClusterUnreachable,
+    InvalidReply,
+    JobNotFound,
+    RateLimited,
+    ServerFault,
+    TokenLost,
+)
 
 
 @pytest.fixture
@@ -94,7 +101,7 @@ def test_a_refusal_is_an_answer_too(clock, bear, call):
 
 def test_transient_is_what_says_nothing_about_the_job():
     """A missing job, a refused login or a name in use is an answer."""
-    assert set(TRANSIENT) == {ClusterUnreachable, InvalidReply, RateLimited, ServerFault}
+    assert set(TRANSIENT) == {ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLost}
 
 
 # ---------------------------------------------------------------- 429

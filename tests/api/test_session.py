@@ -20,6 +20,7 @@ from luigi_pai.errors import (
     ConfigError,
     InvalidReply,
     ServerFault,
+    TokenLost,
 )
 
 # ---------------------------------------------------------------- addresses
@@ -115,8 +116,8 @@ def test_a_token_refused_in_the_middle_is_renewed_unnoticed(serve, new_session, 
     ]
 
 
-def test_a_fresh_token_that_is_refused_is_not_asked_for_again(serve, new_session, make_token):
-    """When the new token is refused as well, the error comes after one renewal, and names the settings."""
+def test_a_request_whose_new_token_is_refused_fails_after_one_more_login(serve, new_session, make_token):
+    """The error does not blame the password; the next try sends the last token, and logs in once."""
 
     def answer(asked):
         if asked.path == "/api/v1/token":
@@ -124,11 +125,35 @@ def test_a_fresh_token_that_is_refused_is_not_asked_for_again(serve, new_session
         return 401, {}, '{"code": "UnauthorizedUserError", "message": "Guest."}'
 
     server = serve(answer)
-    with pytest.raises(
-        AuthenticationError, match=r"does not accept the username and password of \[OpenPai\]"
-    ):
-        new_session(server.url).request(*POST, body={})
+    session = new_session(server.url)
+    with pytest.raises(TokenLost) as caught:
+        session.request(*POST, body={})
+    assert str(caught.value) == (
+        f"POST {server.url}/api/v1/jobs: 401 UnauthorizedUserError: Guest.; the password is right, but the "
+        "server does not accept the token that it has just issued; if this continues, make an application "
+        "token on your profile page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
+    )
     assert len(server.asked) == 4
+    with pytest.raises(TokenLost):
+        session.request(*POST, body={})
+    assert server.count("POST", "/api/v1/token") == 3
+
+
+def test_a_401_for_another_reason_leads_to_no_more_logins(serve, new_session, make_token):
+    """The error has the server's reason, and no advice that would not help."""
+
+    def answer(asked):
+        if asked.path == "/api/v1/token":
+            return 200, {}, json.dumps({"token": make_token()})
+        return 401, {}, '{"code": "AccountDisabledError", "message": "The account is disabled."}'
+
+    server = serve(answer)
+    with pytest.raises(
+        AuthenticationError, match=r"AccountDisabledError: The account is disabled\.$"
+    ) as caught:
+        new_session(server.url).request(*POST, body={})
+    assert type(caught.value) is AuthenticationError
+    assert server.count("POST", "/api/v1/token") == 2
 
 
 def test_an_application_token_is_sent_as_it_is(serve, new_session):

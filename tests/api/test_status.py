@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_statuses
 
 
@@ -21,11 +22,89 @@ def test_the_word_of_contrib_is_success():
     assert JobState.of("SUCCEED") is JobState.SUCCEEDED
 
 
+LAUNCHER = "FRAMEWORK_WAITING APPLICATION_CREATED APPLICATION_LAUNCHED APPLICATION_WAITING"
+CONTROLLER = "AttemptCreationPending AttemptCreationRequested AttemptPreparing"
+DELETION = "AttemptDeletionPending AttemptDeletionRequested AttemptDeleting"
+REPORTED = [  # release, sub-states, the server's word, what it means
+    ("0.7 to 0.14", LAUNCHER, "WAITING", "WAITING"),
+    ("0.7 to 0.14", "APPLICATION_RUNNING", "RUNNING", "RUNNING"),
+    ("0.7 to 0.9", "APPLICATION_RETRIEVING_DIAGNOSTICS APPLICATION_COMPLETED", "RUNNING", "COMPLETING"),
+    ("0.10 to 0.14", "APPLICATION_RETRIEVING_DIAGNOSTICS APPLICATION_COMPLETED", "WAITING", "COMPLETING"),
+    *[("0.7 to 0.14", "FRAMEWORK_COMPLETED", end, end) for end in ("SUCCEEDED", "FAILED", "STOPPED")],
+    ("0.15 to LTP", CONTROLLER, "WAITING", "WAITING"),
+    ("0.15 to LTP", "AttemptRunning", "RUNNING", "RUNNING"),
+    ("0.15", f"{DELETION} AttemptCompleted", "COMPLETING", "COMPLETING"),
+    ("0.15", "AttemptCompleted", "RETRY_PENDING", "RETRY_PENDING"),
+    ("0.16 to LTP", f"{DELETION} AttemptCompleted", "RUNNING", "COMPLETING"),
+    ("0.16 to LTP", f"{DELETION} AttemptCompleted", "STOPPING", "STOPPING"),
+    ("0.16 to 1.2", "AttemptCompleted", "WAITING", "RETRY_PENDING"),
+    *[("0.15 to LTP", "Completed", end, end) for end in ("SUCCEEDED", "FAILED", "STOPPED")],
+    *[("all", "SomethingNew", word, word) for word in ("UNKNOWN", "WAITING", "RUNNING", "SUCCEEDED")],
+    *[
+        ("mocked", "APPLICATION_RUNNING APPLICATION_COMPLETED AttemptDeleting", end, end)
+        for end in ("FAILED", "SUCCEEDED")
+    ],
+]
+
+
+@pytest.mark.parametrize(("release", "sub_states", "word", "meaning"), REPORTED)
+def test_a_state_is_read_with_the_state_of_the_launcher(release, sub_states, word, meaning):
+    """No job whose containers have finished is WAITING or RUNNING, in a lookup and in a list."""
+    for sub_state in sub_states.split():
+        status = {"name": "j", "state": word, "subState": sub_state}
+        (row,) = listed_jobs([status])
+        for read in (row, job_status("j", {"jobStatus": status})):
+            assert (read.state.value, read.raw_state) == (meaning, meaning), (release, sub_state)
+            assert read.summary() == meaning
+
+
 @pytest.mark.parametrize("word", ["HIBERNATING", "succeeded", "", None, 7, [], "FAILED "])
 def test_an_unheard_of_word_is_unknown_and_no_end(word):
     """What is no state's name ends no job."""
     assert JobState.of(word) is JobState.UNKNOWN
     assert not JobState.of(word).finished
+
+
+FC, YARN = "AttemptRunning", "APPLICATION_RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("release", "times", "start"),
+    [
+        ("0.7 to 0.14", {"subState": YARN, "createdTime": 1, "appLaunchedTime": 5}, None),
+        ("0.15 to 0.17", {"subState": FC, "createdTime": 1, "appLaunchedTime": 1}, None),
+        ("1.0 to 1.2", {"subState": FC, "createdTime": 1, "appLaunchedTime": 5}, 5),
+        ("1.0 to 1.2, ended", {"subState": "Completed", "createdTime": 1, "appLaunchedTime": 5}, 5),
+        ("1.0, queued", {"subState": "AttemptPreparing", "createdTime": 1, "appLaunchedTime": 0}, None),
+        ("1.3", {"subState": FC, "createdTime": 1, "appLaunchedTime": 5, "launchedTime": 4}, 4),
+        ("1.3, again", {"subState": FC, "appLaunchedTime": 9, "launchedTime": 4, "retries": 1}, 9),
+        ("1.3, again queued", {"subState": "AttemptPreparing", "launchedTime": 4, "retries": 1}, 4),
+        ("1.3, a row of a list", {"subState": FC, "launchedTime": 4, "retries": 1}, 4),
+        ("mocked", {"appLaunchedTime": 5}, None),
+    ],
+)
+def test_the_start_of_a_job_is_in_the_field_of_its_release(release, times, start):
+    """Others have something else in it: 0.x when YARN got the job, 0.15 to 0.17 when it was created."""
+    read = job_status("j", {"jobStatus": {"state": "RUNNING", **times}})
+    assert read.launched_ms == start, release
+
+
+@pytest.mark.parametrize(
+    ("times", "start"),
+    [
+        ({"taskState": "RUNNING", "launchedTime": 4, "currentAttemptLaunchedTime": 9}, 4),
+        ({"taskState": "RUNNING", "currentAttemptLaunchedTime": 9}, 9),
+        ({"taskState": "SUCCEEDED", "currentAttemptLaunchedTime": 9, "completedTime": 12}, 9),
+        ({"taskState": "WAITING", "currentAttemptLaunchedTime": 3}, None),
+        ({"taskState": "RUNNING"}, None),
+    ],
+)
+def test_an_instance_has_the_start_of_its_task(times, start):
+    """1.1 and 1.2 name the start of the attempt; in a task that waits, that field is the start of its wait."""
+    roles = {"main": {"taskStatuses": [{"taskIndex": 0, **times}]}}
+    array = job_status("j", {"jobStatus": {"state": "RUNNING"}, "taskRoles": roles})
+    assert array.tasks[0].launched_ms == start
+    assert instance_statuses(array)(0).launched_ms == start
 
 
 def test_three_states_end_a_job():

@@ -9,7 +9,7 @@ import pytest
 
 from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling, next_wait
-from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.errors import (
     AuthenticationError,
@@ -44,7 +44,8 @@ class ScriptedBook:
         """The same object: it has the few members that a watcher calls."""
         return self
 
-    session = limits = api
+    session = limits = dialect = api
+    version = "v2"
 
     @property
     def explanations(self) -> ScriptedBook:
@@ -416,6 +417,72 @@ def test_a_requeued_job_can_queue_too_long(scripted, follow, passed):
     updates = follow(watching(cluster, queue_timeout=60))
     assert updates[-1].missed is Deadline.QUEUE
     assert 160 <= passed() < 190
+
+
+@pytest.mark.parametrize("before", ["WAITING", "RUNNING"])
+def test_a_job_whose_work_is_done_misses_no_deadline(scripted, follow, passed, before):
+    """Its launcher may take minutes to say how it ended; a stop would make that STOPPED."""
+    cluster = scripted(
+        lambda _: "SUCCEEDED" if passed() > 1000 else "COMPLETING" if passed() > 30 else before
+    )
+    updates = follow(watching(cluster, queue_timeout=60, run_timeout=60))
+    assert cluster.stopped == []
+    assert (updates[-1].status.raw_state, updates[-1].missed) == ("SUCCEEDED", None)
+
+
+def test_a_job_that_starts_again_after_its_end_has_all_its_time_to_run(scripted, follow, passed):
+    """It is queued for less than the time between two lookups."""
+    cluster = scripted(
+        lambda _: "SUCCEEDED" if passed() > 150 else "COMPLETING" if 55 < passed() < 100 else "RUNNING"
+    )
+    follow(watching(cluster, run_timeout=60))
+    assert cluster.stopped == []
+
+
+HOUR_MS = 3_600_000
+HAS_RUN = [
+    {"state": "WAITING", "retries": 1},
+    {"state": "WAITING", "launched_ms": 1},
+    {"state": "RETRY_PENDING"},
+]
+
+
+@pytest.mark.parametrize(
+    ("about", "seconds"),
+    [
+        ({"state": "WAITING"}, 0),
+        *[(about, 60) for about in HAS_RUN],
+        ({"state": "RUNNING", "launched_ms": 1}, 0),
+        ({"state": "RUNNING", "launched_ms": 1, "retries": 1, "tasks": (TaskStatus("main", 0),)}, 0),
+        ({"state": "RUNNING", "launched_ms": 1, "retries": 1}, 60),
+        ({"state": "COMPLETING", "launched_ms": 1}, None),
+    ],
+)
+def test_a_job_taken_over_has_the_time_that_is_left(scripted, follow, clock, passed, about, seconds):
+    """One that has run, and waits again, has been queued for less than since its submission."""
+    now_ms = int(clock.time() * 1000)
+    state, more = about["state"], {key: value for key, value in about.items() if key != "state"}
+    if "launched_ms" in more:
+        more["launched_ms"] = now_ms - HOUR_MS
+    status = status_of(state=state, created_ms=now_ms - HOUR_MS, **more)
+    cluster = scripted(lambda _: "STOPPED" if cluster.stopped else "SUCCEEDED" if passed() > 200 else status)
+    watcher = Watcher(cluster)
+    watcher.add(status, queue_timeout=60, run_timeout=60)
+    follow(watcher)
+    assert cluster.stopped == ([] if seconds is None else ["j"])
+    assert passed() >= (seconds or 0)
+    assert seconds is None or passed() < seconds + 35  # a stopped job is looked up by its age
+
+
+def test_a_lookup_tells_the_start_that_a_list_does_not(scripted, follow, clock, passed):
+    """The time to run counts from there, not from when the job was taken over."""
+    launched = status_of(state="RUNNING", launched_ms=int(clock.time() * 1000) - 30_000)
+    cluster = scripted(lambda _: "STOPPED" if cluster.stopped else launched)
+    watcher = Watcher(cluster)
+    watcher.add(status_of(state="RUNNING"), run_timeout=60)
+    updates = follow(watcher)
+    assert updates[-1].missed is Deadline.RUN
+    assert 30 <= passed() < 40
 
 
 def test_a_stop_that_fails_is_sent_again(scripted, follow):

@@ -79,6 +79,40 @@ def test_there_and_back(run, home, source, tmp_path):
     assert (tmp_path / "back" / "lib" / "a b.py").read_text() == (source / "lib" / "a b.py").read_text()
 
 
+def test_what_put_leaves_out(run, home, source, tmp_path, fs):
+    """The line names files that are never sent, under any name; .paiignore does not bring them back."""
+    (source / ".env").write_text("PASSWORD=hunter22")
+    (source / ".paiignore").write_text("!.env\n")
+    (source / "conf.txt").write_text("[OpenPai]\npassword = hunter22\n")
+    with (tmp_path / "luigi.cfg").open("a") as file:
+        file.write("password = hunter22\n")
+    os.link(tmp_path / "luigi.cfg", source / "hard.txt")
+    assert run("put", "src", home).stdout == (
+        f"uploaded 2 of 2 files, 2.0 KiB, to {home}; "
+        "left out: .env, conf.txt, hard.txt (credentials are never sent)\n"
+    )
+    assert sorted(name for name in fs.listdir(home) if "manifest" not in name) == [
+        f"{home}/lib",
+        f"{home}/train.py",
+    ]
+
+
+@pytest.mark.parametrize("name", ["luigi.cfg", "src/.git", "src/.ssh/id_ed25519", "src/copy"])
+def test_put_of_a_file_with_credentials(run, home, source, tmp_path, fs, name):
+    """It is an error of one line."""
+    with (tmp_path / "luigi.cfg").open("a") as file:
+        file.write("password = hunter22\n")
+    for place in (".git/config", ".ssh/id_ed25519"):
+        (source / place).parent.mkdir()
+        (source / place).write_text("secret")
+    (source / "copy").write_text("password = hunter22\n")
+    error = run("put", name, home, expect=1).stderr
+    assert f"{name}: it is never sent: " in error
+    assert error.count("\n") == 1
+    assert "hunter22" not in error
+    assert not fs.exists(home)
+
+
 @pytest.mark.usefixtures("source")
 def test_nothing_but_the_line_is_said(run, home):
     """Without a terminal there is no progress bar, and no log."""
@@ -217,7 +251,12 @@ def test_the_configuration_that_luigi_takes(run, home, tmp_path):
     (tmp_path / "luigi.cfg").write_text("[OpenPai]\nwebhdfs_url = http://127.0.0.1:9\n")
     run("ls", "/", expect=3)
     run("ls", "/", LUIGI_CONFIG_PATH=str(good))
-    run("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good))
+    (tmp_path / "data.csv").write_text("1,2\n")
+    run("put", "data.csv", f"{home}/", LUIGI_CONFIG_PATH=str(good))
+    refused = run("put", "good.cfg", f"{home}/", LUIGI_CONFIG_PATH=str(good), expect=1)
+    assert (
+        "good.cfg: it is never sent: it is a configuration file of Luigi; give credentials" in refused.stderr
+    )
 
 
 @pytest.mark.parametrize("how", ["put", "get"])

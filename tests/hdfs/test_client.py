@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -204,6 +205,17 @@ def test_put_get_copy(fs: WebHdfs, home: str, tmp_path: Path) -> None:
     fs.get(f"{home}/y", str(tmp_path / "down"))
     assert (tmp_path / "down" / "y" / "sub" / "f").read_bytes() == bytes(range(256))
     assert (tmp_path / "down" / "y" / "empty").is_dir()
+
+
+def test_put_leaves_out_credentials(fs: WebHdfs, home: str, tmp_path: Path, caplog) -> None:
+    """As uploads do; a log line names them."""
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up" / ".env").write_text("PASSWORD=x")
+    (tmp_path / "up" / "a").write_text("a")
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        fs.put(str(tmp_path / "up"), f"{home}/x")
+    assert names(fs, f"{home}/x") == ["a"]
+    assert f"{tmp_path}/up: left out: .env (credentials are never sent)" in caplog.text
 
 
 def test_put_and_get_replace_nothing(fs: WebHdfs, home: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from faulty_pai import PASSWORD
 from places import ROOT
 from waiting import wait_until
 
+from luigi_pai.config import OpenPai
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.sweep.results import SweepResults
 
@@ -170,6 +171,23 @@ def test_killed_while_points_fail(pai, worker, number):
     assert "point-3__attempt2" in names
     assert sorted({base_name(name) for name in names}) == sorted(f"point-{n}" for n in range(20))
     assert len(names) == 21
+
+
+@pytest.mark.usefixtures("hdfs")
+def test_jobs_that_were_stopped_and_forgotten_are_submitted_again(pai, worker, log):
+    """Their claims record the stop, which the server no longer knows."""
+    pai.plan = {"runs_for": 600}
+    here = OpenPai.current()
+    settings = {"webhdfs_url": here.webhdfs_url, "fs_uri": here.fs_uri, "on_kill": "stop"}
+    process = worker(**settings)
+    wait_until(lambda: re.search("Many: 20 points: 8 (running|waiting)", log.read_text()))
+    process.terminate()
+    process.wait(30)
+    pai.jobs.clear()
+    pai.plan = {}
+    assert worker(**settings).wait(60) == 0
+    again = [f"point-{number}__attempt2" for number in range(8)]
+    assert sorted(pai.posts()) == sorted([*again, *(f"point-{number}" for number in range(8, 20))])
 
 
 @pytest.mark.parametrize(("on_kill", "state"), [("stop", "STOPPED"), ("leave", "RUNNING")])

@@ -135,8 +135,12 @@ def test_an_end_is_recorded_when_hdfs_answers_again(pai, hdfs, clock, monkeypatc
         task.run()
     is_recorded = ["train.1.json", f"train.1.{state}"] if outage == 5 else ["train.1.json"]
     assert claims(hdfs) == sorted(is_recorded)
-    assert (f"The end of job train, {state}, could not be recorded on HDFS (" in caplog.text) is (outage > 5)
+    warning = f"The end of job train, {state}, could not be recorded on HDFS ("
+    assert (warning in caplog.text) is (outage > 5)
     if outage > 5:
+        assert (
+            "; the next run records it, if the server still knows the job; if not, it raises" in caplog.text
+        )
         assert clock.monotonic() - began >= OpenPai.current().poll_patience
         tries.clear()
         assert task.complete() is (state == "SUCCEEDED")
@@ -306,6 +310,28 @@ def test_a_failed_job_that_the_server_has_forgotten_is_submitted_again(pai, hdfs
     Train().run()
     assert pai.posts() == ["train__attempt2"]
     assert hdfs.exists()
+
+
+@pytest.mark.parametrize("ends_as", ["STOPPED", "SUCCEEDED"])
+@pytest.mark.parametrize("knows", [True, False], ids=["the server knows it", "the server has forgotten it"])
+def test_a_job_that_an_interrupted_run_has_stopped(pai, hdfs, clock, settings, monkeypatch, knows, ends_as):
+    """Its server says how it ended; if it has forgotten the job, the next run submits it again."""
+    settings(on_kill="stop")
+    pai.plan = {"runs_for": HOUR}
+    with monkeypatch.context() as patch:
+        patch.setattr("luigi_pai.api.watching.Watcher.step", lambda _: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            Train().run()
+    assert claims(hdfs) == ["train.1.RUNNING", "train.1.STOPPING", "train.1.json"]
+    pai.plan = {}
+    if knows:
+        pai.jobs["train"].ends_as, pai.jobs["train"].runs_for = ends_as, 0.0
+        forget()
+    else:
+        the_server_forgets(pai, clock)
+    earlier = pai.posts()
+    Train().run()
+    assert pai.posts()[len(earlier) :] == ([] if knows and ends_as == "SUCCEEDED" else ["train__attempt2"])
 
 
 def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):

@@ -197,6 +197,35 @@ def test_a_job_within_its_deadlines_is_left_alone(pai, settings, fast):
     assert pai.count("PUT", "/executionType") == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["WAITING", "RUNNING"])
+@pytest.mark.parametrize("how", ["watched", "taken over", "taken over at its end"])
+def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, fast, how, word):
+    """0.10 to 0.14 report it as WAITING while they read its diagnostics, 0.7 to 0.9 as RUNNING."""
+    pai.clock = fast
+    pai.plan = {"runs_for": 50.0, "completes_for": 600.0}
+    pai.plan["completing"] = word, "APPLICATION_RETRIEVING_DIAGNOSTICS"
+    settings(queue_timeout=60, run_timeout=60)
+    if how != "watched":
+        pai.add("train", **pai.plan)
+        fast.advance(600.0 if how == "taken over at its end" else 20.0)
+    Train().run()
+    assert pai.jobs["train"].state == "SUCCEEDED"
+    assert pai.count("PUT", "/executionType") == 0
+
+
+@pytest.mark.slow
+def test_a_job_that_waits_again_is_not_stopped_for_its_age(pai, settings, fast):
+    """It was submitted a day ago, has run, and the cluster starts it again."""
+    pai.clock = fast
+    settings(queue_timeout=60)
+    job = pai.add("train", waits_for=86_430.0, runs_for=10.0)
+    fast.advance(86_400.0)
+    job.retries = 1
+    Train().run()
+    assert pai.count("PUT", "/executionType") == 0
+
+
 # ---------------------------------------------------------------- advice
 
 

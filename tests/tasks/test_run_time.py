@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from process_state import forget
 from sweep_tasks import Study
+from sweep_tasks import Train as Point
 from train_task import Train, build
 
+from luigi_pai import grid
 from luigi_pai.errors import PaiJobTimeout
 
 HOUR = 3600.0
@@ -63,6 +65,23 @@ def test_a_job_that_was_never_seen_running_has_all_its_time(cluster):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("release", "hours"), [("0.17.0", 37), ("1.0.1", 32)])
+def test_without_hdfs_the_start_is_what_the_server_tells(pai, settings, release, hours):
+    """From 1.0 on that is the start; 0.17 tells the submission, and the time counts from the takeover."""
+    settings(poll_min=LOOKED_UP_EVERY, poll_max=LOOKED_UP_EVERY)
+    pai.release, pai.plan = release, {"waits_for": 20 * HOUR, "runs_for": 30 * HOUR}
+
+    class Bare(Train):
+        run_timeout = 12 * HOUR
+
+    interrupted_after(pai, 25, Bare())
+    with pytest.raises(PaiJobTimeout):
+        Bare().run()
+    job = pai.jobs["train"]
+    assert pai.clock.time() - job.created == pytest.approx(hours * HOUR, abs=2 * LOOKED_UP_EVERY)
+
+
+@pytest.mark.slow
 def test_a_job_that_the_cluster_starts_again_runs_anew(cluster):
     """What counts is the last of its starts: 20 h of queue, 2 of running, 4 of queue again, 11 of running."""
     cluster.plan |= {"runs_for": 100 * HOUR}
@@ -100,3 +119,29 @@ def test_the_seconds_of_a_point_are_those_that_it_ran(pai, settings, tmp_path):
     seconds = {row["rate"]: row["seconds"] for row in Queued().output().rows()}
     assert seconds[0.1] is None
     assert seconds[0.2] == pytest.approx(600, abs=130)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("release", "low", "high"), [("0.17.0", 0, 400), ("1.0.1", 600, 600)])
+def test_a_point_that_another_run_has_started_has_its_seconds(pai, settings, tmp_path, release, low, high):
+    """Six jobs, in lists that do not tell when they started: one lookup each does, from 1.0 on."""
+    settings(poll_min=30, poll_max=60)
+    pai.release = release
+    for batch in range(6):
+        pai.add(f"train-{batch}", waits_for=100.0, runs_for=600.0)
+    pai.clock.advance(400.0)
+
+    class Whole(Point):
+        name = property(lambda self: f"train-{self.batch}")
+
+    class TakenOver(Study):
+        parallel_jobs = 6
+        results_dir = str(tmp_path)
+
+        def points(self):
+            return grid(Whole, batch=range(6))
+
+    assert build(TakenOver())
+    seconds = [row["seconds"] for row in TakenOver().output().rows()]
+    assert [low <= each <= high for each in seconds] == [True] * 6, seconds
+    assert pai.submissions == 0

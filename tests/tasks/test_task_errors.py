@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -89,6 +90,27 @@ def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
     second.run()
     assert pai.posts() == ["first", "second"]
     assert pai.count("POST", "/token") == 2
+
+
+@pytest.mark.usefixtures("no_waits")
+@pytest.mark.parametrize("release", ["0.17.0", "1.8.0", "ltp-1.5"])
+def test_tokens_that_are_refused_for_a_while_fail_no_task(pai, release):
+    """Neither before the submission, nor while the job runs, nor in complete(): the task logs in again."""
+    pai.release, pai.plan = release, {"runs_for": 100}
+    clock, refused = pai.clock, {"code": "UnauthorizedUserError", "message": "Your token is invalid."}
+
+    def refuse_tokens():
+        end = clock.monotonic() + 8
+        pai.fail("*", "/jobs", 401, math.inf, body=refused, when=lambda _: clock.monotonic() < end)
+
+    task = Train()
+    refuse_tokens()
+    clock.call_later(60, refuse_tokens)
+    task.run()
+    refuse_tokens()
+    assert task.complete()
+    assert pai.submissions - pai.refused_submissions == 1
+    assert 9 <= pai.logins <= 30
 
 
 def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import logging
 import os
 import re
 import subprocess
@@ -234,6 +235,55 @@ def test_everything_that_cannot_be_sent_is_said_at_once(cluster, home, project, 
         f"  uploads['{project}/src']: 12:30: HDFS takes no ':' in a name\n"
         f"  uploads['{project}/extra']: 's3://x/y' is no path on this HDFS: s3: is not HDFS; "
         "begin it with / or hdfs://HOST:PORT/"
+    )
+    assert jobs_of(cluster, home) == []
+    assert not HdfsTarget(f"/{home}").exists()
+
+
+def test_credentials_are_not_sent(cluster, home, project, monkeypatch, caplog):
+    """No byte of them is on HDFS, whatever they are called; a log line names what was left out."""
+    secret = cluster.password
+    for name in (".env", "luigi.cfg", "conf/client.cfg", ".git/config", "id_rsa", ".netrc", ".pypirc"):
+        (project / "src" / name).parent.mkdir(exist_ok=True)
+        (project / "src" / name).write_text(f"secret {secret}")
+    (project / "src" / "prod.ini").write_text(f"[x]\nkey = {secret}\n")
+    (project / "src" / "copy.txt").write_text(f"[OpenPai]\npassword: {secret}\n")
+    (project / "src" / "notes").write_text(f"-----BEGIN PRIVATE KEY-----\n{secret}\n")
+    (project / "src" / "plain").symlink_to(".netrc")
+    (project / "src" / ".paiignore").write_text("!.env\n!luigi.cfg\n!.git/\n")
+    monkeypatch.setenv("LUIGI_CONFIG_PATH", str(project / "src" / "prod.ini"))
+    monkeypatch.setattr(Sends, "uploads", {str(project / "src"): f"/{home}/code"})
+    with caplog.at_level(logging.INFO, "luigi-interface"):
+        send_uploads(Sends(home), None, WebHdfs.from_config())
+    hdfs = WebHdfs.from_config()
+    files = [path for path in hdfs.listdir(f"/{home}", recursive=True) if not hdfs.isdir(path)]
+    assert sorted(path.removeprefix(f"/{home}/code/") for path in files) == [
+        ".luigi-pai-manifest.json",
+        "lib/words",
+        "train.sh",
+    ]
+    size = len(TRAIN) + len("words\n")
+    for path in files:
+        with hdfs.open_reader(path) as file:
+            assert secret.encode() not in file.read()
+    assert (
+        f"uploaded 2 of 2 files, {size} B, to /{home}/code; left out: .env, .git, .netrc, .pypirc, "
+        "conf/client.cfg, copy.txt, id_rsa, luigi.cfg, notes, plain and 1 more (credentials are never sent)"
+    ) in caplog.text
+
+
+def test_a_file_with_credentials_that_is_named(cluster, home, project, monkeypatch):
+    """It is a problem of the description, with what to do, and nothing is sent or submitted."""
+    (project / ".env").write_text("PASSWORD=x")
+    named = {str(project / ".env"): f"/{home}/env", str(project / "src"): f"/{home}/b"}
+    monkeypatch.setattr(Sends, "uploads", named)
+    with pytest.raises(SpecError) as caught:
+        Sends(home).run()
+    assert str(caught.value) == (
+        f"job '{home}' was not submitted: 1 problem in its description\n"
+        f"  uploads['{project}/.env']: {project}/.env: it is never sent: a file or folder of this name may "
+        "contain credentials; to send it anyway, copy it to another name; give credentials to a job as "
+        "secrets of the job protocol, or as a PRIVATE parameter of a PaiPythonTask"
     )
     assert jobs_of(cluster, home) == []
     assert not HdfsTarget(f"/{home}").exists()

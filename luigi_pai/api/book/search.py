@@ -179,7 +179,9 @@ class Search:
     def _retried(self, name: str, request: Callable[[], T]) -> Steps[T]:
         """Make a lookup, and retry transient errors."""
         what = f"job {name}" if name else ""
-        return (yield from Retry(self._patience, self._api.clock, what).call(request))
+        token_limit = self._api.polling.token_patience
+        retry = Retry(self._patience, self._api.clock, what, token_limit=token_limit)
+        return (yield from retry.call(request))
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
+_CONTROLLER = ("Attempt", "Completed")  # how the sub-states of FrameworkController begin
 
 
 def job_status(name: str, reply: Any) -> JobStatus:
@@ -76,10 +77,11 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
     texts, numbers = _texts(fields), _integers(fields)
     exit_type, exit_reason, exit_solution = _exit_spec(fields.get("appExitSpec"))
     role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
+    word, state = fields.get("state"), JobState.of(fields.get("state"), texts.get("subState"))
     return JobStatus(
         name=name,
-        state=JobState.of(fields.get("state")),
-        raw_state=texts.get("state", ""),
+        state=state,
+        raw_state=texts.get("state", "") if state is JobState.of(word) else state.value,
         username=texts.get("username"),
         retries=numbers.get("retries", 0),
         exit_code=numbers.get("appExitCode"),
@@ -89,8 +91,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         exit_solution=exit_solution,
         exit_task=None if role is None or index is None else (role, index),
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
-        # not appLaunchedTime, which 0.7 to 0.14 set in queued jobs
-        launched_ms=numbers.get("launchedTime") or None,
+        launched_ms=_start(texts, numbers),
         completed_ms=numbers.get("completedTime") or None,
         # in v2 replies (they have attemptId) it is 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
@@ -103,6 +104,19 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
     )
+
+
+def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
+    """Return when a job began to run; if the cluster has started it again, when that was. None if not known.
+
+    1.3 and later have the first start in launchedTime (models/v2/job/k8s.js), 1.0 and later that of the
+    current attempt in appLaunchedTime. This field has something else on 0.15 to 0.17 (when the job was
+    created, same file) and on 0.7 to 0.14 (when YARN got the job, models/job.js), whose sub-states differ.
+    """
+    first, last = numbers.get("launchedTime") or None, numbers.get("appLaunchedTime") or None
+    if last == numbers.get("createdTime") or not texts.get("subState", "").startswith(_CONTROLLER):
+        return first
+    return (last or first) if numbers.get("retries") else (first or last)
 
 
 def _with_last_task(status: JobStatus) -> JobStatus:
@@ -138,6 +152,10 @@ def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
     texts, numbers = _texts(fields), _integers(fields)
     exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
+    # 1.1 and 1.2 have no launchedTime, and in a task that waits, the other field is the start of its wait
+    launched = numbers.get("launchedTime")
+    if launched is None and texts.get("taskState") != "WAITING":
+        launched = numbers.get("currentAttemptLaunchedTime")
     page = texts.get("containerLog", "")  # a URL; from 1.4 on, a path of the API
     return TaskStatus(
         role=role,
@@ -150,7 +168,7 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
         exit_type=exit_type,
         exit_reason=exit_reason,
         exit_solution=exit_solution,
-        launched_ms=numbers.get("launchedTime") or None,
+        launched_ms=launched or None,
         completed_ms=numbers.get("completedTime") or None,
     )
 

@@ -16,6 +16,7 @@ from luigi_pai.errors import (
     PermissionRefused,
     RateLimited,
     ServerFault,
+    TokenLost,
 )
 from luigi_pai.jobspec.paths import item_of, list_of
 
@@ -105,7 +106,15 @@ def stop_accepted(reply: Any, name: str) -> None:
 
 
 _LONGEST_CODE, _LONGEST_MESSAGE = 100, 10_000  # characters
-_NEW_ONE = "make a new application token on your profile page of the web portal, and write token = ... there"
+_REFUSED = (
+    "the server does not accept the token of [OpenPai] in luigi.cfg: make a new application token on your "
+    "profile page of the web portal, and write token = ... there"
+)
+_LOST = (
+    "the password is right, but the server does not accept the token that it has just issued; if this "
+    "continues, make an application token on your profile page of the web portal, and write token = ... in "
+    "[OpenPai] of luigi.cfg"
+)
 
 
 def raise_error(
@@ -154,16 +163,20 @@ def raise_error(
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):
         raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(account.url)}")
     if status == HTTPStatus.UNAUTHORIZED:
-        credentials = "token" if account.token else "username and password"
-        advice = _NEW_ONE if account.token else "write the right ones"
-        raise AuthenticationError(
-            f"{text}; the server does not accept the {credentials} of [OpenPai] in luigi.cfg: {advice}",
-            **about,
-        )
+        _refuse_token(text, about, by_login=not account.token)
     if code == "NoApiError":
         since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
         raise PaiHttpError(f"{text}; this release of OpenPAI does not have this API{since}", **about)
     raise _CLASSES.get(status, PaiHttpError)(text, **about)
+
+
+def _refuse_token(text: str, about: dict[str, Any], *, by_login: bool) -> NoReturn:
+    """Raise the error for a 401; ``by_login`` if the token is from a login that was just accepted."""
+    if not by_login:
+        raise AuthenticationError(f"{text}; {_REFUSED}", **about)
+    if about["code"] in (None, "UnauthorizedUserError"):
+        raise TokenLost(f"{text}; {_LOST}", **about)
+    raise AuthenticationError(text, **about)  # no later login changes that
 
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
 from luigi_pai.hdfs.reader import HdfsReader
+from luigi_pai.outgoing.folder import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-MANIFEST = ".luigi-pai-manifest.json"
+MANIFEST = f"{OURS}manifest.json"
 _VERSION = 1
 _LONGEST = 128 * 1024 * 1024  # bytes of a manifest, enough for a million files; a larger one is ignored
 

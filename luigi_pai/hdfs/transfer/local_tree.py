@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from dataclasses import dataclass
@@ -11,25 +10,13 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
 from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.temporary import is_temporary
-from luigi_pai.hdfs.transfer.destination import MANIFEST
 from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE, Tree
+from luigi_pai.outgoing.folder import folder_contents, shown
+from luigi_pai.outgoing.never_sent import NeverSent
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
-    from pathspec import GitIgnoreSpec
-
-_IGNORE_FILE = ".paiignore"
-_NOT_SENT = (  # rules for files that are not sent; rules in the ignore file can override them
-    "__pycache__/",
-    "*.pyc",
-    ".venv/",
-    "luigi.cfg",  # contains the password, and others can read files on HDFS
-    "luigi.toml",
-)
-_FOLDER_MATCHED = "ps_d"  # the group in pathspec's regular expressions that matches the "/" after a folder
 _REFUSED = ":"  # in names on HDFS
 
 
@@ -73,7 +60,7 @@ class LocalFile:
         return digest.hexdigest()
 
     def _wrong(self, reason: str) -> TransferError:
-        return TransferError("not everything was sent", [Problem(_shown(str(self.place)), reason)])
+        return TransferError("not everything was sent", [Problem(shown(str(self.place)), reason)])
 
 
 def local_tree(place: Path, name: str) -> Tree[LocalFile]:
@@ -87,120 +74,32 @@ def local_tree(place: Path, name: str) -> Tree[LocalFile]:
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
-        raise TransferError("nothing was sent", [Problem(_shown(str(place)), why)]) from None
+        raise TransferError("nothing was sent", [Problem(shown(str(place)), why)]) from None
     if place.is_dir():
         return folder_tree(place)
-    _check(place, [Problem(_shown(name), why) for why in _wrong_with(name)])
+    problems = [Problem(shown(name), why) for why in _wrong_with(name)]
+    if why := NeverSent().problem(place):
+        problems.append(Problem(shown(str(place)), why))
+    _check(place, problems)
     return Tree({name: LocalFile(name, place, found.st_size)}, [], is_file=True)
 
 
 def folder_tree(folder: Path) -> Tree[LocalFile]:
     """Return the tree of a folder without ignored files; raises as ``local_tree``."""
-    tree: Tree[LocalFile] = Tree({}, [])
-    problems: list[Problem] = []
-    root = folder.resolve()
-    for name, entry in _walk(root, "", _ignored(folder), (root,), problems):
-        if entry.is_dir():
-            tree.folders.append(name)
-        else:
-            tree.files[name] = LocalFile(name, Path(entry.path), entry.stat().st_size)
-    _check(folder, problems)
-    return tree
-
-
-def _walk(
-    root: Path, above: str, ignored: GitIgnoreSpec, way: tuple[Path, ...], problems: list[Problem]
-) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield name and entry of everything in a folder and its subfolders; add errors to ``problems``.
-
-    ``above`` is the folder's name with a final ``/``. ``way`` has the resolved folders from ``root`` to it.
-    """
-    try:
-        entries = sorted(os.scandir(way[-1]), key=lambda entry: entry.name)
-    except OSError as error:
-        problems.append(Problem(_shown(above) or ".", f"it cannot be read ({error.strerror})"))
-        return
-    for entry in entries:
-        name = f"{above}{entry.name}"
-        is_folder = os.path.isdir(entry.path)  # noqa: PTH112  False for a broken link
-        if entry.name in (MANIFEST, ".git") or is_temporary(entry.name) or name == _IGNORE_FILE:
-            continue
-        if _is_ignored(ignored, f"{name}/" if is_folder else name):
-            continue
-        wrong = [*_wrong_with(entry.name), *_wrong_at(entry, root, way)]
-        if wrong:
-            problems += (Problem(_shown(name), why) for why in wrong)
-            continue
-        yield name, entry
-        if is_folder:
-            yield from _walk(root, f"{name}/", ignored, (*way, Path(entry.path).resolve()), problems)
+    found = folder_contents(folder, check_name=_wrong_with)
+    _check(folder, found.problems)
+    files = {
+        name: LocalFile(name, Path(entry.path), entry.stat().st_size) for name, entry in found.files.items()
+    }
+    return Tree(files, found.folders, left_out=tuple(found.left_out))
 
 
 def _wrong_with(name: str) -> Iterator[str]:
-    """Yield the reasons why HDFS rejects a name."""
+    """Yield the reason why HDFS rejects a name."""
     if _REFUSED in name:
         yield "HDFS takes no ':' in a name"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        yield "its name is not UTF-8"
-
-
-def _wrong_at(entry: os.DirEntry[str], root: Path, way: tuple[Path, ...]) -> Iterator[str]:
-    """Yield the reason why an entry of a folder cannot be sent. Caches ``entry.stat()`` for later calls."""
-    try:
-        entry.stat()
-    except OSError as error:
-        yield "it is a link that leads nowhere" if entry.is_symlink() else f"{error.strerror}"
-        return
-    place = Path(entry.path)
-    goal = place.resolve() if entry.is_symlink() else place
-    if goal != root and root not in goal.parents:
-        yield f"it is a link out of the folder, to {goal}"
-    elif goal in way:
-        yield f"it is a link to a folder that contains it, {goal}"
-    elif not entry.is_dir() and not entry.is_file():
-        yield "it is neither a file nor a folder"
-    elif not os.access(place, os.R_OK):
-        yield f"it cannot be read ({os.strerror(errno.EACCES)})"
-
-
-def _ignored(folder: Path) -> GitIgnoreSpec:
-    """Return the rules for ignored files: the built-in rules, followed by the rules of the ignore file."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  needed only where a folder is sent
-
-    file = folder / _IGNORE_FILE
-    try:
-        lines = file.read_text("utf-8").splitlines() if os.path.lexists(file) else []
-        return GitIgnoreSpec.from_lines([*_NOT_SENT, *lines])
-    except (OSError, ValueError) as error:  # ValueError: the file is not UTF-8, or has a wrong rule
-        raise TransferError(f"{folder} was not sent", [Problem(_IGNORE_FILE, str(error))]) from None
-
-
-def _is_ignored(rules: GitIgnoreSpec, name: str) -> bool:
-    """Return whether a file or folder is ignored, which the last rule that matches its name decides.
-
-    ``name`` ends with ``/`` for a folder. In pathspec, a rule that matches a folder also matches everything
-    below it. As in git, such a match does not count here, because ``_walk`` has checked the folder before. So
-    with the rules ``*``, ``!*/``, ``!*.py``, ``a/b.py`` is sent, but ``a/c`` is not. (The methods of
-    GitIgnoreSpec are not used, because since pathspec 1.0 they ignore the folder ``a/`` by these rules.)
-    """
-    deciding = [rule.include for rule in rules.patterns if rule.regex and _is_about(rule.regex, name)]
-    return bool(deciding and deciding[-1])
-
-
-def _is_about(regex: re.Pattern[str], name: str) -> bool:
-    matches = regex.finditer(name)
-    if _FOLDER_MATCHED not in regex.groupindex:
-        return any(matches)
-    return any(match.end(_FOLDER_MATCHED) in (-1, len(name)) for match in matches)
 
 
 def _check(place: Path, problems: list[Problem]) -> None:
     if problems:
-        raise TransferError(f"nothing of {place} was sent", problems)
-
-
-def _shown(name: str) -> str:
-    """Return a printable form of a name."""
-    return name.encode("utf-8", "backslashreplace").decode()
+        raise TransferError(f"nothing of {shown(str(place))} was sent", problems)

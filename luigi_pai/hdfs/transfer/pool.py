@@ -28,11 +28,13 @@ class Tree(Generic[File]):
         files: by name.
         folders: names of all folders below the folder, parents first.
         is_file: whether the tree is one file, not a folder.
+        left_out: names of the files and folders that are never sent, because they may contain credentials.
     """
 
     files: dict[str, File]
     folders: list[str]
     is_file: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 JOBS = 16

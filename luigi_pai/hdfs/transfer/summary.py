@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from luigi_pai.outgoing.never_sent import summary_of_left_out
+
 __all__ = ["Transfer", "readable"]
 
 _STEP = 1024
@@ -20,6 +22,7 @@ class Transfer:
         moved: number of new and changed files, which were sent or fetched.
         files: number of all files.
         size: bytes that were sent or fetched.
+        left_out: names of the files and folders that an upload left out, as they may contain credentials.
     """
 
     done: str
@@ -27,13 +30,15 @@ class Transfer:
     moved: int
     files: int
     size: int
+    left_out: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         files = "file" if self.files == 1 else "files"
-        return (
+        text = (
             f"{self.done} {self.moved:,} of {self.files:,} {files}, {readable(self.size)}, "
             f"to {self.destination}"
         )
+        return "; ".join(filter(None, (text, summary_of_left_out(self.left_out))))
 
 
 def readable(size: float) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import logging
 import os
 import posixpath
@@ -19,11 +17,9 @@ from luigi_pai.hdfs.transfer.local_tree import local_tree
 from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.hdfs.transfer.summary import Transfer
-from luigi_pai.private_folder import private_folder
+from luigi_pai.private_folder import one_at_a_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.transfer.destination import Destination
     from luigi_pai.hdfs.transfer.local_tree import LocalFile
@@ -93,7 +89,7 @@ class Upload:
             TransferError: a local file could not be read to its end, or a name is a file on this machine
                 and a folder on HDFS, or the reverse.
         """
-        with one_at_a_time(f"{self._server.server}{self._path}"):
+        with one_at_a_time("upload", f"{self._server.server}{self._path}"):
             for _try in range(_TRIES):
                 with contextlib.suppress(FileAlreadyExists):
                     return self._send()
@@ -115,7 +111,8 @@ class Upload:
                 self._send_files(changed, there)
         for name in filter(is_temporary, there.statuses):
             tidy(self._server, there.of(name))
-        done = Transfer("uploaded", self._destination, len(changed), len(files), size)
+        left_out = self._tree.left_out
+        done = Transfer("uploaded", self._destination, len(changed), len(files), size, left_out)
         logger.log(logging.INFO if changed else logging.DEBUG, "%s", done)
         return done
 
@@ -141,24 +138,6 @@ class Upload:
                         stage.publish(self._tree.folders)
                 raise
             stage.publish(self._tree.folders)
-
-
-@contextlib.contextmanager
-def one_at_a_time(place: str) -> Iterator[None]:
-    """Allow one upload at a time to a place, among the processes and threads of this user on this machine.
-
-    If tasks that start together upload the same code, the first task sends it, and the others find no change.
-    On several machines, or if no lock is possible, uploads may run at the same time; they are correct, too.
-    """
-    # there are 256 lock files; uploads to two destinations that share a lock file wait for each other, too
-    number = hashlib.sha256(place.encode()).hexdigest()[:2]
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            lock = held.enter_context((private_folder() / f"upload-{number}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)  # if the process is killed, the system frees the lock
-            # unlock, because closing the file frees no lock while a forked process has the file open
-            held.callback(fcntl.flock, lock, fcntl.LOCK_UN)
-        yield
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:

@@ -17,7 +17,7 @@ from luigi_pai.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FAULTS = ("delay", "error", "reset", "drop", "expire", "limit")
+_FAULTS = ("delay", "error", "reset", "drop", "expire", "race", "limit", "safe-mode")
 """The kinds of faults; docs/local.md describes each."""
 
 CONTROL = "/local/"
@@ -41,7 +41,7 @@ class Rule:
         rate: probability, from 0 to 1, that a matching request is affected.
         count: largest number of affected requests; None for no limit.
         skip: number of matching requests that pass before any matching request is affected.
-        seconds: length of a delay, or time until the window of a limit ends.
+        seconds: length of a delay or of a race, or time until the window of a limit ends.
         status: HTTP status of an error.
         seen: number of matching requests so far.
         struck: number of affected requests so far.

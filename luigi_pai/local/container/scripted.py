@@ -29,7 +29,7 @@ _SCHEMA = {
             **{key: {"type": "string"} for key in ("job", "stdout", "stderr")},
             "exit_code": {"type": "integer", "minimum": 0, "maximum": 255},
             "after": {"type": ["number", "null"], "minimum": 0, "maximum": 86_400},
-            "waits": {"type": "boolean"},
+            **{key: {"type": "boolean"} for key in ("waits", "completing")},
             "times": {"type": ["integer", "null"], "minimum": 0},
         },
         "required": ["job"],
@@ -48,6 +48,7 @@ class _JobScript:
         stdout, stderr: what every task writes.
         after: seconds that every task runs; if it is None, tasks run until the job is stopped.
         waits: whether the job stays in the queue, without running, until it is stopped.
+        completing: v1: whether the API reports meanwhile, as 0.10 to 0.14 do, that all tasks have ended.
         times: largest number of jobs that the rule applies to; None for no limit.
         used: number of jobs that the rule was applied to so far.
     """
@@ -58,6 +59,7 @@ class _JobScript:
     stderr: str = ""
     after: float | None = 0.0
     waits: bool = False
+    completing: bool = False
     times: int | None = None
     used: int = 0
 

@@ -1,9 +1,8 @@
 """The files of a task (folder, scripts, output, exit code), its start, and the redaction of secrets.
 
-``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``,
-``stderr``, ``runtime`` (what v2 plugins wrote), ``exit`` (the exit code; the task writes
-it itself, so that it is known even if no server was running when the task ended) and
-``work``, the command's working folder.
+``DATA/jobs/ID-NAME/attemptN/ROLE-INDEX/`` holds ``command.sh``, ``stdout``, ``stderr``, ``runtime`` (what v2
+plugins wrote), ``exit`` (the exit code, which the task writes itself, so that it is known even if no server
+was running when the task ended) and ``work``, the command's working folder.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ class TaskStart:
 
     Attributes:
         tasks: all tasks of the attempt; the ports of every task are already reserved.
-        allocated: container ids of the tasks that have resources. A task that
-            has not started and has no resources has no address yet.
+        allocated: container ids of the tasks that have resources. Others, if not started, have no address.
         application_id: the attempt's id as YARN writes it.
         bin: the folder of the ``hdfs`` and ``hadoop`` commands.
     """

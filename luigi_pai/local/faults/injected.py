@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from http.client import responses as reasons
@@ -14,7 +15,7 @@ from luigi_pai.local.config.fault_rules import CONTROL, Faults, parse_faults
 from luigi_pai.local.container.scripted import parse_job_scripts
 from luigi_pai.local.faults.connections import Answer, Fate, break_off, send
 from luigi_pai.local.json_http import ApiError, RestHandler, logged_path
-from luigi_pai.local.rest.base import PREFIX
+from luigi_pai.local.rest.base import PREFIX, RACE
 
 if TYPE_CHECKING:
     import logging
@@ -100,7 +101,7 @@ class InjectedFaults:
         self._log = log
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
-        """Delay a request or revoke its token if a rule says so. Return any other fault, or None."""
+        """Apply a delay, revoke the token, or mark a login. Return any other fault, or None."""
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):
@@ -113,11 +114,13 @@ class InjectedFaults:
         self._log.info("fault %s: %s %s", rule.fault, line.method, logged_path(path))
         if rule.fault == "expire":
             self._api.tokens.revoke(headers.get("Authorization", "").rpartition(" ")[2])
+        elif rule.fault == "race":
+            headers[RACE] = str(rule.seconds)
         elif rule.fault in ("reset", "drop"):
             reset = rule.fault == "reset"
             return Fate(lambda connection, _: break_off(connection, reset=reset), after=not reset)
         else:
-            answer = self._error(rule) if rule.fault == "error" else self._limit(rule)
+            answer = {"error": self._error, "limit": self._limit, "safe-mode": _safe_mode}[rule.fault](rule)
             with_body = line.method != "HEAD"
             return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
         return None
@@ -138,3 +141,10 @@ class InjectedFaults:
             "X-RateLimit-Reset": str(math.ceil(time.time() + rule.seconds)),
         }
         return Answer(429, headers, b"Too many requests, please try again later.")
+
+
+def _safe_mode(_rule: Rule) -> Answer:
+    """Return the refusal of a NameNode in safe mode, as HDFS 2.7.4 and 3.3.4 send it."""
+    message = "Name node is in safe mode.\nThe reported blocks 0 needs additional 1 blocks"
+    body = {"RemoteException": {"exception": "SafeModeException", "message": message}}
+    return Answer(403, {"Content-Type": "application/json"}, json.dumps(body).encode())

@@ -10,7 +10,7 @@ from luigi_pai.local.config.settings import Resources
 from luigi_pai.local.container import processes
 from luigi_pai.local.launcher.completion import Outcome, attempt_outcome, retry_delay
 from luigi_pai.local.launcher.task_runner import TaskLost, TaskRunner
-from luigi_pai.local.store.records import RUNNING, Task
+from luigi_pai.local.store.records import COMPLETING, RUNNING, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -244,7 +244,9 @@ def begin_attempt(
             tasks[number].gpus, tasks[number].launched = allocation.gpus, attempt.launched
         for task in tasks:
             store.add_task(task)
-        job.sub_state = RUNNING
+        script = services.scripts.of(job.id)
+        is_completing = script is not None and script.completing and job.release.api == "v1"
+        job.sub_state = COMPLETING if is_completing else RUNNING
         job.launched = job.launched or attempt.launched
         store.save_job(job)
         message = f"attempt {attempt.number - 1} began with {len(tasks)} tasks"

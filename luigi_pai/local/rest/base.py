@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import time
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from luigi_pai.local.views.job_lists import JobRows
 
 PREFIX = "/rest-server"
+RACE = "Luigi-Pai-Race"  # header: seconds between the two steps of a login; set by fault injection
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,13 @@ class ApiHandler(RestHandler):
             raise ApiError(400, "NoUserError", f"User {username} is not found.")
         if not await password_matches(user, password):
             raise ApiError(400, "IncorrectPasswordError", "Password is incorrect.")
-        token = self.api.tokens.issue(username, admin=user.admin, expiration=seconds)
+        tokens = self.api.tokens
+        read = tokens.of_user(username)
+        if RACE in self.request.headers:
+            await asyncio.sleep(float(self.request.headers[RACE]))
+        token = tokens.issue(username, admin=user.admin, expiration=seconds)
+        for lost in set(tokens.of_user(username)) - {*read, token}:  # 1.8 writes what it has read, and this
+            tokens.revoke(lost)
         self.answer(200, {"user": username, "token": token, "admin": user.admin})
 
     async def add_user(self, username: str, password: str, message: str) -> None:

@@ -1,8 +1,7 @@
 """The SQLite file of the server: its tables and transactions.
 
-Every change is committed before the caller goes on, so that no reply confirms a
-change that a crash of the server could undo. There is one connection, which only
-the event loop's thread uses.
+Every change is committed before the caller goes on, so that no reply confirms a change that a crash of the
+server could undo. There is one connection, which only the event loop's thread uses.
 """
 
 from __future__ import annotations

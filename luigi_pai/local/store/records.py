@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from luigi_pai.local.releases import Release
 
-WAITING = "FRAMEWORK_WAITING"
-"""Sub-state of a job that has not begun, or is about to be tried again."""
+WAITING, RUNNING, COMPLETED = "FRAMEWORK_WAITING", "APPLICATION_RUNNING", "FRAMEWORK_COMPLETED"
+"""Sub-states of a job: no attempt runs, an attempt runs, it has ended."""
 
-RUNNING = "APPLICATION_RUNNING"
-"""Sub-state of a job with a running attempt."""
-
-COMPLETED = "FRAMEWORK_COMPLETED"
-"""Sub-state of a job that has ended."""
+COMPLETING = "APPLICATION_COMPLETED"
+"""Sub-state of a job whose tasks have ended: on 0.10 to 0.14, for minutes, with the state WAITING."""
 
 
 @dataclass
@@ -41,13 +38,11 @@ class Job:
     """A job. Times are milliseconds since 1970 UTC.
 
     Attributes:
-        config_json: the job config as the user sent it; for a v2 job, the
-            protocol as JSON, without secrets.
-        spec_json: the job config with every default filled in; for a v2 job,
-            the result of `protocol_spec.job_spec`.
+        config_json: the job config as the user sent it; for a v2 job, the protocol as JSON, without secrets.
+        spec_json: the job config with all defaults; for a v2 job, the result of `protocol_spec.job_spec`.
         release: the release that runs the job.
         launched: when its first attempt began.
-        sub_state: one of the constants WAITING, RUNNING and COMPLETED of this module.
+        sub_state: one of the constants of this module.
         retries: number of attempts after the first, whatever their reasons.
         counted_retries: number of the retries that count towards retryCount.
     """
@@ -79,7 +74,7 @@ class Job:
         """WAITING, RUNNING, STOPPING (not on 0.7.1), SUCCEEDED, STOPPED or FAILED."""
         if self.sub_state == COMPLETED:
             return self.release.launcher.ended_state(self.exit_code)
-        if self.sub_state == WAITING:
+        if self.sub_state in (WAITING, COMPLETING):
             return "WAITING"
         stopping = self.execution_type == "STOP" and self.release.launcher.shows_stopping
         return "STOPPING" if stopping else "RUNNING"
@@ -117,8 +112,7 @@ class Attempt:
 
     Attributes:
         number: the attempt's number within the job, from 1.
-        interrupted: whether the server, while it shuts down, has begun to end
-            the attempt; if True, the exit codes of the tasks do not count.
+        interrupted: whether the server ends it to shut down; if so, the exit codes of its tasks do not count.
         trigger_role, trigger_index: the task that decided the outcome.
         trigger_message: the rule by which that task decided the outcome.
     """

@@ -66,6 +66,15 @@ def test_runs(pai, monkeypatch):
         Train().run()
 
 
+@pytest.mark.pai("v1")
+def test_completes(pai, monkeypatch):
+    monkeypatch.setattr(Train, "queue_timeout", 1)
+    monkeypatch.setattr(Train, "run_timeout", 1)
+    pai.when("train").completes(after=2.5)
+    Train().run()
+    assert pai.job("train").status().succeeded
+
+
 def test_no_such_job(pai):
     pai.when("*").succeeds()
     Train().run()

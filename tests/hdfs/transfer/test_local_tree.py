@@ -63,7 +63,7 @@ def test_git_is_not_asked_for_by_a_wide_rule(tmp_path):
 
 
 def test_the_ignore_file(tmp_path):
-    """.paiignore is written as .gitignore is, comes after what is never sent, and is not sent itself."""
+    """.paiignore is written as .gitignore is, comes after the rules for caches, and is not sent itself."""
     made(
         tmp_path,
         "data/big.bin",
@@ -73,13 +73,12 @@ def test_the_ignore_file(tmp_path):
         "x/log.txt",
         "m.pyc",
         "build/z",
-        "luigi.cfg",
     )
     (tmp_path / ".paiignore").write_text(
-        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n!/luigi.cfg\n"
+        "# what is no code\n\n/data/*\n!/data/keep.bin\n/log.txt\n!m.pyc\nbuild/\n"
     )
     tree = folder_tree(tmp_path)
-    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc", "luigi.cfg"}
+    assert set(tree.files) == {"data/keep.bin", "x/data/y", "x/log.txt", "m.pyc"}
     assert "build" not in tree.folders
 
 

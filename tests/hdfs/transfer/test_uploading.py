@@ -27,12 +27,13 @@ from webhdfs_server import serving
 
 from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.transfer import staging, uploading
+from luigi_pai.hdfs.transfer import staging
 from luigi_pai.hdfs.transfer.local_tree import LocalFile
 from luigi_pai.hdfs.transfer.pool import WorkerPool
 from luigi_pai.hdfs.transfer.staging import Stage
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
+from luigi_pai.private_folder import one_at_a_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -731,7 +732,7 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path, monkeypatch):
 
     def work(_number):
         for _time in range(30):
-            with uploading.one_at_a_time("place"):
+            with one_at_a_time("upload", "place"):
                 inside.append(1)
                 most.append(len(inside))
                 time.sleep(0.0005)

@@ -109,6 +109,44 @@ def test_what_to_do_next(exception: str, step: str) -> None:
     assert caught.value.exception == exception
 
 
+@pytest.mark.parametrize(
+    ("exception", "message", "ends"),
+    [
+        # as HDFS 2.7.4 and 3.3.4 send them
+        ("SafeModeException", "Cannot delete /p. Name node is in safe mode.\nIt was turned on", True),
+        ("RemoteException", "Cannot create file/p. Name node is in safe mode.", True),
+        ("StandbyException", "Operation category READ is not supported in state standby", True),
+        ("RetriableException", "Namenode is in startup mode", True),
+        ("ConnectException", "Call From vm/127.0.0.1 to localhost:1 failed on connection exception", True),
+        ("EOFException", 'End of File Exception between local host is: "vm/127.0.0.1"', True),
+        ("IOException", "Failed on local exception: java.io.IOException: Connection reset by peer", True),
+        ("IOException", "Failed to find datanode, suggest to check cluster health.", True),
+        ("IOException", "No active nodes contain this block", True),
+        (
+            "IOException",
+            "File /p could only be written to 0 of the 1 minReplication nodes. There are 0 datanode(s)",
+            True,
+        ),
+        (
+            "IOException",
+            "File /p could only be replicated to 0 nodes instead of minReplication (=1).  There are 1 ",
+            False,  # its disk is full
+        ),
+        ("IOException", "File /p could not be read", False),
+        ("RemoteException", "The directory item limit of /p is exceeded", False),
+        ("AccessControlException", "Permission denied: user=anna", False),
+        ("DSQuotaExceededException", "The DiskSpace quota of /p is exceeded", False),
+        ("EOFException", "Cannot seek after EOF", False),
+    ],
+)
+def test_the_refusals_that_end_by_themselves(exception: str, message: str, *, ends: bool) -> None:
+    """They are transient: the end of a job is recorded when they are over."""
+    body = json.dumps({"RemoteException": {"exception": exception, "message": message}}).encode()
+    with scripted_fs(lambda handler: handler.answer(403, body)) as fs, pytest.raises(HdfsError) as caught:
+        fs.mkdir("/p")
+    assert caught.value.transient is ends
+
+
 def test_a_datanode_that_cannot_be_reached() -> None:
     """When no DataNode takes a file, the error names the last and the NameNode that sent us there."""
     asked: list[str] = []

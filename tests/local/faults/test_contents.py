@@ -94,6 +94,19 @@ def test_until_it_is_stopped(pai, rule, state):
 
 
 @pytest.mark.slow
+def test_a_job_whose_tasks_have_ended_is_reported_as_by_later_releases(pai):
+    """0.10 to 0.14 call it WAITING; only its sub-state tells that it does not wait."""
+    pai.script_jobs(job="*", completing=True, after=None)
+    client = LocalClient(pai)
+    name = client.submit("true")
+    wait_until(lambda: client.status(name)["subState"] == "APPLICATION_COMPLETED")
+    status = client.status(name)
+    assert (status["state"], status["completedTime"]) == ("WAITING", None)
+    client.stop(name)
+    assert client.wait(name)["jobStatus"]["subState"] == "FRAMEWORK_COMPLETED"
+
+
+@pytest.mark.slow
 def test_what_is_wrong_with_a_rule(pai):
     with pytest.raises(ConfigError) as caught:
         pai.script_jobs(job=3, exit_code=256, after=-1, times=-1, waits=1, when="now")

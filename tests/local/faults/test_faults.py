@@ -6,12 +6,14 @@ import contextlib
 import http.client
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
-from local_client import LocalClient
+from local_client import LocalClient, unique
 
 from luigi_pai.errors import ConfigError
+from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.local import LocalPai
 from luigi_pai.local.config.fault_rules import parse_faults, read_faults
 
@@ -102,6 +104,18 @@ def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     assert other.post("expired", "true").status_code == 202
 
 
+@pytest.mark.parametrize(("pause", "accepted"), [(0.0, 1), (0.4, 2)], ids=["together", "in turn"])
+def test_logins_at_the_same_moment_lose_each_others_tokens(faulty, strike, pause, accepted):
+    """Only those that overlap, as the last of them replaces what the others have stored."""
+    strike("race", method="POST", path="*/token", seconds=0.2)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(LocalClient, faulty)
+        time.sleep(pause)
+        clients = [LocalClient(faulty), first.result()]
+    posts = [client.post(unique(), "true").status_code for client in clients]
+    assert sorted(posts) == [202] * accepted + [401] * (2 - accepted)
+
+
 def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
     """429 as HTML; Retry-After is the whole window, X-RateLimit-Reset the true moment."""
     strike("limit", seconds=3)
@@ -111,6 +125,17 @@ def test_a_limit_is_answered_as_the_real_server_does(faulty, strike):
     assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
     assert reply.headers["Retry-After"] == "60"
     assert before <= int(reply.headers["X-RateLimit-Reset"]) <= math.ceil(time.time() + 3)
+
+
+def test_a_namenode_in_safe_mode_refuses_changes(faulty, strike):
+    """As HDFS does; the refusal is one that ends by itself."""
+    fs = WebHdfs(faulty.url, "admin")
+    strike("safe-mode", method=["PUT", "POST", "DELETE"], path="/webhdfs/*", count=1)
+    with pytest.raises(HdfsError, match="SafeModeException: Name node is in safe mode") as caught:
+        fs.mkdir("/p")
+    assert caught.value.transient
+    fs.mkdir("/p")
+    assert fs.isdir("/p")
 
 
 @pytest.mark.parametrize("fault", ["error", "limit"])

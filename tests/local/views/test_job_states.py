@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from luigi_pai.local.store.jobs import Store
-from luigi_pai.local.store.records import COMPLETED, RUNNING, WAITING
+from luigi_pai.local.store.records import COMPLETED, COMPLETING, RUNNING, WAITING
 
 SPEC = {"taskRoles": [], "gang": True}
 
@@ -23,6 +23,7 @@ def store(tmp_path):
     ("api", "sub_state", "execution_type", "exit_code", "state"),
     [
         ("v1", WAITING, "START", None, "WAITING"),
+        ("v1", COMPLETING, "START", None, "WAITING"),
         ("v1", RUNNING, "STOP", None, "RUNNING"),
         ("v2", RUNNING, "STOP", None, "STOPPING"),
         ("v1", COMPLETED, "STOP", 214, "STOPPED"),

@@ -122,6 +122,16 @@ class RealHdfs:
         self._datanodes[number] = self._launch(f"datanode{number}", _DATANODE)
         self._wait_for_datanode(number, time.monotonic() + self._timeout)
 
+    def kill_namenode(self) -> None:
+        """Kill the only NameNode, as a machine that loses its power."""
+        process = self._namenodes.pop(self._names[0])
+        process.kill()
+        process.wait()
+
+    def start_namenode(self) -> None:
+        """Start the only NameNode again, and return at once: it passes through safe mode."""
+        self._namenodes[self._names[0]] = self._launch(self._names[0], _NAMENODE)
+
     @contextlib.contextmanager
     def paused_datanodes(self) -> Iterator[None]:
         """Stop all DataNodes for the length of ``with``, as a machine that is out of memory does."""

@@ -43,6 +43,7 @@ class Release:
         basic_logins: where there is a login besides ``/api/v1/token``.
         version: what it says that it is; its key in ``RELEASES`` where not given.
         tags: jobs have tags.
+        start: what is ``appLaunchedTime`` in a job's detail: the job's creation, or the attempt's start.
         is_ltp: it answers as OpenPAI's successor does, LTP 1.5.
     """
 
@@ -54,15 +55,16 @@ class Release:
     basic_logins: tuple[str, ...] = ()
     version: str | None = None
     tags: bool = False
+    start: str = ""
     is_ltp: bool = False
 
 
 _LOGINS = ("/api/v1/authn/basic/login", "/api/v2/authn/basic/login")
 RELEASES = {
     "0.7.1": Release("v1", v2_jobs=False, introduces_itself=False, guarded_reads=False),
-    "0.15.0": Release("v2", guarded_reads=False, list_filters=()),
-    "0.17.0": Release("v2", guarded_reads=False, list_filters=("username", "keyword")),
-    "1.0.1": Release("v2"),
+    "0.15.0": Release("v2", guarded_reads=False, list_filters=(), start="created"),
+    "0.17.0": Release("v2", guarded_reads=False, list_filters=("username", "keyword"), start="created"),
+    "1.0.1": Release("v2", start="attempt"),
     "1.8.0": Release(None, list_filters=("username", "keyword"), basic_logins=_LOGINS, tags=True),
     "ltp-1.5": Release(
         None,
@@ -320,7 +322,8 @@ class FaultyPai(FaultServer):
         if route[1:]:
             return self._show_more(route[1], request.path)
         tags = {"tags": [*(["others"] if self._is_ltp else []), *job.tags]}
-        return Reply(200, job.detail_v2() | (tags if RELEASES[self.release].tags else {}))
+        release = RELEASES[self.release]
+        return Reply(200, job.detail_v2(release.start) | (tags if release.tags else {}))
 
     def _show_more(self, what: str, path: str) -> Reply:
         if not RELEASES[self.release].tags:  # those without tags have no events, and give no logs out

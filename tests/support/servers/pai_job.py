@@ -16,6 +16,8 @@ class Job:
         ends_as: the state that it comes to.
         waits_for: seconds in the queue before it runs.
         runs_for: seconds that it runs.
+        completes_for: seconds from then on in which its launcher completes it.
+        completing: its state and sub-state meanwhile: as 0.10 to 0.14 report it.
         tasks_run_for: seconds that its instances run; ``runs_for`` where None.
         task_codes: v2: exit codes of instances, by index, which it shows then; 0 of those left out.
         clock: of the server.
@@ -30,6 +32,8 @@ class Job:
     exit_code: int = 0
     diagnostics: str | None = None
     runs_for: float = 0.0
+    completes_for: float = 0.0
+    completing: tuple[str, str] = ("WAITING", "APPLICATION_COMPLETED")
     waits_for: float = 0.0
     tasks_run_for: float | None = None
     task_codes: dict[int, int] | None = None
@@ -46,12 +50,27 @@ class Job:
         age = self.clock.time() - self.created
         if age < self.waits_for:
             return "WAITING"
-        return self.ends_as if age >= self.waits_for + self.runs_for else "RUNNING"
+        if age < self.waits_for + self.runs_for:
+            return "RUNNING"
+        return self.completing[0] if self.is_completing else self.ends_as
+
+    @property
+    def is_completing(self) -> bool:
+        ran = self.clock.time() - self.created - self.waits_for - self.runs_for
+        return 0 <= ran < self.completes_for
 
     def stop(self, exit_code: int) -> None:
         """End it now, if it has not ended."""
         if self.state in ("WAITING", "RUNNING"):
             self.ends_as, self.exit_code, self.waits_for, self.runs_for = "STOPPED", exit_code, 0.0, 0.0
+            self.completes_for = 0.0
+
+    @property
+    def sub_state(self) -> str:
+        if self.is_completing:
+            return self.completing[1]
+        running = {"WAITING": "APPLICATION_WAITING", "RUNNING": "APPLICATION_RUNNING"}
+        return running.get(self.state, "FRAMEWORK_COMPLETED")
 
     def row(self) -> dict:
         ended = self.state not in ("WAITING", "RUNNING")
@@ -59,7 +78,7 @@ class Job:
             "name": self.name,
             "username": self.username,
             "state": self.state,
-            "subState": "FRAMEWORK_COMPLETED" if ended else "APPLICATION_RUNNING",
+            "subState": self.sub_state,
             "executionType": "START",
             "retries": self.retries,
             "createdTime": int(self.created * 1000),
@@ -68,15 +87,22 @@ class Job:
             "virtualCluster": self.config.get("virtualCluster", "default"),
         }
 
-    def detail_v2(self) -> dict:
+    def detail_v2(self, start: str = "") -> dict:
+        """Return the job's detail; ``start`` is what the release has as ``appLaunchedTime``, if any."""
         ended = self.state not in ("WAITING", "RUNNING")
+        running = {"WAITING": "AttemptPreparing", "RUNNING": "AttemptRunning"}
         status = {key: value for key, value in self.row().items() if key != "name"} | {
+            "subState": running.get(self.state, "Completed"),
             "attemptId": 0,
             "appProgress": 1 if ended else 0,
             "appTrackingUrl": "",
             "appExitDiagnostics": self.diagnostics if ended else None,
             "appExitType": "Failed" if ended and self.exit_code else None,
         }
+        if start:
+            launched = self.created if start == "created" else self.created + self.waits_for
+            waits = start == "attempt" and self.state == "WAITING"
+            status["appLaunchedTime"] = None if waits else int(launched * 1000)
         return {"name": self.name, "jobStatus": status, "taskRoles": self._roles_v2()}
 
     def _roles_v2(self) -> dict:

@@ -12,6 +12,7 @@ from io import BytesIO
 
 import luigi
 import pytest
+from luigi.cmdline_parser import CmdlineParser
 from python_clusters import label
 from python_tasks import InImage
 
@@ -173,8 +174,8 @@ SECRETS = {
     "a variable": ("T", "T = environ['API_TOKEN']\n", "T, used in .*environment variable API_TOKEN"),
     "inside": ("T", "T = ['Bearer ' + environ['API_TOKEN']]\n", "T, used in .*API_TOKEN"),
     "in bytes": ("T", "T = {b'x': environb[b'API_TOKEN']}\n", "T, used in .*API_TOKEN"),
-    "the password": ("U", f"U = 'http://u:{PASSWORD}@h'\n", r"U, used in .*the password of \[OpenPai\]"),
-    "in code": (f"'{PASSWORD}'", "", r"work\(\) contains the password of \[OpenPai\]"),
+    "the password": ("U", f"U = 'http://u:{PASSWORD}@h'\n", r"U, used in .*a password or token of luigi.cfg"),
+    "in code": (f"'{PASSWORD}'", "", r"work\(\) contains a password or token of luigi.cfg"),
     "a constant": ("C", f"C = {{1: '{PRIVATE}'}}\n", "C, used in .*the private parameter p"),
     "a default": ("f()", f"def f(x='{PRIVATE}'): return x\n", "a default argument.*private parameter p"),
 }
@@ -221,7 +222,7 @@ def test_a_known_secret_is_refused(case):
         ("name = property(lambda self: f'train-{self.p}')", "self.name contains .*private parameter p"),
         ("tags = property(lambda self: [self.p])", r"job\(\): contains .*private parameter p"),
         ("gpu_type = property(lambda self: self.p)", r"job\(\): contains .*private parameter p"),
-        (f"virtual_cluster = '{PASSWORD}'", r"job\(\): contains the password of \[OpenPai\]"),
+        (f"virtual_cluster = '{PASSWORD}'", r"job\(\): contains a password or token of luigi.cfg"),
         (f"other = luigi.Parameter(default='x/{PRIVATE}')", "self.other contains .*private parameter p"),
         (
             "q = luigi.Parameter('ab', visibility=ParameterVisibility.PRIVATE)\nr = luigi.Parameter('ab')",
@@ -239,8 +240,17 @@ def test_a_short_password_is_found_in_values(settings):
     """A word is not looked for in code, where it may be a name."""
     settings(password="letme")
     posted(task_of("letme", before="letme = 3\n"))
-    with pytest.raises(SpecError, match=r"T, used in .* contains the password of \[OpenPai\]"):
+    with pytest.raises(SpecError, match=r"T, used in .* contains a password or token of luigi.cfg"):
         posted(task_of("T", before="T = ['x-letme']\n"))
+
+
+def test_a_password_on_the_command_line_is_a_known_secret():
+    task = task_of("T", before="T = 'x/given-here'\n")
+    with (
+        CmdlineParser.global_instance(["InImage", "--OpenPai-password", "given-here"], allow_override=True),
+        pytest.raises(SpecError, match=r"T, used in .* contains a password or token of luigi.cfg"),
+    ):
+        posted(task)
 
 
 def test_a_secret_in_a_package_is_refused(tmp_path, monkeypatch):

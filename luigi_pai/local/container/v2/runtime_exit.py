@@ -1,8 +1,7 @@
 """The exit code that OpenPAI's runtime derives from a command's exit code and output.
 
-The patterns and their order are from 1.8's exit specification. The first exit
-code with a pattern that matches is the result. The last 10 MiB of each of the
-command's logs are searched, ignoring case.
+The patterns and their order are from 1.8's exit specification. The first exit code with a pattern that
+matches is the result. The last 10 MiB of each of the command's logs are searched, ignoring case.
 """
 
 from __future__ import annotations

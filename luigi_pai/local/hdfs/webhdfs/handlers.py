@@ -1,9 +1,8 @@
 """WebHDFS over a folder on this machine, as in Hadoop 2.7.4.
 
-A request to create, append or open a file is answered as a NameNode does: with a 307 to
-this same server, with the parameter ``namenoderpcaddress`` added. A request with that
-parameter is answered as a DataNode does. Bodies pass in chunks in both directions and are
-never in memory as a whole; a file appears when its upload is complete.
+A request to create, append or open a file is answered as a NameNode does: with a 307 to this same server,
+with the parameter ``namenoderpcaddress`` added. A request with that parameter is answered as a DataNode does.
+Bodies pass in chunks, never whole, in both directions; a file appears when its upload is complete.
 """
 
 from __future__ import annotations

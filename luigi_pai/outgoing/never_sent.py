@@ -1,0 +1,175 @@
+"""The files and folders that are never sent from this machine, because they may contain credentials.
+
+Other users of a cluster can read the commands of jobs, and usually also the files on HDFS. So no rule in
+.paiignore brings these files back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.config_file import configuration_files, configured_secrets
+from luigi_pai.redaction import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+logger = logging.getLogger("luigi-interface")
+
+_SHOWN = 10  # number of names that a summary shows
+
+# A name is here if a widely used tool reads credentials from the file, or keeps them in the folder, and if
+# the name is used for nothing else. That is what users of similar tools expect: npm never publishes .git,
+# .hg, .svn and .npmrc, and vsce refuses .env and files with private keys. Names that can be anything
+# (secrets.yaml, config.json, x.env) are not here: .paiignore is for them. Public halves of keys (id_rsa.pub)
+# and certificates are sent. Names are compared in lower case, because the disk of a Mac does it, too.
+_NAMES = {
+    *(".git", ".hg", ".svn", ".gitconfig", ".git-credentials"),  # remotes can have a token in their URL
+    *(".npmrc", ".pypirc", ".netrc", "_netrc"),  # requests reads .netrc
+    *("client.cfg", "luigi.cfg", "luigi.toml"),  # Luigi, and so this package
+    *(".ssh", ".gnupg", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk"),
+    *(".aws", ".azure", ".boto", ".s3cfg", ".databrickscfg", "application_default_credentials.json"),
+    *(".dockercfg", "kubeconfig", ".htpasswd", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf"),
+    *(".password-store", ".vault-token", "kaggle.json"),
+}
+_PLACES = {  # names that mean credentials only in a folder of this name
+    *(".config/gcloud", ".config/gh", ".docker/config.json", ".kube/config", ".streamlit/secrets.toml"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".huggingface/token"),
+}
+_FOLDERS = {  # in these, every file is meant, also one that is named with its path
+    *(".git", ".hg", ".svn", ".ssh", ".gnupg", ".aws", ".azure", ".password-store"),
+    *(".config/gcloud", ".config/gh"),
+}
+_STARTS = (".env", "krb5cc_")  # .env.local, .envrc and the like; a Kerberos ticket
+_SUFFIXES = (".keytab", ".kdbx", ".p12", ".pfx", ".ppk")  # Kerberos, KeePass, PKCS #12, PuTTY
+_COPIES = ("~", "#", ".bak", ".old", ".orig", ".save", ".swp", ".swo")  # what editors and people leave
+
+# All files are read this far, in bytes, because a key can have any name; one of 16,384 bits has 13 kB. For
+# 10,000 files of 700 bytes, this takes 0.1 s, and the rest of the walk 0.3 s.
+_READ = 16 * 1024
+_KEY = rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
+_STARTS_AS_KEY = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:%b|---- BEGIN SSH2 [A-Z ]*PRIVATE KEY|PuTTY-User-Key-File-)" % _KEY
+)
+_HAS_KEY = re.compile(rb'^%b|"private_key"\s*:\s*"%b' % (_KEY, _KEY), re.MULTILINE)
+_WITH_KEYS = (".pem", ".key", ".crt", ".cer", ".json")  # a key may follow a certificate, or be in JSON
+_ASSIGNMENT = re.compile(
+    rb"^[ \t]*(?:export )?[\"']?[\w.-]*(?:password|passwd|token|secret)[\"']?[ \t]*[=:][ \t]*(.*\S)",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+_NAMED = "a file or folder of this name may contain credentials"
+_ANYWAY = "; to send it anyway, copy it to another name"
+_CONFIGURATION = "it is a configuration file of Luigi"
+_PRIVATE_KEY = "it contains a private key"
+_COPIED = "it contains a password or token of Luigi's configuration"
+_INSTEAD = (
+    "; give credentials to a job as secrets of the job protocol, or as a PRIVATE parameter of a PaiPythonTask"
+)
+
+
+class NeverSent:
+    """Recognizes the files that are never sent, by their name, identity and content.
+
+    It uses the configuration that Luigi has when it is made.
+    """
+
+    def __init__(self) -> None:
+        self._files: set[tuple[int, int]] = set()
+        for path in configuration_files():
+            with contextlib.suppress(OSError):  # there is no such file
+                self._files.add(_identity(Path(path).stat()))
+        self._secrets = {_unquoted(os.fsencode(secret)) for secret in configured_secrets()} - {b""}
+
+    def problem(self, place: Path) -> str:
+        """Return why a file or folder that the user has named is never sent; empty if it may be sent.
+
+        If ``place`` is a link, the rules apply also to its target.
+        """
+        for path in dict.fromkeys((Path(os.path.abspath(place)), place.resolve())):  # noqa: PTH100  keeps links
+            *above, last = _with_folders(path)
+            if is_listed(last) or any(_FOLDERS & {folder, _last(folder)} for folder in above):
+                return f"it is never sent: {_NAMED}{_ANYWAY}{_INSTEAD}"
+        is_file = os.path.isfile(place)  # noqa: PTH113  it never raises
+        why = self._in_content(place, place.stat()) if is_file else ""
+        return f"it is never sent: {why}{_INSTEAD}" if why else ""
+
+    def has_credentials(self, entry: os.DirEntry[str]) -> bool:
+        """Return whether a file is never sent although its name may be sent."""
+        return bool(self._in_content(entry.path, entry.stat()))
+
+    def _in_content(self, place: str | Path, about: os.stat_result) -> str:
+        if _identity(about) in self._files:
+            return _CONFIGURATION
+        try:
+            with open(place, "rb", buffering=0) as file:  # noqa: PTH123  half the time of a Path
+                start = file.read(_READ)
+        except OSError:
+            return ""  # sending it will raise this error, too
+        if _STARTS_AS_KEY.match(start):
+            return _PRIVATE_KEY
+        if b"PRIVATE KEY" in start and str(place).lower().endswith(_WITH_KEYS) and _HAS_KEY.search(start):
+            return _PRIVATE_KEY
+        if any(secret in start for secret in self._secrets):
+            values = {_unquoted(match[1]) for match in _ASSIGNMENT.finditer(start)}
+            return _COPIED if values & self._secrets else ""
+        return ""
+
+
+def is_listed(path: str) -> bool:
+    """Return whether the last name of a path, FOLDER/NAME, is one of those that are never sent."""
+    folder, _, name = path.lower().rpartition("/")
+    names = [name]
+    for end in _COPIES:
+        if name.endswith(end):
+            original = name.removesuffix(end)
+            names += (original, original[1:])  # of .NAME.swp and #NAME#, too
+    return any(
+        each in _NAMES
+        or each.startswith(_STARTS)
+        or each.endswith(_SUFFIXES)
+        or f"{_last(folder)}/{each}" in _PLACES
+        for each in names
+    )
+
+
+def leads_to_listed(path: Path) -> bool:
+    """Return whether any name in a relative path is one of those that are never sent."""
+    return any(map(is_listed, _with_folders(path)))
+
+
+def summary_of_left_out(names: Sequence[str]) -> str:
+    """Return a summary of the files and folders that were not sent; empty if there are none."""
+    if not names:
+        return ""
+    more = len(names) - _SHOWN
+    shown = ", ".join(printable(name).replace("\n", " ") for name in names[:_SHOWN])
+    return f"left out: {shown}{f' and {more:,} more' if more > 0 else ''} (credentials are never sent)"
+
+
+def log_left_out(place: str, names: Sequence[str]) -> None:
+    """Log which files and folders of a folder were not sent."""
+    logger.info("%s: %s", printable(place), summary_of_left_out(names))
+
+
+def _with_folders(path: Path) -> Iterator[str]:
+    """Yield each name in a path in lower case, with the name of its folder: FOLDER/NAME."""
+    parts = [part.lower() for part in path.parts]
+    return (f"{folder}/{name}" for folder, name in zip(["", *parts], parts, strict=False))
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _identity(about: os.stat_result) -> tuple[int, int]:
+    return about.st_dev, about.st_ino
+
+
+def _unquoted(value: bytes) -> bytes:
+    return value.strip(b"\"', \t\r")

@@ -1,0 +1,62 @@
+"""The files of local packages and modules that a PaiPythonTask sends."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import Problem
+from luigi_pai.outgoing.folder import folder_contents, shown
+from luigi_pai.outgoing.never_sent import NeverSent, log_left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+
+# Not "*.pyc": a package without sources consists of these files. They are imported from a zip as well.
+_CACHES = ("__pycache__/", ".venv/")
+
+
+def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of packages and modules, each with its name in the zip; add errors to ``problems``.
+
+    The files of a package are those that an upload of its folder sends.
+    """
+    for package in packages:
+        found = _spec(package)
+        if found is None or found.origin is None or not found.has_location:
+            problems.append(f"packages: {package!r} is no package or module that can be imported here")
+            continue
+        place = Path(found.origin)
+        files, wrong = _folder(place.parent) if found.submodule_search_locations else _module(place)
+        for name, path in files.items():
+            try:
+                yield name, path.read_bytes()
+            except OSError as error:
+                wrong.append(Problem(shown(str(path)), f"it cannot be read ({error.strerror})"))
+        problems += (f"packages: {package!r}: {problem}" for problem in wrong)
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    try:
+        return None if "." in package else importlib.util.find_spec(package)
+    except ValueError:  # the name is empty, or of a module without a spec, such as __main__
+        return None
+
+
+def _module(place: Path) -> tuple[dict[str, Path], list[Problem]]:
+    why = NeverSent().problem(place)
+    return ({}, [Problem(shown(str(place)), why)]) if why else ({place.name: place}, [])
+
+
+def _folder(folder: Path) -> tuple[dict[str, Path], list[Problem]]:
+    found = folder_contents(folder, caches=_CACHES)
+    if found.left_out:
+        _log_once(str(folder), tuple(found.left_out))
+    files = {f"{folder.name}/{name}": Path(entry.path) for name, entry in found.files.items()}
+    return files, found.problems
+
+
+_log_once = functools.lru_cache(log_left_out)  # a payload is made several times for each task

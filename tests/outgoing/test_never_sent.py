@@ -1,0 +1,226 @@
+"""Files with credentials are not sent, whatever .paiignore says; a user who names one gets an error."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import luigi.configuration
+import pytest
+
+from luigi_pai.hdfs import TransferError
+from luigi_pai.hdfs.transfer.local_tree import folder_tree, local_tree
+from luigi_pai.outgoing.folder import folder_contents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIGURATION = "[OpenPai]\npai_url = http://pai\npassword = hunter22\n"
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+ANYWAY = "it is never sent: a file or folder of this name may contain credentials; to send it anyway, copy it"
+
+
+def write(folder: Path, *names: str, text: str = "x") -> Path:
+    for name in names:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with one file that is sent."""
+    return write(tmp_path / "project", "train.py")
+
+
+LISTED = [
+    *(".env", ".env.production", ".envrc", ".ENV", "conf/.env/any", ".git", ".git/config", "sub/.hg/hgrc"),
+    *("client.cfg", "luigi.cfg", "Luigi.CFG", "luigi.toml", "luigi.cfg~", "luigi.cfg.bak", ".luigi.cfg.swp"),
+    *(".netrc", "_netrc", ".netrc.swp", ".npmrc", ".pypirc", "id_rsa", "keys/id_ed25519", "#id_ecdsa#"),
+    *(".git-credentials", ".htpasswd", ".pgpass", ".ssh/known_hosts", ".aws/credentials", "a/kaggle.json"),
+    *(".docker/config.json", ".kube/config", ".config/gcloud/credentials.db", "user.p12", "http.keytab"),
+]
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_names_of_credentials(project, name):
+    """They are left out, .paiignore does not bring them back, and the summary names them."""
+    write(project, name)
+    write(project, ".paiignore", text=f"!{name}\n!**\n!*\n")
+    tree = folder_tree(project)
+    assert set(tree.files) == {"train.py"}
+    assert len(tree.left_out) == 1
+    assert name.startswith(tree.left_out[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("id_rsa.pub", "luigi.cfg.example", "environment.yml", "config.json", "docker/config.json"),
+        *("tokenizer.json", "kube/config", ".gitignore", "secrets.py", "my.env", ".config/app.toml"),
+    ],
+)
+def test_names_that_are_sent(project, name):
+    assert set(folder_tree(write(project, name)).files) == {"train.py", name}
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "deploy", "k.py", "data.json"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEY,
+        "\n\n-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
+        "\ufeff-----BEGIN PGP PRIVATE KEY BLOCK-----\n",
+        "PuTTY-User-Key-File-3: ssh-ed25519\n",
+        "-----BEGIN PRIVATE KEY-----\n" + "A" * 100_000,
+    ],
+)
+def test_a_private_key_has_any_name(project, name, text):
+    assert folder_tree(write(project, name, text=text)).left_out == (name,)
+
+
+def test_a_key_below_a_certificate_and_in_json(project):
+    """The key of a service account is a string in a JSON file; a page about keys is no key."""
+    write(project, "both.pem", text=f"-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n{KEY}")
+    write(
+        project,
+        "account.json",
+        text='{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----"}',
+    )
+    write(
+        project, "server.crt", "ca.pem", text="-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"
+    )
+    write(project, "page.md", "make_key.py", text=f"A key looks like this:\n{KEY}")
+    tree = folder_tree(project)
+    assert tree.left_out == ("account.json", "both.pem")
+    assert set(tree.files) == {"train.py", "server.crt", "ca.pem", "page.md", "make_key.py"}
+
+
+@pytest.mark.parametrize("name", ["conf/prod.ini", "settings.conf", "x.toml"])
+@pytest.mark.parametrize("relative", [True, False])
+def test_the_file_of_luigi_config_path(project, monkeypatch, name, relative):
+    """It is known by its identity, also through hard links and links inside the folder."""
+    write(project, name, text="[smtp]\nhost = x\n")
+    os.link(project / name, project / "hard")
+    (project / "soft").symlink_to(name)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("LUIGI_CONFIG_PATH", name if relative else str(project / name))
+    tree = folder_tree(project)
+    assert set(tree.files) == {"train.py"}
+    assert set(tree.left_out) == {name, "hard", "soft"}
+
+
+@pytest.mark.parametrize("parser", ["LuigiConfigParser", "LuigiTomlParser"])
+def test_a_configuration_that_a_program_has_added(project, monkeypatch, parser):
+    write(project, "added.txt")
+    kind = getattr(luigi.configuration, parser)
+    monkeypatch.setattr(kind, "_config_paths", [*kind._config_paths, str(project / "added.txt")])
+    assert folder_tree(project).left_out == ("added.txt",)
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        (CONFIGURATION, False),
+        (f"# of last year\n{CONFIGURATION}poll_min = 3\n", False),
+        ("export PAI_PASSWORD='hunter22'\n", False),
+        ('{\n  "password": "hunter22",\n}\n', False),
+        ("token: t0ken-1\n", False),
+        ("[OpenPai]\npassword = ${PAI_PASSWORD}\n", True),
+        ("password = hunter23\n", True),
+        ("a line about hunter22 = password\n", True),
+    ],
+)
+def test_a_copy_of_the_configured_password(project, settings, text, sent):
+    """A file that sets a password or a token to the configured value is not sent, under any name."""
+    settings(password="hunter22", token="t0ken-1")
+    tree = folder_tree(write(project, "copied.txt", text=text))
+    assert ("copied.txt" in tree.files) is sent
+    assert tree.left_out == (() if sent else ("copied.txt",))
+
+
+def test_secrets_of_other_sections(project, settings, monkeypatch):
+    """A password of any section counts, with its variable; pad_token of a task is no secret."""
+    monkeypatch.setenv("PAI_PASSWORD", "hunter24")
+    settings(password="${PAI_PASSWORD}")
+    luigi.configuration.get_config().set("smtp", "smtp_password", "mail%%24")
+    luigi.configuration.get_config().set("Train", "pad_token", "[PAD]")
+    write(project, "pai", text="password=hunter24")
+    write(project, "mail", text="password=mail%24")
+    write(project, "tokenizer.json", text='{\n"pad_token": "[PAD]"\n}')
+    tree = folder_tree(project)
+    assert tree.left_out == ("mail", "pai")
+    assert "tokenizer.json" in tree.files
+
+
+def test_links_inside_the_folder(project):
+    """A link under another name to a file that is never sent is not sent either."""
+    write(project, ".git/config", ".env", "ok.txt")
+    for name, goal in {"a.txt": ".env", "b": ".git", "c": ".git/config", "d.txt": "ok.txt"}.items():
+        (project / name).symlink_to(goal)
+    tree = folder_tree(project)
+    assert set(tree.files) == {"train.py", "ok.txt", "d.txt"}
+    assert tree.left_out == (".env", ".git", "a.txt", "b", "c")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".env", "luigi.cfg", ".git", ".git/config", ".ssh/", ".ssh/config", ".aws/sso/cache/x", ".kube/config"],
+)
+@pytest.mark.parametrize("through_link", [True, False])
+def test_a_file_or_folder_that_is_named(project, name, through_link):
+    """It is an error that tells what to do, also through a link."""
+    write(project, f"{name}known_hosts" if name.endswith("/") else name)
+    place = project / name
+    if through_link:
+        (project / "plain").symlink_to(place)
+        place = project / "plain"
+    with pytest.raises(TransferError) as caught:
+        local_tree(place, "plain")
+    text = str(caught.value)
+    assert (
+        f"{place}: {ANYWAY} to another name; give credentials to a job as secrets of the job protocol" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (KEY, "it contains a private key"),
+        (CONFIGURATION, "it contains a password or token of Luigi's configuration"),
+    ],
+)
+def test_a_named_file_with_credentials_in_it(project, settings, text, why):
+    settings(password="hunter22")
+    with pytest.raises(TransferError, match=f"plain: it is never sent: {why}; give credentials to a job"):
+        local_tree(write(project, "plain", text=text) / "plain", "plain")
+
+
+def test_a_configuration_that_is_named(project, monkeypatch):
+    monkeypatch.setenv("LUIGI_CONFIG_PATH", str(project / "train.py"))
+    with pytest.raises(
+        TransferError, match=r"train\.py: it is never sent: it is a configuration file of Luigi"
+    ):
+        local_tree(project / "train.py", "train.py")
+
+
+def test_a_project_in_a_virtual_environment_is_sent(tmp_path):
+    """Only folders that contain nothing but credentials count above the named folder."""
+    folder = write(tmp_path / ".env" / "lib" / "pkg", "a.py")
+    assert set(folder_tree(folder).files) == {"a.py"}
+
+
+def test_caches_are_another_list(project):
+    """Rules in .paiignore bring caches back, and never a word is said about them."""
+    write(project, "a.pyc", "__pycache__/b.pyc", ".venv/c")
+    assert folder_tree(project).left_out == ()
+    write(project, ".paiignore", text="!*.pyc\n!__pycache__/\n!.venv/\n")
+    assert set(folder_tree(project).files) == {"train.py", "a.pyc", "__pycache__/b.pyc", ".venv/c"}
+
+
+def test_names_that_only_hdfs_refuses(project):
+    """A colon is no problem where the files do not go to HDFS."""
+    contents = folder_contents(write(project, "12:30"))
+    assert set(contents.files) == {"12:30", "train.py"}
+    assert contents.problems == []

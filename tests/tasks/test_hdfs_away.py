@@ -1,0 +1,72 @@
+"""A real HDFS that is away when a job ends: in safe mode, or its NameNode dies and starts again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+from clocks import MovableClock
+from hdfs_backend import EACH_HADOOP, own_hdfs
+from process_state import install_clock
+
+from luigi_pai import PaiJobFailed, PaiTask, TaskRole
+from luigi_pai.hdfs import WebHdfs
+from luigi_pai.tasks.evidence import Evidence
+
+pytestmark = pytest.mark.slow
+
+
+class Train(PaiTask):
+    """A task as users write it."""
+
+    name = "train"
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+
+class _Clock(MovableClock):
+    """Waits move it; a server that starts gets a tenth of a second at each."""
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(0.1)
+        super().sleep(seconds)
+
+
+OUTAGES = {
+    "safe mode": (lambda own: own.safe_mode(on=True), lambda own: own.safe_mode(on=False)),
+    "a killed NameNode": (lambda own: own.kill_namenode(), lambda own: own.start_namenode()),
+}
+
+
+@pytest.fixture(scope="module", params=EACH_HADOOP)
+def own(request):
+    """An HDFS of each version that nobody else uses."""
+    with own_hdfs(request.param) as hdfs:
+        yield hdfs
+
+
+@pytest.mark.parametrize(("outage", "state"), [("safe mode", "FAILED"), ("a killed NameNode", "SUCCEEDED")])
+def test_the_end_of_a_job_is_recorded(own, pai, settings, monkeypatch, caplog, outage, state):
+    """The run waits for HDFS, which comes back after 30 s."""
+    clock, (begin, end), record = _Clock(), OUTAGES[outage], Evidence.record
+
+    def away(evidence, *arguments):
+        begin(own)
+        clock.call_later(30, lambda: end(own))
+        return record(evidence, *arguments)
+
+    folder = f"/{outage.replace(' ', '-')}-{state}"
+    settings(webhdfs_url=own.url, fs_uri=own.fs_uri, hdfs_user=own.user, poll_patience=10_000)
+    pai.clock, pai.plan = clock, {"ends_as": state}
+    install_clock(clock, monkeypatch)
+    monkeypatch.setattr(Train, "output_dir", folder)
+    monkeypatch.setattr(Evidence, "record", away)
+    with pytest.raises(PaiJobFailed) if state == "FAILED" else contextlib.nullcontext():
+        Train().run()
+    assert clock.elapsed >= 30
+    assert "could not be recorded" not in caplog.text
+    names = {name.rpartition("/")[2] for name in WebHdfs(own.url, own.user).listdir(folder, recursive=True)}
+    assert names == {"_luigi_pai", "train.1.json", f"train.1.{state}"} | (
+        {"_SUCCESS"} if state == "SUCCEEDED" else set()
+    )
