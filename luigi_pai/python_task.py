@@ -6,6 +6,7 @@ import abc
 import base64
 import contextlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,10 +17,12 @@ import luigi.parameter
 from luigi_pai.api.logs.failed_task import log_end
 from luigi_pai.api.retries import run_steps
 from luigi_pai.config import OpenPai
+from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, TaskRole, default_output
 from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.payload.container import RESULT, SECRETS, VALUES
+from luigi_pai.payload.secrets import Secrets
 from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.jobspec.protocol import JobProtocol
+    from luigi_pai.payload.contents import Contents
     from luigi_pai.payload.file import Payload
     from luigi_pai.tasks.definition import Definition
 
@@ -148,14 +152,23 @@ class PaiPythonTask(PaiTask):
 
     def _definition(self) -> Definition:
         def secrets() -> list[str]:
-            return [str(value) for value in self._values(self._payload(), secret=True).values()]
+            secret, parameters = self._values(self._payload())[1], self._private()
+            hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
+            return [str(value) for value in hidden.values()]
 
         return replace(super()._definition(), secrets=secrets, prepare=self._prepared)
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
         self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
+        self._check_secrets(job)
         return super()._check(job)
+
+    def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
+        """Check that a job without its payload, and its tags, have no secret in clear."""
+        fields = job.to_dict() if isinstance(job, PaiJob) else {}
+        if found := self._secrets().in_bytes(json.dumps([fields, self.tags], default=str).encode()):
+            raise SpecError(self.name, [Problem("job()", f"contains {found}; every user can read jobs")])
 
     # the payload
 
@@ -173,7 +186,8 @@ class PaiPythonTask(PaiTask):
                 "PaiPythonTask needs cloudpickle here: pip install luigi-pai[python]"
             ) from error
         packages: Any = self.packages
-        payload = Payload(type(self), PaiPythonTask, (packages,) if isinstance(packages, str) else packages)
+        named = (packages,) if isinstance(packages, str) else packages
+        payload = Payload(type(self), PaiPythonTask, named, self._secrets())
         self._raise(payload.problems)
         return payload
 
@@ -181,16 +195,35 @@ class PaiPythonTask(PaiTask):
         if problems:
             raise SpecError(self.name, [Problem("work", problem) for problem in problems])
 
-    def _values(self, payload: Payload, *, secret: bool) -> dict[str, Any]:
-        """Return the public values for ``work`` or, if ``secret``, the private parameters that it uses."""
-        reach, parameters = payload.reach, dict(self.get_params())
+    def _private(self) -> dict[str, Any]:
+        """Return the private parameters."""
         private = luigi.parameter.ParameterVisibility.PRIVATE
-        hidden = {name for name, parameter in parameters.items() if parameter.visibility == private}
-        used = {name for name in vars(self) if name in reach.names - set(reach.machinery)}
-        names = (
-            hidden & reach.names if secret else {"name", *parameters, *used, *reach.settings_used} - hidden
+        return {
+            name: getattr(self, name)
+            for name, parameter in self.get_params()
+            if parameter.visibility == private
+        }
+
+    def _secrets(self) -> Secrets:
+        """Return what may not travel in clear."""
+        return Secrets(self._private(), configured_secrets(), os.environ)
+
+    def _values(self, payload: Payload) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the public values for ``work``, and those that travel as a secret.
+
+        A secret is a private parameter that ``work`` uses, and an attribute that contains the value of one.
+        """
+        reach, parameters, secrets = payload.reach, dict(self.get_params()), self._secrets()
+        hidden = self._private().keys()
+        own = {name for name, value in vars(self).items() if reach.takes(name, value)} - parameters.keys()
+        secret = hidden & (reach.names | reach.possible)
+        secret |= {name for name in own if secrets.private_in(getattr(self, name), is_derived=True)}
+        public = {"name", *parameters, *own, *reach.settings_used} - hidden - secret
+        values = {name: _plain(getattr(self, name)) for name in sorted(public | secret)}
+        return (
+            {name: value for name, value in values.items() if name in public},
+            {name: value for name, value in values.items() if name in secret},
         )
-        return {name: _plain(getattr(self, name)) for name in sorted(names)}
 
     def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
         """Return the payload, and in base64 the payload's file, the task's values and the task's secrets.
@@ -199,14 +232,15 @@ class PaiPythonTask(PaiTask):
             SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs an HDFS.
         """
         payload = self._payload()
-        secrets = self._values(payload, secret=True)
-        parts = [payload.file, payload.pickled(self._values(payload, secret=False), show=True)]
-        parts.append(payload.pickled(secrets, show=False) if secrets else b"")
+        public, secrets = self._values(payload)
+        parts = [payload.file, payload.pickled(public)]
+        parts.append(payload.pickled(secrets, are_secret=True) if secrets else b"")
         file, values, hidden = (base64.b64encode(part).decode("ascii") for part in parts)
         if len(file) > _MOST and not has_hdfs:
+            sizes = ", ".join(f"{part} {size:,}" for part, size in payload.parts.items())
             payload.problems.append(
                 f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than a command takes: "
-                f"send less, or set webhdfs_url, to send it in code_dir (compressed: {payload.sizes})"
+                f"send less, or set webhdfs_url, to send it in code_dir (compressed: {sizes})"
             )
         if secrets and api_version == "v1":
             payload.problems.append(
@@ -221,6 +255,7 @@ class PaiPythonTask(PaiTask):
 
         The payload is in the code folder if there is HDFS and either the API is v1 or the payload is large.
         """
+        self._check_secrets(job)
         payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
         if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
@@ -258,6 +293,19 @@ class PaiPythonTask(PaiTask):
                 each.replace(f"@{SECRETS}@", "<% $secrets.luigi_pai %>") for each in role.commands
             ]
         return protocol.filled(secrets={"luigi_pai": secrets})
+
+
+def contents(task: PaiPythonTask) -> Contents:
+    """Return what travels with a task's method; nothing is sent or looked up.
+
+    Raises:
+        SpecError: something cannot be sent.
+        ImportError: cloudpickle is missing here.
+    """
+    from luigi_pai.payload.contents import contents_of  # noqa: PLC0415  only people want it
+
+    payload, *_ = task._parts("v2", has_hdfs=True)  # noqa: SLF001  of this module
+    return contents_of(payload, *task._values(payload))  # noqa: SLF001  as above
 
 
 def _plain(value: Any) -> Any:

@@ -7,13 +7,12 @@ import hashlib
 import inspect
 import io
 import json
-import pickle
 import sys
 import threading
 import zipfile
 from collections import Counter
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -21,14 +20,15 @@ import cloudpickle
 from luigi_pai import runtime
 from luigi_pai.payload import container
 from luigi_pai.payload.packages import package_files
-from luigi_pai.payload.reach import METHOD, Reach, is_of_luigi
+from luigi_pai.payload.pickler import Pickler
+from luigi_pai.payload.reach import METHOD, Reach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from luigi_pai.payload.secrets import Secrets
+
 _LARGEST = 1_000_000  # bytes of one value in the payload
-_CACHED = type(functools.cache(len))
-_NO_FILE = "<dynamic-code>"
 _REGISTRY = threading.Lock()  # guards cloudpickle's list of modules, which a sweep's threads share
 _OF_LUIGI = {"param_args", "param_kwargs"}  # Luigi's attributes with all parameters, even private ones
 
@@ -40,6 +40,7 @@ class Payload:
         kind: the user's class.
         base: its base class in this package.
         packages: names of packages and modules to include.
+        secrets: what may not be in the payload.
 
     Attributes:
         reach: the objects that ``work`` uses.
@@ -48,15 +49,18 @@ class Payload:
         name: the zip's file name, which has a hash of the content; empty if there are problems.
     """
 
-    def __init__(self, kind: type, base: type, packages: Sequence[str]) -> None:
+    def __init__(self, kind: type, base: type, packages: Sequence[str], secrets: Secrets) -> None:
         classes = [each for each in kind.__mro__ if each not in base.__mro__]
         machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
         settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
         modules = {each.__module__ for each in classes} - sys.stdlib_module_names | {"__main__"}
         self.reach = Reach(classes, machinery, settings, modules)
         self.problems = list(self.reach.problems)
+        self._secrets = secrets
         self.file, self.name = b"", ""
         files = dict(package_files(packages, self.problems))
+        for name, content in files.items():
+            self._check_secrets(f"packages: {name}", "", content)
         method = b"" if self.problems else self._method()
         if not self.problems:
             numbers = {each: number for number, each in enumerate(classes)}
@@ -73,40 +77,54 @@ class Payload:
             self.name = f"luigi_pai-{hashlib.sha256(self.file).hexdigest()[:12]}.zip"
 
     @property
-    def sizes(self) -> str:
-        """The compressed size of each part, the largest first: ``cloudpickle 17,157, work.pickle 900``."""
+    def parts(self) -> dict[str, int]:
+        """The compressed size of each part in bytes, the largest first."""
         sizes: Counter[str] = Counter()
         with zipfile.ZipFile(io.BytesIO(self.file)) as archive:
             for each in archive.infolist():
                 sizes[each.filename.partition("/")[0]] += each.compress_size
-        return ", ".join(f"{part} {size:,}" for part, size in sizes.most_common())
+        return dict(sizes.most_common())
 
-    def pickled(self, values: Mapping[str, Any], *, show: bool) -> bytes:
-        """Pickle a task's values by name; if a value cannot be pickled, add a problem and return no bytes.
+    def pickled(self, values: Mapping[str, Any], *, are_secret: bool = False) -> bytes:
+        """Pickle a task's values by name; if a value cannot be sent, add a problem and return no bytes.
 
-        With ``show`` the problems quote the values, so use it only for values that are not secret.
+        Problems quote no values that are secret, or that contain something that may not travel in clear.
         """
         before = len(self.problems)
         for name, value in values.items():
-            self._try(f"self.{name}{f' = {value!r:.60}' if show else ''}", value)
-        return b"" if self.problems[before:] else self._dumps(dict(values))
+            shown = "" if are_secret else self.shown(value)
+            data = self._pickle(f"self.{name} = {shown}" if shown else f"self.{name}", value)
+            if not are_secret:
+                self._check_secrets(f"self.{name}", value, data)
+        return b"" if self.problems[before:] else self.dumps(dict(values))
+
+    def shown(self, value: object) -> str:
+        """Return the start of a value's repr; empty if something is in it that may not travel in clear."""
+        text = repr(value)
+        data = text.encode("utf-8", "backslashreplace")
+        is_open = not (self._secrets.in_value([value, text]) or self._secrets.in_bytes(data))
+        return f"{text:.60}" if is_open else ""
 
     def _method(self) -> bytes:
         """Pickle the classes of a task, and the source of their functions."""
+        before = len(self.problems)
         whole = [[self.reach.attributes(each) for each in self.reach.classes], self.reach.sources()]
-        data = self._try(f"{METHOD}()", whole)
-        if not data or len(data) > _LARGEST:
-            general = self.problems.pop()
-            for name, value, place in self.reach.values.values():
-                if not isinstance(value, FunctionType) or value not in self.reach.functions:
-                    self._try(f"{name}, used in {place},", value)
-            self.problems = self.problems or [general]
+        data = self._pickle(f"{METHOD}()", whole)
+        self._check_secrets(f"{METHOD}()", None, data)
+        general = self.problems[before:]
+        del self.problems[before:]
+        for name, value, place in self.reach.values.values():
+            if not isinstance(value, FunctionType) or value not in self.reach.functions:
+                what = f"{name}, used in {place},"
+                self._check_secrets(what, value, self._pickle(what, value) if general else b"")
+        if not self.problems[before:]:
+            self.problems += general
         return data
 
-    def _try(self, what: str, value: object) -> bytes:
+    def _pickle(self, what: str, value: object) -> bytes:
         """Pickle a value; if it cannot be pickled, or its pickle is too large, add a problem."""
         try:
-            data = self._dumps(value)
+            data = self.dumps(value)
         except Exception as error:  # noqa: BLE001  whatever a value of the user's raises
             self.problems.append(f"{what} cannot be pickled: {error}".strip())
             return b""
@@ -115,9 +133,16 @@ class Payload:
                 f"{what} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in {METHOD}(), from "
                 "HDFS or a mount"
             )
+            return b""
         return data
 
-    def _dumps(self, value: object) -> bytes:
+    def _check_secrets(self, what: str, value: object, data: bytes) -> None:
+        """Add a problem if a value or its pickle has something in it that may not travel in clear."""
+        if found := self._secrets.in_value(value) or self._secrets.in_bytes(data):
+            self.problems.append(f"{what} contains {found}; every user of the cluster can read what travels")
+
+    def dumps(self, value: object) -> bytes:
+        """Pickle a value."""
         with _REGISTRY:
             known = cloudpickle.list_registry_pickle_by_value()
             names = set(self.reach.modules) - known - {"__main__"}
@@ -126,38 +151,11 @@ class Payload:
                 cloudpickle.register_pickle_by_value(module)
             try:
                 file = io.BytesIO()
-                _Pickler(file, self.reach).dump(value)
+                Pickler(file, self.reach).dump(value)
                 return file.getvalue()
             finally:
                 for module in modules:
                     cloudpickle.unregister_pickle_by_value(module)
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
-    """Pickles objects of the user's modules by value, and a class of the task as its index in ``classes``."""
-
-    def __init__(self, file: io.BytesIO, reach: Reach) -> None:
-        super().__init__(file)
-        self._classes, self._modules = reach.classes, reach.modules
-
-    def persistent_id(self, obj: object) -> int | None:
-        if isinstance(obj, type) and obj in self._classes:
-            return self._classes.index(obj)
-        if is_of_luigi(obj):
-            raise pickle.PicklingError(f"it has {obj!r:.80} in it, and the container has no luigi")
-        return None
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file's name, which tracebacks show
-            kind, about = self.dispatch_table[CodeType](obj)
-            return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
-        if isinstance(obj, functools.cached_property):  # before Python 3.12, its lock prevents pickling
-            return functools.cached_property, (obj.func,)
-        # cloudpickle pickles functions with a cache by name, but the container does not have their modules
-        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:
-            is_unbound = obj.cache_parameters()["maxsize"] is None
-            return functools.cache if is_unbound else functools.lru_cache, (obj.__wrapped__,)
-        return super().reducer_override(obj)
 
 
 @functools.lru_cache(maxsize=8)

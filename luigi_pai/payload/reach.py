@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dis
 import functools
 import gc
 import hashlib
@@ -14,18 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 
+from luigi_pai.payload.flow import Flow, flow_of, lines_of, nested_codes, receiver
+from luigi_pai.payload.secrets import is_secret_name
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    import dis
+    from collections.abc import Collection, Mapping, Sequence
 
 METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
 _THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
+_NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # their functions do not get the task as first
 _NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
 
 
 @dataclass(eq=False)
 class Reach:
     """The objects that ``work`` uses, directly and through the functions that it calls.
+
+    An attribute of the task is used if a function reads it from the task (see ``flow``). Where the task
+    escapes, any object may be the task: then the attributes that are read there from any object are also
+    used, except strings under a name such as ``password``.
 
     Args:
         classes: the user's classes, in the order of the MRO.
@@ -34,9 +42,10 @@ class Reach:
         modules: names of the modules whose functions are sent; other modules are imported in the container.
 
     Attributes:
-        names: all names in the code of the functions.
-        settings_used: the names in ``settings`` that the functions read from ``self``.
-        functions: the functions that are sent.
+        names: attributes that the functions read from the task.
+        possible: attributes that the functions read from objects that may be the task.
+        settings_used: the names in ``settings`` that the functions read from the task.
+        functions: the functions that are sent, each with the variables that have the task when it starts.
         values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
         problems: uses of objects that the container does not have.
     """
@@ -46,13 +55,18 @@ class Reach:
     settings: Collection[str]
     modules: Collection[str]
     names: set[str] = field(default_factory=set)
+    possible: set[str] = field(default_factory=set)
     settings_used: set[str] = field(default_factory=set)
-    functions: dict[FunctionType, None] = field(default_factory=dict)
+    functions: dict[FunctionType, set[str]] = field(default_factory=dict)
     values: dict[int, tuple[str, Any, str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    _flows: dict[FunctionType, Flow] = field(default_factory=dict)
+    _uses: dict[FunctionType, set[FunctionType]] = field(default_factory=dict)  # function -> those it uses
 
     def __post_init__(self) -> None:
-        self._add_names({METHOD}, "the class")
+        self._add_names({METHOD: 0}, self.names, None)
+        while further := self._read_where_it_escapes() - self.names - self.possible:
+            self._add_names(dict.fromkeys(further, 0), self.possible, None)
 
     @property
     def digest(self) -> str:
@@ -62,9 +76,16 @@ class Reach:
         )
         return hashlib.sha256(texts.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
+    def takes(self, name: str, value: object) -> bool:
+        """Return whether an attribute of the task or of its class is sent in clear."""
+        is_guess = name not in self.names
+        if name in self.machinery or (is_guess and name not in self.possible):
+            return False
+        return not (is_guess and isinstance(value, (str, bytes)) and is_secret_name(name))
+
     def attributes(self, kind: type) -> dict[str, Any]:
         """Return the attributes of ``kind`` that the functions use, without parameters and ``machinery``."""
-        own = {name: value for name, value in vars(kind).items() if name in self.names - set(self.machinery)}
+        own = {name: value for name, value in vars(kind).items() if self.takes(name, value)}
         return {name: value for name, value in own.items() if not isinstance(value, luigi.Parameter)}
 
     def sources(self) -> list[tuple[str, int, Sequence[str]]]:
@@ -72,63 +93,112 @@ class Reach:
         codes = [function.__code__ for function in self.functions]
         return [(code.co_filename, code.co_firstlineno, _lines(code)) for code in codes]
 
-    def _add_names(self, names: set[str], place: str) -> None:
-        new = names - self.names
-        self.names |= new
+    def _read_where_it_escapes(self) -> set[str]:
+        """Return the attributes that are read in the functions that may get an escaped task from others."""
+        found: dict[FunctionType, None] = {}
+        waiting = [function for function, flow in self._flows.items() if flow.escapes]
+        while waiting:
+            function = waiting.pop()
+            if function not in found:
+                found[function] = None
+                waiting += self._uses[function]
+        return {name for function in found for name in self._flows[function].any_names}
+
+    def _add_names(self, names: Mapping[str, int], kind_of_use: set[str], user: FunctionType | None) -> None:
+        """Add attributes of the task, each with the line where ``user`` reads it."""
+        kind_of_use.update(names)
         for kind in self.classes:
             for name, value in self.attributes(kind).items():
-                if name in new:
-                    self._add(f"{kind.__name__}.{name}", value, place)
+                if name in names:
+                    place = _place(user, names[name]) if user else "the class"
+                    self._add(f"{kind.__name__}.{name}", value, place, user, is_attribute=True)
 
-    def _add(self, name: str, value: Any, place: str) -> None:
-        """Add a used value, and the objects that its functions use."""
-        if id(value) in self.values or any(value is kind for kind in self.classes):
+    def _add(
+        self, name: str, value: Any, place: str, user: FunctionType | None, *, is_attribute: bool = False
+    ) -> None:
+        """Add a value that a function uses, and the objects that the value's functions use."""
+        if any(value is kind for kind in self.classes):
             return
-        self.values[id(value)] = name, value, place
+        is_new = id(value) not in self.values
+        self.values.setdefault(id(value), (name, value, place))
         if is_of_luigi(value):
-            self.problems.append(f"uses {name} in {place}; {_NONE_THERE}")
+            if is_new:
+                self.problems.append(f"uses {name} in {place}; {_NONE_THERE}")
             return
         is_class = isinstance(value, type) and value.__module__ in self.modules
         for part in vars(value).values() if is_class else [value]:
             for function in _functions_of(part):
-                if function.__module__ in self.modules and function not in self.functions:
-                    self.functions[function] = None
-                    self._walk(function)
+                if function.__module__ in self.modules:
+                    is_method = is_attribute and not isinstance(part, _NO_METHODS)
+                    self._enter(function, receiver(function) if is_method else set())
+                    if user:
+                        self._uses[user].add(function)
 
-    def _walk(self, function: FunctionType) -> None:
+    def _enter(self, function: FunctionType, tasks: set[str]) -> None:
+        """Follow the task, which the variables ``tasks`` have, through a function."""
+        is_new = function not in self.functions
+        if any(function.__qualname__ == f"{kind.__qualname__}.{function.__name__}" for kind in self.classes):
+            is_static = isinstance(_attribute(self.classes, function.__name__), staticmethod)
+            tasks = tasks if is_static else tasks | receiver(function)  # also if a decorator has wrapped it
+        known = self.functions.setdefault(function, set())
+        if not is_new and tasks <= known:
+            return
+        known |= tasks
+        flow = self._flows[function] = flow_of(function, known, self.classes)
+        self._uses.setdefault(function, set())
+        if is_new:
+            self._add_objects(function)
+        self._check_machinery(function, flow)
+        self._add_names(flow.names, self.names, function)
+        for callee, parameter in flow.passed:
+            if callee.__module__ in self.modules:
+                self._enter(callee, {parameter})
+            else:
+                flow.escapes = True
+
+    def _add_objects(self, function: FunctionType) -> None:
+        """Add the objects that a function uses: variables of enclosing functions, defaults, globals."""
         code = function.__code__
+        first = _place(function, code.co_firstlineno)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # the variable has no value yet
-                self._add(name, cell.cell_contents, _place(function, code.co_firstlineno))
-        for part in _nested(code):
-            line, before = part.co_firstlineno, None
-            for each in dis.get_instructions(part):
-                line = getattr(each, "line_number", each.starts_line) or line  # 3.13 added line_number
-                self._check(function, each, before, _place(function, line))
+                self._add(name, cell.cell_contents, first, function)
+        for name, value in vars(function).items():
+            self._add(f"{function.__qualname__}.{name}", value, first, function)
+        for value in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
+            self._add("a default argument", value, first, function)
+        for part in nested_codes(code):
+            before = None
+            for each, line in lines_of(part):
+                self._add_object(function, each, before, _place(function, line))
                 before = each
-            self._add_names(set(part.co_names), _place(function, part.co_firstlineno))
 
-    def _check(
+    def _add_object(
         self, function: FunctionType, each: dis.Instruction, before: dis.Instruction | None, place: str
     ) -> None:
-        """Record a global or setting that an instruction uses; add a problem if the container lacks it."""
-        last = None if before is None else before.argval
+        """Add the global that an instruction uses; add a problem if it imports what the container lacks."""
         if each.opname == "IMPORT_NAME":
-            if _is_absent(each.argval) and (each.argval, last) != ("luigi_pai", ("runtime",)):
+            names = None if before is None else before.argval
+            if _is_absent(each.argval) and (each.argval, names) != ("luigi_pai", ("runtime",)):
                 self.problems.append(f"imports {each.argval} in {place}; {_NONE_THERE}")
         elif each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in function.__globals__:
-            self._add(each.argval, function.__globals__[each.argval], place)
-        elif each.opname in ("LOAD_ATTR", "LOAD_METHOD") and each.argval in self.machinery:
-            loaded = last[-1] if isinstance(last, tuple) and last else last  # 3.13 can load two at once
-            if "." not in function.__qualname__ or [loaded] != [*function.__code__.co_varnames[:1]]:
-                return
-            if each.argval in self.settings:
-                self.settings_used.add(each.argval)
-            else:
-                self.problems.append(
-                    f"uses self.{each.argval} in {place}, which only Luigi's process has; the container has "
-                    "the parameters, name, pai and your own methods; folders are in self.pai.current()"
-                )
+            self._add(each.argval, function.__globals__[each.argval], place, function)
+
+    def _check_machinery(self, function: FunctionType, flow: Flow) -> None:
+        """Record the settings that a function reads; add problems for the rest of ``machinery``."""
+        self.settings_used.update(flow.names.keys() & set(self.settings))
+        for name in sorted(flow.names.keys() & set(self.machinery) - set(self.settings)):
+            problem = (
+                f"uses self.{name} in {_place(function, flow.names[name])}, which only Luigi's process has; "
+                "the container has the parameters, name, pai and your own methods; folders are in "
+                "self.pai.current()"
+            )
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+
+def _attribute(classes: Sequence[type], name: str) -> object:
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), None)
 
 
 def is_of_luigi(value: object) -> bool:
@@ -154,14 +224,6 @@ def _functions_of(value: Any) -> list[FunctionType]:
     return [each for each in held if isinstance(each, FunctionType)]
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and all code objects in it: lambdas, comprehensions and nested functions."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
-
-
 def _place(function: FunctionType, line: int) -> str:
     return f"{function.__qualname__} ({function.__code__.co_filename.rpartition('/')[2]}:{line})"
 
@@ -175,5 +237,5 @@ def _lines(code: CodeType) -> Sequence[str]:
 
 def _text(code: CodeType) -> str:
     constants = [repr(each) for each in code.co_consts if not isinstance(each, (CodeType, frozenset))]
-    parts = (f"{each.co_code.hex()} {each.co_names} {constants}" for each in _nested(code))
+    parts = (f"{each.co_code.hex()} {each.co_names} {constants}" for each in nested_codes(code))
     return "".join(_lines(code)) or "\n".join(parts)

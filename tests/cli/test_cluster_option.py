@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.local import LocalPai
 
-ON_THIS_MACHINE = {"convert", "local", "render", "runtime", "validate"}
+ON_THIS_MACHINE = {"convert", "local", "payload", "render", "runtime", "validate"}
 
 MODULE = """
 import luigi

@@ -301,8 +301,8 @@ def test_private_parameters_travel_only_where_they_are_used():
 
     task = Login()
     payload = task._payload()
-    assert task._values(payload, secret=True) == {"password": "s3cret"}
-    assert task._values(payload, secret=False) == {"name": task.name, "user": "me"}
+    assert task._values(payload)[1] == {"password": "s3cret"}
+    assert task._values(payload)[0] == {"name": task.name, "user": "me"}
     assert task._definition().secrets() == ["s3cret"]
 
 

@@ -1,0 +1,98 @@
+"""The pickler of a payload: the user's code by value, what modules export by reference, no live object."""
+
+from __future__ import annotations
+
+import functools
+import io
+import logging
+import os
+import pickle
+import socket
+import sys
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from luigi_pai.payload.reach import is_of_luigi
+
+if TYPE_CHECKING:
+    from luigi_pai.payload.reach import Reach
+
+_CACHED = type(functools.cache(len))
+_NO_FILE = "<dynamic-code>"
+_LIVE: tuple[tuple[type, str], ...] = (
+    (logging.Logger, "an object of logging: call logging.getLogger() in work()"),
+    (logging.Handler, "an object of logging: call logging.getLogger() in work()"),
+    (socket.socket, "a socket: connect in work()"),
+    (io.IOBase, "an open file: open it in work()"),
+    (type(os.environ), "an environment: write `import os` and os.environ in work()"),
+)
+_LIVE_ELSEWHERE = {  # of modules that need not be loaded
+    "http.client.HTTPConnection": "a connection: connect in work()",
+    "http.cookiejar.CookieJar": "cookies of this process: log in in work()",
+    "tempfile.TemporaryDirectory": "a temporary folder: make it in work()",
+    "requests.sessions.Session": "a session with its cookies and passwords: make it in work()",
+    "httpx._client.BaseClient": "a session with its cookies and passwords: make it in work()",
+}
+_IN_MEMORY = (io.BytesIO, io.StringIO)  # values, though they are of IOBase
+
+
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # the package has no types
+    """Pickles objects of the user's modules by value, and a class of the task as its index in ``classes``.
+
+    ``os.environ`` is pickled by reference, so that it is the container's there. Other live objects of this
+    process raise a PicklingError, which says what to write instead.
+    """
+
+    def __init__(self, file: io.BytesIO, reach: Reach) -> None:
+        super().__init__(file)
+        self._classes, self._modules = reach.classes, reach.modules
+        self._of_sys = {id(value): name for name, value in vars(sys).items() if type(value) in (dict, list)}
+
+    def persistent_id(self, obj: object) -> int | None:
+        """Return the index of a class of the task; None for other objects, which are pickled."""
+        if isinstance(obj, type) and obj in self._classes:
+            return self._classes.index(obj)
+        if is_of_luigi(obj):
+            kind = obj if isinstance(obj, type) else type(obj)
+            name = getattr(obj, "__name__", f"{kind.__module__}.{kind.__qualname__}")
+            raise pickle.PicklingError(f"it has {name} in it, and the container has no luigi")
+        if what := self._live(obj):
+            raise pickle.PicklingError(f"it has {what}; live objects of this process do not travel")
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how an object is rebuilt."""
+        if obj is os.environ or obj is getattr(os, "environb", None):
+            return getattr, (os, "environ" if obj is os.environ else "environb")
+        if isinstance(obj, CodeType):  # cloudpickle 3.1.3 omits the file's name, which tracebacks show
+            kind, about = self.dispatch_table[CodeType](obj)
+            return kind, tuple(obj.co_filename if part == _NO_FILE else part for part in about)
+        if isinstance(obj, functools.cached_property):  # before Python 3.12, its lock prevents pickling
+            return functools.cached_property, (obj.func,)
+        # cloudpickle pickles functions with a cache by name, but the container does not have their modules
+        if isinstance(obj, _CACHED) and obj.__module__ in self._modules:
+            is_unbound = obj.cache_parameters()["maxsize"] is None
+            return functools.cache if is_unbound else functools.lru_cache, (obj.__wrapped__,)
+        return super().reducer_override(obj)
+
+    def _live(self, obj: object) -> str:
+        """Return what a live object is, and what to write instead; empty for a value."""
+        name = self._of_sys.get(id(obj))
+        if name is not None:
+            return f"sys.{name} in it: write `import sys` and sys.{name} in work()"
+        if obj is os.environ or obj is getattr(os, "environb", None):
+            return ""
+        kind: type = type(obj)
+        found = _live_kind(kind)
+        return f"a {kind.__name__} in it, {found}" if found else ""
+
+
+@functools.lru_cache(maxsize=1000)
+def _live_kind(kind: type) -> str:
+    for live, advice in _LIVE:
+        if issubclass(kind, live) and not issubclass(kind, _IN_MEMORY):
+            return advice
+    names = (f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__)
+    return next((_LIVE_ELSEWHERE[name] for name in names if name in _LIVE_ELSEWHERE), "")

@@ -1,0 +1,107 @@
+"""luigi-pai payload: what a task sends, and nothing is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from luigi_pai.cli import main
+
+MODULE = """
+import luigi
+from luigi.parameter import ParameterVisibility
+from luigi_pai import PaiProtocolTask, PaiPythonTask, PaiTask, TaskRole
+
+TABLE = {"a": [1, 2]}
+
+def helper(task):
+    return task.rate
+
+class Fit(PaiPythonTask):
+    rate = luigi.FloatParameter()
+    key = luigi.Parameter(default="s3cret-key", visibility=ParameterVisibility.PRIVATE)
+    image = "x"
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.url = "x/" + self.key
+
+    def work(self):
+        return {"rate": helper(self), "table": TABLE, "url": self.url}
+
+class Leaking(Fit):
+    def work(self):
+        return {"url": f"{'s3cret-key'}"}
+
+class Sends(PaiTask):
+    name = image = "x"
+    uploads = {"code": "/Data/code"}
+    tasks = [TaskRole("main", "true")]
+
+class Bare(Sends):
+    uploads = {}
+
+class Protocol(PaiProtocolTask):
+    protocol = "job.yaml"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a module, which is imported once."""
+    folder = tmp_path_factory.mktemp("sends")
+    (folder / "sends.py").write_text(MODULE)
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text("x" * 1200)
+    return folder
+
+
+@pytest.fixture
+def payload(folder, monkeypatch):
+    """Run luigi-pai payload for a task of the module, and return what it prints."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+
+    def run(*words, expect=0):
+        result = CliRunner().invoke(main, ["payload", *words], catch_exceptions=False)
+        assert result.exit_code == expect, result.output
+        return result.output
+
+    return run
+
+
+def test_it_shows_files_values_and_the_names_of_secrets(payload):
+    text = payload("sends", "Fit", "--rate", "0.1")
+    assert re.search(r"^work.pickle +[\d,]+$", text, re.MULTILINE)
+    assert re.search(r"^total +[\d,]{6}$", text, re.MULTILINE)
+    assert "functions: Fit.work, helper" in text
+    assert re.search(r"^self.rate +float +21 +0.1$", text, re.MULTILINE)
+    assert re.search(r"^TABLE +dict +\d+ +\{'a': \[1, 2\]\} +Fit.work \(sends.py:\d+\)$", text, re.MULTILINE)
+    assert text.splitlines()[-1] == "secrets: self.url"
+    assert "s3cret" not in text
+
+
+def test_as_json(payload):
+    found = json.loads(payload("--json", "sends", "Fit", "--rate", "0.1"))
+    assert found["secrets"] == ["self.url"]
+    assert {"name": "self.rate", "type": "float", "size": 21, "value": "0.1", "place": ""} in found["values"]
+    assert set(found["parts"]) == {"__main__.py", "cloudpickle", "luigi_pai", "task.json", "work.pickle"}
+
+
+def test_uploads_have_their_sizes(payload):
+    assert payload("sends", "Sends").splitlines() == [
+        "upload  to HDFS     files  bytes",
+        "code    /Data/code  1      1,200",
+        "",
+    ]
+    assert payload("sends", "Bare") == "Bare() sends only its job, see luigi-pai render\n"
+
+
+def test_what_cannot_be_sent_is_an_error(payload):
+    text = payload("sends", "Leaking", "--rate", "0.1", expect=1)
+    assert "work() contains the value of the private parameter key" in text
+    assert "s3cret" not in text
+    assert "Protocol of sends is not a PaiTask" in payload("sends", "Protocol", expect=2)
