@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import importlib.util
 import logging
+import re
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import luigi
 
@@ -16,7 +17,9 @@ if importlib.util.find_spec("optuna") is None:
 import optuna
 from optuna.trial import TrialState
 
+from luigi_pai.console import first_line
 from luigi_pai.errors import Problem
+from luigi_pai.redaction import printable
 from luigi_pai.sweep.progress import Best
 from luigi_pai.sweep.sweep import PaiSweep
 from luigi_pai.tasks.attributes import attribute
@@ -24,6 +27,7 @@ from luigi_pai.tasks.attributes import attribute
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.study import Study
@@ -35,28 +39,87 @@ __all__ = ["OptunaSweep"]
 
 logger = logging.getLogger("luigi-interface")
 
+_LONGEST = 200  # characters of an error in a warning
+_LARGEST = 10**300  # a larger number is no float
+_STEP = re.compile(r"[0-9]{1,15}", re.ASCII)
 
-def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]]) -> BaseSampler:
+
+class _Note(NamedTuple):
+    """What the journal says of a trial.
+
+    Attributes:
+        trial: its number.
+        params: its parameters.
+        values: its reported values by step.
+    """
+
+    trial: int
+    params: Mapping[str, Any]
+    values: Mapping[int, float]
+
+
+def _repeating(sampler: BaseSampler, known: Mapping[int, Mapping[str, Any]], sweep: str) -> BaseSampler:
     """Let a sampler return the recorded parameters for the trials whose parameters were recorded.
 
-    It still draws new parameters for these trials, so that its random state advances as for new trials.
+    It still draws new parameters for these trials, so that its random state advances as for new trials. The
+    new value of a parameter is used if its distribution does not contain the recorded value: the code may
+    have changed, or others may have written the journal. The first such value is logged.
 
     Args:
         sampler: the sampler to change.
         known: number of a trial -> its recorded parameters.
+        sweep: name of the sweep, for the log.
     """
     relative, independent = sampler.sample_relative, sampler.sample_independent
+    refused: list[str] = []
+
+    def recorded(trial: FrozenTrial, name: str, distribution: BaseDistribution, proposed: Any) -> Any:
+        if name not in (own := known.get(trial.number, {})):
+            return proposed
+        try:
+            value = distribution.to_external_repr(distribution.to_internal_repr(own[name]))
+            optuna.trial.create_trial(value=0.0, params={name: value}, distributions={name: distribution})
+        except (ValueError, TypeError, ArithmeticError, LookupError) as error:
+            if not refused:
+                logger.warning(
+                    "%s: recorded parameters of trials are not used if point() does not suggest them now; "
+                    "the first is %.40r of trial %d: %s",
+                    sweep,
+                    name,
+                    trial.number,
+                    printable(first_line(error))[:_LONGEST],
+                )
+            refused.append(name)
+            return proposed
+        return value
 
     def sample_relative(study: Study, trial: FrozenTrial, space: dict[str, Any]) -> dict[str, Any]:
-        proposed, own = relative(study, trial, space), known.get(trial.number, {})
-        return {name: own.get(name, value) for name, value in proposed.items()}
+        proposed = relative(study, trial, space)
+        return {name: recorded(trial, name, space[name], value) for name, value in proposed.items()}
 
     def sample_independent(study: Study, trial: FrozenTrial, name: str, distribution: Any) -> Any:
-        proposed = independent(study, trial, name, distribution)
-        return known.get(trial.number, {}).get(name, proposed)
+        return recorded(trial, name, distribution, independent(study, trial, name, distribution))
 
     vars(sampler).update(sample_relative=sample_relative, sample_independent=sample_independent)
     return sampler
+
+
+def _valid_notes(notes: Iterable[Any]) -> Iterator[_Note]:
+    """Yield what notes in a journal say of trials, without everything that has not its type."""
+    for trial in (each for note in notes if isinstance(note, list) for each in note):
+        number, params, values = (
+            trial.get(key) if isinstance(trial, dict) else None for key in ("trial", "params", "values")
+        )
+        if isinstance(number, int) and isinstance(params, dict):
+            reported = values.items() if isinstance(values, dict) else ()
+            own = {
+                int(step): value for step, value in reported if _STEP.fullmatch(step) and _is_number(value)
+            }
+            yield _Note(number, params, own)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < _LARGEST)
 
 
 class OptunaSweep(PaiSweep):
@@ -115,8 +178,9 @@ class OptunaSweep(PaiSweep):
         """Yield a point for each trial."""
         self._open: dict[str, list[optuna.Trial]] = {}
         self._changed: dict[int, optuna.Trial] = {}  # trials with values that are not in the journal yet
-        known = {note["trial"]: note for notes in self._recalled for note in notes}
-        sampler = _repeating(self.sampler(), {number: note["params"] for number, note in known.items()})
+        known = {note.trial: note for note in _valid_notes(self._recalled)}
+        parameters = {number: note.params for number, note in known.items()}
+        sampler = _repeating(self.sampler(), parameters, self.name)
         #: the Optuna study, which the first step of ``points()`` creates
         self.study = optuna.create_study(
             directions=["maximize" if each.sign > 0 else "minimize" for each in self._objectives],
@@ -129,8 +193,9 @@ class OptunaSweep(PaiSweep):
             self._open.setdefault(task.task_id, []).append(trial)
             if number not in known:
                 self._changed[number] = trial
-            for step, value in known.get(number, {}).get("values", {}).items():
-                trial.report(value, int(step))
+            else:
+                for step, value in known[number].values.items():
+                    trial.report(value, step)
             yield task
 
     def tell(self, point: Any, row: Mapping[str, Any]) -> None:

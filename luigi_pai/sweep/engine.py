@@ -13,7 +13,7 @@ from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, Point
+from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, NotConfirmedError, Point
 from luigi_pai.sweep.results import Row
 from luigi_pai.sweep.starting import Pack, Started, begin, record, submit
 from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
@@ -281,9 +281,13 @@ class Engine:
         return True
 
     def _fail(self, point: Point, error: Exception) -> None:
+        """End a point that cannot be started; a point that only the journal names is dropped."""
         logger.debug("A point cannot be begun", exc_info=error)
         text = first_line(error) if isinstance(error, PaiError) else user_error(error)
-        self._end(Ended(point, Row("FAILED", error=text)))
+        if isinstance(error, NotConfirmedError) or not point.proposed:
+            self._source.drop(point, text)
+        else:
+            self._end(Ended(point, Row("FAILED", error=text)))
 
     def _started(self, started: Started) -> None:
         now, self._is_proven = self._clock.monotonic(), True
@@ -367,7 +371,7 @@ class Engine:
         self._pruning.watch(job, status)
 
     def _end_all(self, job: SweepJob, update: Update) -> None:
-        kept = [member for member in job.members if not self._is_final(member.point, member.number)]
+        kept = [member for member in job.members if not member.point.is_final(member.number, self._limits)]
         self._endings += job.endings(update, kept)
         self._free(job)
 
@@ -384,12 +388,9 @@ class Engine:
         if job.is_over and not job.unrecorded and self._jobs.get((job.key, job.name)) is job:
             del self._jobs[job.key, job.name]
 
-    def _is_final(self, point: Point, number: int) -> bool:
-        return point.record.is_final(number, self._limits.attempts(point))
-
     def _end(self, ended: Ended) -> None:
         point = ended.point
-        if ended.may_retry and not self._is_final(point, ended.number) and not self.stopping:
+        if ended.may_retry and not point.is_final(ended.number, self._limits) and not self.stopping:
             point.handled, most = max(point.handled, ended.number), self._limits.attempts(point)
             attempt = f"attempt {min(len(point.record.made) + 1, most)} of {most}"
             logger.info("%s: %s; it is submitted again, %s", self._table.sweep, failure(ended), attempt)

@@ -19,7 +19,7 @@ from luigi_pai.errors import (
     RateLimited,
 )
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.journal import Record
+from luigi_pai.sweep.point_records import Record
 from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.task_run import TaskRun
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.retries import Retry, Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.tasks.claims import Claim
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
@@ -51,6 +52,9 @@ class Point:
         record: its state in the journal.
         max_attempts: the setting ``max_attempts`` of its task.
         handled: number of the last failed submission that this run has decided to retry; 0 for none.
+        posted: how often this run has submitted it.
+        proposed: ``points()`` has returned its task in this run. If False, only the journal of a search names
+            the point; then it is looked up and watched, and never submitted.
     """
 
     task: JobTask
@@ -59,6 +63,20 @@ class Point:
     record: Record = field(default_factory=Record)
     max_attempts: int = 1
     handled: int = 0
+    posted: int = 0
+    proposed: bool = True
+
+    def is_final(self, number: int, limits: SweepLimits) -> bool:
+        """Return whether a failed submission is the last one that is allowed.
+
+        It is also the last if this run has submitted the point as often, whatever the journal says.
+        """
+        most = limits.attempts(self)
+        return not self.proposed or self.posted >= most or self.record.is_final(number, most)
+
+
+class NotConfirmedError(PaiError):
+    """The cluster does not confirm a point that only the journal of a search names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +157,7 @@ class Member:
         looked_up: time of the last lookup in seconds of the monotonic clock; 0 before the first lookup.
         started_ms: start time that the server sends, in ms since 1970. If it sends none, the time of the
             first lookup that found the point running.
+        folder: output folder of its task; None if the task does not name it.
     """
 
     point: Point
@@ -148,11 +167,19 @@ class Member:
     index: int | None = None
     looked_up: float = 0.0
     started_ms: int | None = None
+    folder: str | None = field(init=False)
+    _task: JobTask = field(init=False)
 
     def __post_init__(self) -> None:
         definition = self.point.task._definition()  # noqa: SLF001  of this package
         self.run = TaskRun(definition, single=False, claims=self.claims)
         self.point.max_attempts = int(self.run.options["max_attempts"])
+        self.folder, self._task = definition.folder, definition.task
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether its task is the one that ``points()`` has returned, not one that the journal describes."""
+        return self.point.proposed and self.point.task is self._task
 
     @property
     def submission(self) -> str:

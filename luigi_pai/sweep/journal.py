@@ -11,95 +11,47 @@ The file ``journal.jsonl`` in the folder of the sweep's results has lines such a
      "id": "9ab1"}
     {"event": "told", "point": "train_1"}
     {"event": "again", "points": {"train_1": {"number": 1, "end": "9ab1"}}}
-    {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20}
+    {"event": "over", "run": [1, "0c2f"], "complete": true, "budget": 20, "dropped": []}
 
 An event that announces an action is written before the action. Each write begins with a line break, so that
 the unfinished line of a killed writer damages no other line. Two processes may write at the same time (on
 HDFS to separate files), and a write may be repeated. Therefore neither the order nor the repetition of lines
 may change the state of a point. So submissions are compared by their numbers, "again" names the ends that no
 longer count, and of all runs, the run with the highest number and token counts as the last.
+
+Others may be able to write the file, so an event is only data: it never makes a run submit a point that the
+sweep itself has not proposed (see ``source``), and an event with invalid or excessive values is no event.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import threading
 import uuid
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.api.retries import Retry, run_steps
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal_files import journal_files
-from luigi_pai.sweep.results import Row
-from luigi_pai.tasks.claims import Claim, claim_of
+from luigi_pai.sweep.point_records import Record, valid_asked, valid_row
+from luigi_pai.tasks.claims import claim_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.api.clock import Clock
+    from luigi_pai.sweep.journal_files import Lines
+    from luigi_pai.sweep.results import Row
+    from luigi_pai.tasks.claims import Claim
 
 T = TypeVar("T")
 
-
-@dataclass(slots=True)
-class Record:
-    """The state of a point in the journal.
-
-    Attributes:
-        claim: the claim of its last submission; None if there is no claim.
-        begun: numbers of its submissions.
-        before: number of its newest submission when the latest "again" gave it new attempts; 0 for none.
-        last: the fields of the last event "ended"; empty before the first.
-        void: ids of ends that no longer count.
-        pruned: ``keep()`` has returned False, so the job of the point was stopped, or is to be stopped.
-        asked: the fields of the event "asked"; None if no search has proposed the point.
-        told: ``tell`` was called with its end.
-    """
-
-    claim: Claim | None = None
-    begun: tuple[int, ...] = ()
-    before: int = 0
-    last: Mapping[str, Any] = field(default_factory=dict)
-    void: tuple[str, ...] = ()
-    pruned: bool = False
-    asked: dict[str, Any] | None = None
-    told: bool = False
-
-    @property
-    def row(self) -> Row | None:
-        """The row of its end; None if its newest submission has no valid end."""
-        if not self.last or self.last["id"] in self.void:
-            return None
-        is_last = self.claim is None or self.claim.number <= self.last["number"]
-        row: Row = self.last["row"]
-        return row if is_last else None
-
-    @property
-    def cluster(self) -> str:
-        """URL of the rest-server of the job that has ended."""
-        return str(self.last.get("cluster", ""))
-
-    @property
-    def made(self) -> tuple[int, ...]:
-        """Numbers of its submissions since "again" last gave it new attempts."""
-        return tuple(number for number in self.begun if number > self.before)
-
-    def is_final(self, number: int, most: int) -> bool:
-        """Return whether a failed submission is the last of the ``most`` submissions that are allowed.
-
-        It is not the last if another process that runs the sweep has begun a later submission.
-        """
-        return len(self.made) >= most and number >= max(self.made)
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the point has succeeded, or was pruned."""
-        return self.row is not None and self.row.is_good
+_MOST_RUNS = 1_000_000_000
+_LONGEST_PATH = 4096  # characters
 
 
 class Journal:
@@ -116,6 +68,7 @@ class Journal:
         over: the last run has ended, and was not killed; also True if there was no run.
         complete: the last run has succeeded.
         budget: number of points that the search was to propose in the last run.
+        dropped: names of recorded points that the last run has dropped, see ``Source``.
         notes: the notes of a search, oldest first, see ``PaiSweep._note``.
     """
 
@@ -125,6 +78,7 @@ class Journal:
         self.notes: list[Any] = []
         self.info: Mapping[str, Any] = {}
         self.over, self.complete, self.budget = True, False, 0
+        self.dropped: frozenset[str] = frozenset()
         self._clock = clock
         self._run: Any = None  # number and token of this run
         self._files = journal_files(folder)
@@ -134,8 +88,8 @@ class Journal:
 
     @property
     def asked(self) -> list[str]:
-        """Names of the points that a search has proposed, in their order."""
-        return [name for event, name in self.history if event == "asked"]
+        """Names of the points that a search has proposed, in their order, without dropped points."""
+        return [name for event, name in self.history if event == "asked" and name not in self.dropped]
 
     def read(self) -> Journal:
         """Read the events that were added since the last call, and return this journal.
@@ -145,24 +99,26 @@ class Journal:
             ValueError: the file is no journal.
         """
         with self._writing:
-            data = self._files.read()
-            if data.strip() and not self._take(data) and not self.info:
+            parts = self._files.read()
+            is_empty = not any(part.data.strip() for part in parts)
+            if not self._take(parts) and not is_empty and not self.info:
                 raise ValueError(
                     f"{self._files.path} is not the journal of a sweep; move it away, and run the sweep again"
                 )
         return self
 
-    def _take(self, data: bytes) -> int:
+    def _take(self, parts: Iterable[Lines]) -> int:
         """Apply lines that were read, and return how many of them are events."""
         events = 0
-        for line in filter(bytes.strip, data.split(b"\n")):
-            with contextlib.suppress(
-                ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError
-            ):
-                event = json.loads(line)  # a line that was cut by a kill is no event
-                with self._state:
-                    self._apply(event)
-                events += 1
+        for part in parts:
+            for number, line in enumerate(part.data.split(b"\n"), part.first):
+                with contextlib.suppress(
+                    ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError
+                ):
+                    event = json.loads(line)  # a line that was cut by a kill is no event
+                    with self._state:
+                        self._apply(event, f"line {number} of {part.path}")
+                    events += 1
         return events
 
     def of(self, name: str) -> Record:
@@ -230,10 +186,21 @@ class Journal:
         self.note({**ended, "id": uuid.uuid4().hex[:8]})
 
     def start(self, name: str, file: str) -> None:
-        """Begin a run. Failed and stopped points get new attempts, but not if the last run was killed."""
+        """Begin a run. Failed and stopped points get new attempts, but not if the last run was killed.
+
+        Raises:
+            HdfsError, OSError: the journal cannot be read or written.
+            ValueError: a run in the journal has an impossible number.
+        """
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
-        self._run = [_run_of(self.info)[0] + 1, uuid.uuid4().hex[:8]]
+        number = _run_of(self.info)[0] + 1
+        if number > _MOST_RUNS:
+            raise ValueError(
+                f"{self._files.path} has a run with the number {number - 1}, which no sweep has; remove the "
+                "folder, or choose another"
+            )
+        self._run = [number, uuid.uuid4().hex[:8]]
         at = int(self._clock.time() * 1000)
         self.write({"event": "run", "run": self._run, "sweep": name, "file": file, "at": at})
         self.read()
@@ -270,14 +237,16 @@ class Journal:
                 name,
             )
 
-    def finish(self, *, complete: bool, budget: int) -> None:
+    def finish(self, *, complete: bool, budget: int, dropped: Iterable[str]) -> None:
         """Queue the event "over", which says that the run has ended and was not killed.
 
         Args:
             complete: the run has succeeded.
             budget: number of points that the search was to propose; 0 for no search.
+            dropped: names of the recorded points that the run has dropped.
         """
-        self.note({"event": "over", "run": self._run, "complete": complete, "budget": budget})
+        over = {"event": "over", "run": self._run, "complete": complete, "budget": budget}
+        self.note({**over, "dropped": [*dropped]})
 
     def retry(self) -> int:
         """Let the next run submit failed points again, and return their number."""
@@ -307,16 +276,27 @@ class Journal:
         rows = (self.of(name).row for name in names)
         return dict(Counter(row.state for row in rows if row is not None))
 
-    def _apply(self, event: Mapping[str, Any]) -> None:
+    def _apply(self, event: Mapping[str, Any], place: str = "") -> None:
+        """Apply an event; raise an error if it is not valid.
+
+        Args:
+            event: the event.
+            place: the line that it was read from; empty if this run has written it.
+        """
         kind = event["event"]
         if kind == "run":
-            if not 0 <= event["at"] < LATEST_MS:
-                raise ValueError(event["at"])
+            _check_run(event)
             if _run_of(event) > _run_of(self.info):
-                self.info, self.over, self.complete = event, False, False
+                self.info, self.over, self.complete, self.dropped = event, False, False, frozenset()
         elif kind == "over":
             if event["run"] == _run_of(self.info):
-                self.over, self.complete, self.budget = True, bool(event["complete"]), int(event["budget"])
+                budget, dropped = int(event["budget"]), frozenset(event["dropped"])
+                self.over, self.complete, self.budget, self.dropped = (
+                    True,
+                    bool(event["complete"]),
+                    budget,
+                    dropped,
+                )
         elif kind == "again":
             for name, last in event["points"].items():
                 record = self.of(name)
@@ -324,18 +304,18 @@ class Journal:
                 if last["end"] not in (None, *record.void):
                     record.void = (*record.void, str(last["end"]))
         else:
-            self._apply_to(self.of(event["point"]), kind, event)
+            if not isinstance(event["point"], str):
+                raise TypeError(event["point"])
+            self._apply_to(self.of(event["point"]), kind, event, place)
 
-    def _apply_to(self, record: Record, kind: str, event: Mapping[str, Any]) -> None:
+    def _apply_to(self, record: Record, kind: str, event: Mapping[str, Any], place: str) -> None:
         if kind in ("asked", "told"):
+            asked = valid_asked(place, event["family"], event["parameters"]) if kind == "asked" else None
             self.notes += [event["note"]] if event.get("note") else []
-            if record.told if kind == "told" else record.asked is not None:
+            if record.told if asked is None else record.asked is not None:
                 return
             self.history.append((kind, event["point"]))
-            if kind == "asked":
-                record.asked = {key: event[key] for key in ("family", "parameters")}
-            else:
-                record.told = True
+            record.asked, record.told = asked or record.asked, record.told or asked is None
         elif kind == "begun":
             claim = claim_of({"name": event["point"], **event["claim"]}, int(event["claim"]["number"]))
             record.begun = tuple(dict.fromkeys((*record.begun, claim.number)))
@@ -349,10 +329,8 @@ class Journal:
             record.pruned = True
         elif kind == "ended" and max(0, record.last.get("number", 0)) <= event["number"]:
             range(event["number"])  # raises TypeError if the number is not whole
-            record.last = {
-                **{key: event[key] for key in ("number", "cluster", "id")},
-                "row": _valid_row(**event["row"]),
-            }
+            texts = {key: str(event[key]) for key in ("cluster", "id")}
+            record.last = {"number": event["number"], **texts, "row": valid_row(**event["row"])}
 
 
 def _run_of(event: Mapping[str, Any]) -> list[Any]:
@@ -361,14 +339,14 @@ def _run_of(event: Mapping[str, Any]) -> list[Any]:
     return [int(number), str(token)]
 
 
-def _valid_row(**fields: Any) -> Row:
-    """Return a row; raise ValueError or TypeError for invalid fields."""
-    row = Row(**fields)
-    texts = row.state, row.job, row.page, row.error
-    is_finite = row.seconds is None or math.isfinite(row.seconds)
-    if not (all(isinstance(text, str) for text in texts) and isinstance(row.result, dict) and is_finite):
-        raise ValueError(row.state)
-    return row
+def _check_run(event: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
+    texts = event["sweep"], event["file"]
+    if not all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts):
+        raise ValueError(texts)
+    is_moment = isinstance(event["at"], int) and 0 <= event["at"] < LATEST_MS
+    if not (is_moment and 0 <= _run_of(event)[0] <= _MOST_RUNS):
+        raise ValueError(event["at"])
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:

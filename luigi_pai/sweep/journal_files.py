@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,21 @@ _MOST_FILES = 1000  # maximum number of a journal's files, because a faulty serv
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Whole lines of a journal's file.
+
+    Attributes:
+        path: of the file.
+        first: number of the first line, from 1.
+        data: the lines.
+    """
+
+    path: str
+    first: int
+    data: bytes
+
+
 def journal_files(folder: str) -> HdfsFiles | LocalFile:
     """Return the journal's files in a folder on HDFS, or its file in a local folder."""
     return HdfsFiles(folder) if is_on_hdfs(folder) else LocalFile(folder)
@@ -29,34 +45,36 @@ class LocalFile:
 
     def __init__(self, folder: str) -> None:
         self.path = f"{folder.rstrip('/')}/journal.jsonl"
-        self._offset = 0
+        self._offset = self._lines = 0  # what was read or written: bytes, and the lines in them
         self._held: Any = None  # the file, while it is locked
 
-    def read(self) -> bytes:
+    def read(self) -> list[Lines]:
         """Return the whole lines that were added since the last call."""
         try:
             with Path(self.path).open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:
-            return b""
-        whole = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
-        self._offset += len(whole)
-        return whole
+            return []
+        whole = Lines(self.path, self._lines + 1, data[: data.rfind(b"\n") + 1])  # the last may be incomplete
+        self._offset += len(whole.data)
+        self._lines += whole.data.count(b"\n")
+        return [whole]
 
-    def append(self, data: bytes) -> bytes:
+    def append(self, data: bytes) -> list[Lines]:
         """Append data. Return the lines that other processes have added since the last read or append."""
         with self.locked() as others:
             self._held.write(data)
             self._held.flush()
             self._offset = self._held.tell()
+            self._lines += data.count(b"\n")
         return others
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[bytes]:
+    def locked(self) -> Iterator[list[Lines]]:
         """Let no other process append. Yield the lines that others added since the last read or append."""
         if self._held is not None:
-            yield b""
+            yield []
             return
         path = Path(self.path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,25 +98,26 @@ class HdfsFiles:
         self._stem = f"{folder.rstrip('/')}/journal"
         self.path = self._path(1)
         self._number = 1  # number of the file to append to
-        self._read: dict[int, int] = {}  # number of a file -> how many of its bytes ``read`` has returned
+        self._read: dict[int, tuple[int, int]] = {}  # number of a file -> bytes and lines that were read
 
-    def read(self) -> bytes:
+    def read(self) -> list[Lines]:
         """Return the whole lines that were added since the last call, also by this process."""
         from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
 
         parts = []
         for number in range(1, _MOST_FILES):
-            known = self._read.get(number, 0)
+            known, lines = self._read.get(number, (0, 0))
             before = min(known, 1)  # read a known byte again, as HDFS refuses an offset at a file's end
             data = read_small(self._fs, self._path(number), _LARGEST, known - before)
             if data is None:
                 break
-            parts.append(data[before : data.rfind(b"\n") + 1])
-            self._read[number] = known + len(parts[-1])
+            whole = data[before : data.rfind(b"\n") + 1]
+            parts.append(Lines(self._path(number), lines + 1, whole))
+            self._read[number] = known + len(whole), lines + whole.count(b"\n")
             self._number = max(self._number, number)
-        return b"".join(parts)
+        return parts
 
-    def append(self, data: bytes) -> bytes:
+    def append(self, data: bytes) -> list[Lines]:
         """Append data. The result is empty, because only ``read`` returns the data of other processes.
 
         After an error, HDFS may have appended the data, or may do so later. It is safe to repeat the call.
@@ -111,21 +130,21 @@ class HdfsFiles:
                     server.send_file("POST", place, "APPEND", data)
                 else:
                     server.create_file(place, data)
-                    self._read[self._number] = 0
+                    self._read[self._number] = 0, 0
             except HdfsError as error:
                 if not isinstance(error, FileAlreadyExists) and error.exception not in _TAKEN:
                     raise
                 self._number += 1
             else:
-                return b""
+                return []
         raise PaiError(
             f"{self._stem}.jsonl has more than {_MOST_FILES} parts; remove the folder, or choose another"
         )
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[bytes]:
+    def locked(self) -> Iterator[list[Lines]]:
         """Lock nothing, as HDFS has no locks. A claim on HDFS is a file that only one process can create."""
-        yield b""
+        yield []
 
     @property
     def _fs(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -251,7 +252,7 @@ def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) ->
     file, other = Path(file_of(sweep)), Path(str(journal.info.get("file", "")))
     is_known = not journal.records or any(point.name in journal.records for point in points)
     # if ``other`` does not exist, the sweep's file was moved from there, or ``other`` is on another machine
-    is_moved = file.name == other.name and (file == other or not other.exists())
+    is_moved = file.name == other.name and (file == other or not os.path.exists(other))  # noqa: PTH110  never raises
     if is_known or is_moved or not other.name or not file.name:
         return
     wrong = (

@@ -60,6 +60,9 @@ _FACTS = {
     "digest": str,
     "counts": dict,
 }  # fields of the summary in results.json, and their types
+_MOST_VALUES = 100  # values in the result of a point
+_LONGEST_VALUE = 1000  # characters of JSON
+_DEEPEST_VALUE = 50  # objects and lists in each other
 _MOST_SHOWN = 50  # maximum number of points that a notebook shows
 
 
@@ -315,6 +318,24 @@ def plain_values(value: Any) -> Any:
     if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
         value = value.item()  # a scalar of numpy or torch
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def bounded(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the values of a result that fit into a row, and a message that names the others, if any."""
+    sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
+    kept = [key for key in values if sizes[key] <= _LONGEST_VALUE and _is_shallow(values[key])][:_MOST_VALUES]
+    left_out = [str(key) for key in values if key not in kept]
+    names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
+    problem = (
+        f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
+        "characters)"
+    )
+    return {key: values[key] for key in kept}, problem if left_out else ""
+
+
+def _is_shallow(value: Any, deepest: int = _DEEPEST_VALUE) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return deepest > 0 and all(_is_shallow(part, deepest - 1) for part in parts)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

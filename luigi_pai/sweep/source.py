@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import luigi
-
 from luigi_pai.api.retries import TRANSIENT
-from luigi_pai.console import user_error
+from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.redaction import printable
 from luigi_pai.sweep.jobs import OF_ALL, Ended, Point
 from luigi_pai.sweep.points import (
     check_job,
@@ -25,7 +25,7 @@ from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
+_LONGEST = 100  # characters of a name in a warning
 _OTHERS = (
-    "%s: points() proposes other points than before the interruption (has its sampler a seed?). The earlier "
-    "points stay in the table, their jobs are watched, and tell() gets their rows"
+    "%s: points() proposes other points than before the interruption (has its sampler a seed?). Earlier "
+    "points with a job or an end stay in the table, their jobs are watched, and tell() gets their rows"
 )
 
 
@@ -48,7 +49,9 @@ class Source:
 
     ``draw`` first returns the points that have submissions. A search repeats the proposals and ``tell`` calls
     of earlier runs in the order of the journal. A recorded point that is not proposed again is recreated from
-    its parameters, so that its job is watched, and its row stays in the table.
+    its parameters, so that its job is watched, and its row stays in the table. Because others may be able to
+    write the journal, such a point is never submitted, its class is one whose tasks ``points()`` has yielded
+    in this run, and it is dropped if the server does not confirm it.
 
     Args:
         sweep: the sweep.
@@ -60,6 +63,7 @@ class Source:
     Attributes:
         points: all known points, in their order.
         error: the error of the user's code that has ended a search; empty if there is none.
+        dropped: names of recorded points that this run has not proposed and that it drops, and the reasons.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Source:
     ) -> None:
         self.points = points
         self.error = ""
+        self.dropped: dict[str, str] = {}
+        self._is_warned = False
         self._sweep = sweep
         self._limits = limits
         self._journal = journal
@@ -120,7 +126,9 @@ class Source:
         if point is None:
             return None
         try:
-            if self._sweep.is_search and not point.handled:  # points of a list were checked before the run
+            if (
+                self._sweep.is_search and point.proposed and not point.handled
+            ):  # points of a list were checked before the run
                 return self._checked(point)
             return self._table.known(point) or point
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
@@ -132,7 +140,7 @@ class Source:
     def _checked(self, point: Point) -> Point | Ended:
         """Record and check a point of a search; return it, or its end if it has ended or cannot run."""
         if point.record.asked is None:
-            task = point.task  # the event has what ``_make`` needs to recreate the task
+            task = point.task  # the event has what ``_recreate`` needs
             texts = task.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
             self._journal.ask(self._event("asked", point.name, family=task.task_family, parameters=texts))
         if (ended := self._table.known(point)) is not None:
@@ -152,6 +160,9 @@ class Source:
         if not self._sweep.is_search:
             return
         self._waits = False
+        if not (point.proposed or self._is_warned):
+            self._is_warned = True
+            logger.warning(_OTHERS, self._table.sweep)
         self._rows[point.name] = row
         tasks = self._untold.pop(point.name, [])
         if tasks and not point.record.told:
@@ -196,11 +207,16 @@ class Source:
         if name in self._rows:
             self._tell(task, self._rows[name])
             return None
+        known = self._by_name.get(name)
+        if known is not None and not known.proposed:  # from now on, the task of the journal is not used
+            known.task, known.proposed = task, True
+            self._untold[name] = []
         self._untold.setdefault(name, []).append(task)
-        return None if name in self._by_name else self._added(task, name)
+        self.dropped.pop(name, None)
+        return self._added(task, name) if known is None else None
 
-    def _added(self, task: JobTask, name: str) -> Point:
-        point = Point(task, name, len(self.points), self._journal.of(name))
+    def _added(self, task: JobTask, name: str, *, proposed: bool = True) -> Point:
+        point = Point(task, name, len(self.points), self._journal.of(name), proposed=proposed)
         self._by_name[name] = point
         self.points.append(point)
         return point
@@ -214,54 +230,114 @@ class Source:
     # after a kill
 
     def _replay(self) -> None:
-        """Repeat the proposals of points and the ``tell`` calls that the journal has recorded."""
-        told, is_same = 0, True
+        """Repeat the proposals of points and the ``tell`` calls that the journal has recorded.
+
+        Recorded points that the generator does not propose are left out, so that they do not change the order
+        of the others. They are recreated at the end, when the classes of the search's points are known.
+        """
+        told, waited, is_same = 0, -1, True
+        ahead: str | None = None  # a proposed point whose event comes later
+        skipped = set[str]()
         for event, name in list(self._journal.history):
-            if event == "asked":
-                if is_same and not self._proposes(name, told):
-                    is_same = False
-                    if not self.error:
-                        logger.warning(_OTHERS, self._table.sweep)
-                if name not in self._by_name:
-                    self._make(name)
-                continue
-            told += 1
             point = self._by_name.get(name)
-            if point is not None and point.record.row is not None:
-                self.tell(point, self._table.row_of(point))
+            if event != "asked":
+                told += 1
+                if point is not None and point.record.row is not None:
+                    self.tell(point, self._table.row_of(point))
+            elif name == ahead:
+                ahead = None
+            elif point is None:
+                if is_same and ahead is None and waited != told:
+                    point = self._proposed(told, skipped)
+                    waited = told if point is None else -1
+                if point is not None and point.name != name:
+                    ahead, is_same = point.name, point.record.asked is not None
+                if name not in self._by_name:
+                    skipped.add(name)
+        self._recreate([name for name in self._journal.asked if name not in self._by_name])
         self._waits = False
 
-    def _proposes(self, name: str, told: int) -> bool:
-        """Return whether the generator's next point has this name.
+    def _proposed(self, told: int, skipped: Container[str]) -> Point | None:
+        """Return the generator's next point with another name than those in ``skipped``; None if it waits.
 
-        Args:
-            name: of the point.
-            told: number of ``tell`` calls before that point. Before each call, the generator may yield None.
+        It may have yielded None before the point, once for each of the ``told`` calls of ``tell``.
         """
         for _ in range(told + 1):
             self._waits = False
             point = self._propose()
+            while point is not None and point.name in skipped:
+                point = self._propose()
             if point is not None or self._ended:
-                return point is not None and point.name == name
-        return False
+                return point
+        return None
 
-    def _make(self, name: str) -> None:
-        """Recreate a recorded point from its parameters. If this is not possible, end the search."""
-        recipe = self._journal.of(name).asked or {}
-        try:
-            kinds = {point.task.task_family: type(point.task) for point in self.points}
-            kind = kinds.get(recipe["family"]) or luigi.task_register.Register.get_task_cls(recipe["family"])
-            task = kind.from_str_params(recipe["parameters"])
-            if not isinstance(task, JobTask) or _name_of(task) != name:
-                raise ValueError("its parameters make another task now")  # noqa: TRY301
-        except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
-            self._fail(
-                f"point {name} of the journal cannot be made again: {user_error(error)}; define its class as "
-                f"it was, or remove the folder {self._sweep.results.folder}"
-            )
+    def _recreate(self, names: Sequence[str]) -> None:
+        """Recreate recorded points from their parameters, or drop them."""
+        most = min(self._limits.max_points, self._sweep._budget or math.inf)  # noqa: SLF001  of this package
+        kinds = {point.task.task_family: point.task for point in self.points}
+        made = 0
+        for name in names:
+            asked = self._journal.of(name).asked
+            assert asked is not None
+            try:
+                if made >= most:
+                    raise ValueError("it is one of more points than the search may propose")  # noqa: TRY301
+                if asked.family not in kinds:
+                    raise ValueError(f"points() has yielded no task of the class {asked.family:.50}")  # noqa: TRY301
+                task = _with(kinds[asked.family], asked.parameters)
+                if _name_of(task) != name:
+                    raise ValueError("its parameters make another name")  # noqa: TRY301
+            except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
+                self.dropped[name] = first_line(error)
+            else:
+                made += 1
+                self._untold[name] = [task]
+                self._added(task, name, proposed=False)
+
+    def drop(self, point: Point, why: str) -> None:
+        """Drop a recorded point that the cluster does not confirm, if it was not proposed meanwhile."""
+        self._table.progress.left(point.name)
+        if point.proposed:
+            self.put_back(point)
             return
-        self._untold[name] = [task]
-        self._added(task, name)
+        self.dropped[point.name] = why
+        del self._by_name[point.name], self._untold[point.name]
+        self.points.remove(point)
+        self._waits = False
+
+    def warn_of_dropped(self) -> None:
+        """Log in one line that recorded points were dropped."""
+        first = next((name for _, name in self._journal.history if name in self.dropped), None)
+        if first is None:
+            return
+        asked = self._journal.of(first).asked
+        count = len(self.dropped)
+        what, them = (
+            ("1 recorded point is", "it") if count == 1 else (f"{count:,} recorded points are", "them")
+        )
+        logger.warning(
+            "%s: %s ignored, because points() does not propose %s in this run; no job is submitted for %s. "
+            "The first is %s, in %s: %s",
+            self._table.sweep,
+            what,
+            them,
+            them,
+            printable(first)[:_LONGEST],
+            "the journal" if asked is None else asked.place,
+            printable(self.dropped[first]),
+        )
+
+
+def _with(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
+    """Return a task like another one, with the significant parameters of an event "asked".
+
+    The journal determines no other parameters, because the name of a point usually does not depend on them.
+    """
+    significant = {name for name, parameter in type(like).get_params() if parameter.significant}
+    own = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+    recorded = {name: text for name, text in parameters.items() if name in significant}
+    task: JobTask = type(like).from_str_params({**own, **recorded})  # type: ignore[no-untyped-call]
+    return task
 
 
 def _name_of(task: JobTask) -> str:

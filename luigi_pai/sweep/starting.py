@@ -23,7 +23,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
-from luigi_pai.sweep.jobs import OF_ALL, Ended, SweepJob
+from luigi_pai.sweep.jobs import OF_ALL, Ended, NotConfirmedError, SweepJob
 from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.events import add_tags
@@ -102,12 +102,40 @@ def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
         yield from Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
     for member in members:
         try:
-            yield from _begin(member, started, limits, alone=alone)
+            if member.is_proposed:
+                yield from _begin(member, started, limits, alone=alone)
+            else:
+                started.jobs.append((yield from _confirmed(member)))
         except Exception as error:
             if isinstance(error, OF_ALL) or (isinstance(error, PaiError) and error.transient):
                 raise
             started.failed.append((member, error))
     return started
+
+
+def _confirmed(member: Member) -> Steps[SweepJob]:
+    """Look up a point that only the journal names, and return its job, which the user must have submitted.
+
+    Others may have written the journal, so its parameters are confirmed by the server before they are used:
+    no file in an output folder is read or written if the stored job has another output folder.
+
+    Raises:
+        NotConfirmedError: there is no such job.
+    """
+    book, api = member.run.book, member.run.book.api
+    entry = yield from book.latest(member.point.name)
+    if entry is None or entry.status is None:
+        raise NotConfirmedError("the server has no such job")
+    if member.run.evidence.has_flag:
+        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
+
+        stored = yield from Retry(api.polling.patience, api.clock).call(lambda: api.config(entry.job))
+        theirs = api.dialect.output_folder(stored)
+        if member.folder is None or theirs is None or not same_path(member.folder, theirs):
+            raise NotConfirmedError(
+                f"the output folder of job {entry.job!r} is {theirs}, not {member.folder}"
+            )
+    return _taken_over(member, entry)
 
 
 def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool) -> Steps[None]:
@@ -156,12 +184,14 @@ def _is_old(entry: Entry, member: Member, limits: SweepLimits) -> bool:
     This is so if there is a later submission, if this run retries the failed submission, or if a new run
     has given the point new attempts. Before True is returned, events of other processes are read and checked.
     """
-    number, point, most = entry.number, member.point, limits.attempts(member.point)
+    number, point = entry.number, member.point
+    if point.posted >= limits.attempts(point):
+        return False
     for read in (False, True):
         if read:
             member.claims.journal.read()
         is_last = number == max(point.record.made, default=0)
-        if is_last and (number > point.handled or point.record.is_final(number, most)):
+        if is_last and (number > point.handled or point.is_final(number, limits)):
             return False
     return True
 
@@ -178,6 +208,7 @@ def _may_arrive(member: Member) -> bool:
 def _taken_over(member: Member, entry: Entry) -> SweepJob:
     assert entry.status is not None
     member.number, member.index = entry.number, entry.index
+    member.point.posted += entry.posted
     if entry.index is None and not entry.posted:
         member.run.evidence.check_taken_over(entry.status)
     status = member.run.evidence.with_start(entry.status)
@@ -263,6 +294,7 @@ def submit(pack: Pack) -> Steps[Started]:
     book.note_members(name, [member.submission for member in claimed])
     for index, member in enumerate(claimed):
         member.index = index
+        member.point.posted += 1
     job = SweepJob(name, book, claimed, status, posted=True)
     _add_tags(job)
     started.jobs.append(job)

@@ -56,9 +56,13 @@ class Pruning:
     def watch(self, job: SweepJob, status: JobStatus) -> None:
         """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
         now = self._clock.monotonic()
-        if not job.shared and job.members[0].point.record.pruned:
+        if (
+            job.shared or self._keep is None
+        ):  # a sweep without keep() stops nothing, whatever its journal says
+            return
+        if job.members[0].point.record.pruned:
             self._due.setdefault(job, now)
-        elif not job.shared and self._keep is not None and status.state is JobState.RUNNING:
+        elif status.state is JobState.RUNNING:
             self._due.setdefault(job, now + _REPORTS_EVERY)
 
     def forget(self, job: SweepJob) -> None:

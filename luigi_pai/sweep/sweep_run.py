@@ -116,6 +116,7 @@ class SweepRun:
             logger.warning("%s: interrupted: %s", self._name, self._continuing())
             raise
         finally:
+            self._source.warn_of_dropped()
             self._engine.close()
         self._conclude()
 
@@ -248,7 +249,8 @@ class SweepRun:
             self._finish(complete=False)
 
     def _finish(self, *, complete: bool) -> None:
-        self._journal.finish(complete=complete, budget=self._sweep._budget)  # noqa: SLF001  of this package
+        budget = self._sweep._budget  # noqa: SLF001  of this package
+        self._journal.finish(complete=complete, budget=budget, dropped=self._source.dropped)
         self._table.write(complete=complete)
 
     def _conclude(self) -> None:

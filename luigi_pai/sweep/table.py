@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections import defaultdict
@@ -16,7 +15,7 @@ from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import Ended
 from luigi_pai.sweep.points import describe, parameters_of
 from luigi_pai.sweep.progress import Progress
-from luigi_pai.sweep.results import Row, Summary, flattened, plain_values, points_digest
+from luigi_pai.sweep.results import Row, Summary, bounded, flattened, plain_values, points_digest
 from luigi_pai.tasks.outputs import LastReports
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ logger = logging.getLogger("luigi-interface")
 _EVERY = 5.0  # seconds between two writings, at least
 _SHARE = 0.05  # largest share of the time that is spent on writing
 _LONGEST_PAUSE = 300.0  # longest pause in seconds between a failed writing and the next try
-_MOST_VALUES = 100  # values in the result of a point
-_LONGEST_VALUE = 1000  # characters of JSON
 SHOWN_FAILURES = 10
 """How many failed points the log and an error name at most."""
 
@@ -203,21 +200,14 @@ class Table:
             given: Any = task.result()
             self.without_metrics += isinstance(given, LastReports)
             values = plain_values(dict(given or {}))
-            sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
+            kept, problem = bounded(values)
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
             text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
             may_succeed = isinstance(error, HdfsError) and error.transient
             self.result_error = text or user_error(error)
             return {}, f"no result: {self.result_error}", may_succeed
         self.without_result += not values
-        kept = [key for key in values if sizes[key] <= _LONGEST_VALUE][:_MOST_VALUES]
-        left_out = [str(key) for key in values if key not in kept]
-        names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
-        problem = (
-            f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
-            "characters)"
-        )
-        return {key: values[key] for key in kept}, problem if left_out else "", False
+        return kept, problem, False
 
 
 def _url_of(point: Point) -> str:

@@ -100,6 +100,8 @@ class Search:
         name = self._own_name(record.number)
         if record.job == name:
             entry = yield from self.at(record.number, single=True)
+        elif not may_hold(record.job, name):  # others may have written the record
+            return Entry(record.number, record.job, None, void=True)
         else:
             members = yield from self._members(record.job)  # once: the array may appear between 2 lookups
             if members is not None and name not in members:

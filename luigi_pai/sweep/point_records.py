@@ -1,0 +1,110 @@
+"""Record: the state of a point, as the events in a sweep's journal describe it.
+
+Others may be able to write the journal, so its values are checked where they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.sweep.results import Row, bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.tasks.claims import Claim
+
+_ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "PRUNED")
+_LONGEST = 10_000  # characters of a text of a row
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The event "asked" of a point.
+
+    Attributes:
+        place: path of the journal and number of the line; empty if this run has written the event.
+        family: name of the class of its task.
+        parameters: of its task, name -> string.
+    """
+
+    place: str
+    family: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Record:
+    """The state of a point in the journal.
+
+    Attributes:
+        claim: the claim of its last submission; None if there is no claim.
+        begun: numbers of its submissions.
+        before: number of its newest submission when the latest "again" gave it new attempts; 0 for none.
+        last: the fields of the last event "ended"; empty before the first.
+        void: ids of ends that no longer count.
+        pruned: ``keep()`` has returned False, so the job of the point was stopped, or is to be stopped.
+        asked: the event "asked"; None if no search has proposed the point.
+        told: ``tell`` was called with its end.
+    """
+
+    claim: Claim | None = None
+    begun: tuple[int, ...] = ()
+    before: int = 0
+    last: Mapping[str, Any] = field(default_factory=dict)
+    void: tuple[str, ...] = ()
+    pruned: bool = False
+    asked: Asked | None = None
+    told: bool = False
+
+    @property
+    def row(self) -> Row | None:
+        """The row of its end; None if its newest submission has no valid end."""
+        if not self.last or self.last["id"] in self.void:
+            return None
+        is_last = self.claim is None or self.claim.number <= self.last["number"]
+        row: Row = self.last["row"]
+        return row if is_last else None
+
+    @property
+    def cluster(self) -> str:
+        """URL of the rest-server of the job that has ended."""
+        return str(self.last.get("cluster", ""))
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """Numbers of its submissions since "again" last gave it new attempts."""
+        return tuple(number for number in self.begun if number > self.before)
+
+    def is_final(self, number: int, most: int) -> bool:
+        """Return whether a failed submission is the last of the ``most`` submissions that are allowed.
+
+        It is not the last if another process that runs the sweep has begun a later submission.
+        """
+        return len(self.made) >= most and number >= max(self.made)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the point has succeeded, or was pruned."""
+        return self.row is not None and self.row.is_good
+
+
+def valid_row(**fields: Any) -> Row:
+    """Return the row of an end, cut to the bounds of a row; raise an error if a field is not valid."""
+    row = Row(**fields)
+    texts = {key: getattr(row, key) for key in ("job", "page", "error")}
+    is_finite = row.seconds is None or math.isfinite(row.seconds)
+    is_valid = row.state in _ENDED and all(isinstance(text, str) for text in texts.values())
+    if not (is_valid and isinstance(row.result, dict) and is_finite):
+        raise ValueError(row.state)
+    kept, _ = bounded(row.result)
+    return replace(row, result=kept, **{key: text[:_LONGEST] for key, text in texts.items()})
+
+
+def valid_asked(place: str, family: Any, parameters: Any) -> Asked:
+    """Return the event of a proposed point; raise ValueError if a field has another type."""
+    if not isinstance(family, str) or not all(isinstance(text, str) for text in parameters.values()):
+        raise ValueError(family)
+    return Asked(place, family, parameters)
