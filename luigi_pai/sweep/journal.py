@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_RUNS = 1_000_000_000
+_LARGEST = 1_000_000_000  # number of a run or a submission
 _LONGEST_PATH = 4096  # characters
 
 
@@ -195,7 +195,7 @@ class Journal:
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
         number = _run_of(self.info)[0] + 1
-        if number > _MOST_RUNS:
+        if number > _LARGEST:
             raise ValueError(
                 f"{self._files.path} has a run with the number {number - 1}, which no sweep has; remove the "
                 "folder, or choose another"
@@ -327,8 +327,7 @@ class Journal:
                 record.claim = None
         elif kind == "pruned":
             record.pruned = True
-        elif kind == "ended" and max(0, record.last.get("number", 0)) <= event["number"]:
-            range(event["number"])  # raises TypeError if the number is not whole
+        elif kind == "ended" and _checked(event["number"]) >= record.last.get("number", 0):
             texts = {key: str(event[key]) for key in ("cluster", "id")}
             record.last = {"number": event["number"], **texts, "row": valid_row(**event["row"])}
 
@@ -339,14 +338,22 @@ def _run_of(event: Mapping[str, Any]) -> list[Any]:
     return [int(number), str(token)]
 
 
+def _checked(number: Any) -> int:
+    """Return the number of a run or a submission; raise ValueError if it is not one."""
+    if not (isinstance(number, int) and 0 <= number <= _LARGEST):
+        raise ValueError(number)
+    return number
+
+
 def _check_run(event: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
     texts = event["sweep"], event["file"]
     if not all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts):
         raise ValueError(texts)
     is_moment = isinstance(event["at"], int) and 0 <= event["at"] < LATEST_MS
-    if not (is_moment and 0 <= _run_of(event)[0] <= _MOST_RUNS):
+    if not is_moment:
         raise ValueError(event["at"])
+    _checked(_run_of(event)[0])
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
