@@ -197,10 +197,14 @@ def _text(column: str, value: Any) -> str:
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:
-    """Stop the unfinished jobs of a sweep, which are found in its table and in the user's list of jobs."""
+    """Stop the unfinished jobs of a sweep, which are found in the user's list of jobs and in its table.
+
+    If the points are known, the table, which others may have written, names no other job.
+    """
     cluster = connect(points[0].cluster if points else None)
-    names = {base_name(row["job"]) for row in rows if row["job"]}
-    names |= {form for point in points for form in (point.name, v2_name(point.name))}
+    rows = [row for row in rows if isinstance(row["job"], str)]
+    names = {form for point in points for form in (point.name, v2_name(point.name))}
+    names = names or {base_name(row["job"]) for row in rows}
     listed = {job.name: job for job in cluster.list()}
     jobs = [
         status
@@ -210,7 +214,8 @@ def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool
     for job in dict.fromkeys(row["job"] for row in rows if row["job"] and row["state"] not in _ENDED):
         if job not in listed:  # the server's list may lack jobs
             with contextlib.suppress(JobNotFound):
-                jobs.append(cluster.job(job).status())
+                if base_name(job) in names or _has_point(cluster, job, names):
+                    jobs.append(cluster.job(job).status())
     jobs = [status for status in jobs if not status.finished]
     if not jobs:
         click.echo("no job of the sweep is going on", err=True)

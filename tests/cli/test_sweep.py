@@ -92,6 +92,26 @@ def test_a_large_table_is_cut(pai_command, tmp_path):
     assert lines[-1] == "further results: r5, r6, r7, r8"
 
 
+POINTS = """
+import luigi
+from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
+
+class Point(PaiTask):
+    number = luigi.IntParameter()
+    image, tasks = "x", [TaskRole("main", "x")]
+
+    @property
+    def name(self):
+        return f"t-{self.number}"
+
+class Stopped(PaiSweep):
+    results_dir = "."
+
+    def points(self):
+        return grid(Point, number=[3, 4])
+"""
+
+
 def test_by_task_or_name(pai_command, tmp_path, monkeypatch):
     """The task says where its table is; a name means the default folder."""
     monkeypatch.chdir(tmp_path)
@@ -135,6 +155,21 @@ def test_its_jobs_are_stopped(pai_command, tmp_path, here, name):
     assert pai_command("sweep", folder, "--stop").stderr == "no job of the sweep is going on\n"
     assert not here.job(f"{name}-other").status().finished
     here.stop(f"{name}-other")
+
+
+@pytest.mark.slow
+def test_a_table_names_no_other_job_to_stop(pai, pai_command, tmp_path, monkeypatch):
+    """Others may have written it: the points of a sweep that is no search are known without it."""
+    monkeypatch.chdir(tmp_path)
+    for job in ("t-3", "t-4__attempt2", "other"):
+        pai.add(job, runs_for=600)
+    write(
+        tmp_path, [({"n": 1}, Row("RUNNING", job=job)) for job in ("other", "t-3", "unknown")], complete=False
+    )
+    (tmp_path / "studies.py").write_text(POINTS)
+    lines = pai_command("sweep", "studies", "Stopped", "--stop", "--yes").stdout.splitlines()
+    assert sorted(lines) == ["t-3: STOPPED", "t-4__attempt2: STOPPED"]
+    assert pai.jobs["other"].state == "RUNNING"
 
 
 def test_failures_that_were_tolerated_run_again(pai, pai_command, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import importlib
 import json
 import random
 import sys
+from pathlib import Path
 
 import luigi
 import optuna
@@ -16,6 +17,9 @@ from luigi_pai import PaiSweepFailed, PaiTask, SpecError, TaskRole
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.optuna import OptunaSweep
 from luigi_pai.sweep.engine import Engine
+from luigi_pai.sweep.journal import Journal
+
+JOURNAL = Path("results/journal.jsonl")
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +108,90 @@ def test_a_search_that_is_killed_goes_on(pai, monkeypatch, kind):
     assert len(sweep.study.trials) == kind.trials
     assert {trial.state for trial in sweep.study.trials} == {optuna.trial.TrialState.COMPLETE}
     assert sorted(trial.params["x"] for trial in sweep.study.trials) == sorted(row["x"] for row in rows)
+
+
+@pytest.mark.parametrize("kind", [Search, Unseeded])
+def test_a_search_that_is_killed_before_a_submission_has_its_budget(pai, monkeypatch, kind):
+    """Between the line of a point and its request: 16 trials are 16 jobs, whatever the sampler."""
+    for count in (3, 9):
+        with monkeypatch.context() as patched:
+            ask, left = Journal.ask, [count]
+
+            def killed_after(journal, event, ask=ask, left=left):
+                ask(journal, event)
+                left[0] -= 1
+                if not left[0]:
+                    raise KeyboardInterrupt
+
+            patched.setattr(Journal, "ask", killed_after)
+            patched.setattr("luigi_pai.sweep.sweep_run.SweepRun._save", lambda *_, **__: None)
+            with pytest.raises(KeyboardInterrupt):
+                kind().run()
+        new_process()
+    sweep = kind()
+    sweep.run()
+    assert pai.submissions == len(set(pai.posts())) == len(sweep.output().rows()) == 16
+    assert sweep.complete()
+
+
+NOTES = (
+    *(
+        {"trial": 3, "params": {"x": value}, "values": {}}
+        for value in (7, -0.1, "many", [0.5], None, 10**400)
+    ),
+    {"trial": 3, "params": {"x": "NaN"}, "values": {}},
+)
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_out_of_range_is_not_used(pai, caplog, note):
+    """The trial has the value that it has without the note, and one line says so."""
+    JOURNAL.parent.mkdir()
+    run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}
+    told = {"event": "told", "point": "other", "note": [note]}
+    JOURNAL.write_text("".join(f"{json.dumps(line)}\n" for line in (run, told)))
+    sweep = Search()
+    sweep.run()
+    expected = optuna.create_study(sampler=Search().sampler())
+    first = [expected.ask().suggest_float("x", 0, 1) for _ in range(4)]
+    assert [trial.params["x"] for trial in sweep.study.trials][:4] == first
+    assert pai.submissions == 16
+    assert (
+        caplog.text.count("recorded parameters of trials are not used if point() does not suggest them") == 1
+    )
+    assert "the first is 'x' of trial 3: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        *(5, "x", [5], [[]], [{}], [{"trial": 1}], {"trial": 1}),
+        [{"trial": "1", "params": {"x": 0.5}, "values": {}}],
+        [{"trial": 10**30, "params": {"x": 0.5}, "values": {}}],
+        [{"trial": 1, "params": [], "values": {}}],
+        [
+            {
+                "trial": 1,
+                "params": {"y": 0.5},
+                "values": {"a": 1, "-1": 1, "9" * 5000: 1, "1": "b", "2": [], "3": None},
+            }
+        ],
+        [{"trial": 1, "params": {}, "values": {"4": 10**400}}],
+    ],
+)
+def test_a_note_of_another_form_is_none(pai, note):
+    """A search runs as without it."""
+    JOURNAL.parent.mkdir()
+    run = {"event": "run", "run": [1, "a"], "sweep": "Search", "file": __file__, "at": 1}
+    JOURNAL.write_text(f"{json.dumps(run)}\n{json.dumps({'event': 'told', 'point': 'a', 'note': note})}\n")
+
+    class Short(Search):
+        trials = 3
+
+    sweep = Short()
+    sweep.run()
+    assert pai.submissions == 3
+    assert [trial.intermediate_values for trial in sweep.study.trials] == [{}] * 3
 
 
 @pytest.mark.parametrize("on_hdfs", [False, True])
