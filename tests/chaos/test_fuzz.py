@@ -370,7 +370,7 @@ EVENTS = [
     {"event": "again", "points": {"a": {"number": 1, "end": "9ab1"}}},
     {"event": "released", "point": "a", "number": 1, "token": "0123456789ab"},
     {"event": "pruned", "point": "a", "job": "a"},
-    {"event": "over", "run": [1, "0c2f"], "complete": True, "budget": 20},
+    {"event": "over", "run": [1, "0c2f"], "complete": True, "budget": 20, "dropped": []},
 ]
 
 

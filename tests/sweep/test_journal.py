@@ -102,7 +102,7 @@ RUN = {"event": "run", "sweep": "x", "file": "y", "at": 1, "run": [1000, "x"]}
 EVENTS = (
     *({**RUN, "at": value} for value in OTHERS),
     *({**RUN, "run": [value, "x"]} for value in OTHERS),
-    *({"event": "over", "run": "HERE", "complete": True, "budget": value} for value in OTHERS),
+    *({"event": "over", "run": "HERE", "complete": True, "budget": value, "dropped": []} for value in OTHERS),
     *({"event": "again", "points": {"a": {"number": value, "end": "1"}}} for value in OTHERS),
     *({**ENDED, "row": value} for value in OTHERS),
     *(
