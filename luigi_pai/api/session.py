@@ -27,7 +27,7 @@ from luigi_pai.private_folder import one_at_a_time
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import requests
 
@@ -138,6 +138,7 @@ class Session:
         content_type: str = "application/json",
         authorize: bool = True,
         kind: Kind = Kind.CALL,
+        each: Callable[[Any], Any] | None = None,
     ) -> Any:
         """Send one request and return the JSON of its reply; None for a submission.
 
@@ -149,6 +150,7 @@ class Session:
             authorize: whether to log in first if no token is kept. If False, a kept token is sent, and
                 a login follows only if the server replies with 401.
             kind: the request limit that counts this request.
+            each: for a list that may be large, converts its entries.
 
         Raises:
             ClusterUnreachable: no reply in time.
@@ -164,7 +166,7 @@ class Session:
                 response = self._send(method, path, body, self._login(token), content_type, kind)
             if kind is Kind.SUBMIT and response.status_code in _SUBMITTED:
                 return None  # the status says that the job was accepted
-            reply = self._read(response)
+            reply = self._read(response, each)
             if kind is Kind.SUBMIT:
                 raise InvalidReply(
                     f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI answers "
@@ -335,10 +337,10 @@ class Session:
         self.limits.record(kind, response.headers, refused=refused)
         return response
 
-    def _read(self, response: requests.Response) -> Any:
+    def _read(self, response: requests.Response, each: Callable[[Any], Any] | None = None) -> Any:
         if not is_success(response):
             raise_error(response, self.account, self.redacted, self.clock.time(), mocked=self.mocked)
-        return json_of(response, self.account.url)
+        return json_of(response, self.account.url, each)
 
 
 def _is_quoted(text: str | None) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import requests
 
-from luigi_pai.hdfs.errors import malformed
+from luigi_pai.hdfs.errors import TOO_LARGE, failed, malformed
+from luigi_pai.json_bodies import TooLarge, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,8 @@ _CONTENT = (requests.codes.ok, requests.codes.partial_content)
 _TYPES = ("DIRECTORY", "FILE", "SYMLINK")
 _LAST_TIME = 60_000_000_000_000  # limit of times, in ms from 1970 (years 69 to 3871); Python has these years
 _IN_NO_NAME = re.compile("[/\0\ud800-\udfff]")  # no file name has these; surrogates have no UTF-8 form
+_MODE = re.compile("[0-7]{1,4}")
+_LISTED = ("pathSuffix", "type", "length", "modificationTime", "owner", "group", "permission")
 _COUNTS = ("length", "directoryCount", "fileCount")  # of a ContentSummary
 
 
@@ -55,7 +58,13 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     field, is_right = _FIELDS.get(operation, ("", bool))
     if not reply.content and (not field or operation == "RENAME"):
         return Answer(reply)
-    document = _parsed(reply.content)
+    try:
+        document = parse_json(reply.content, _used if operation == "LISTSTATUS" else None)
+    except TooLarge as error:
+        reason, server = f"the reply is not accepted: {error}", urlsplit(reply.url).netloc
+        raise failed(operation, path, server, reason, next_step=TOO_LARGE) from None
+    except ValueError:
+        document = None
     if isinstance(document, dict) and not field:
         return Answer(reply)
     if isinstance(document, dict) and is_right(document.get(field)):
@@ -64,11 +73,9 @@ def answer_of(operation: str, path: str, reply: requests.Response) -> Answer:
     raise malformed(operation, path, reply, f"{what}: not a valid WebHDFS reply")
 
 
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+def _used(status: Any) -> Any:
+    """Return the FileStatus of an entry of a folder, with the fields that are used."""
+    return {name: status[name] for name in _LISTED if name in status} if isinstance(status, dict) else None
 
 
 def _is_count(value: Any) -> bool:
@@ -82,6 +89,10 @@ def _is_status(value: Any) -> bool:
         and _is_count(value.get("length"))
         and type(value.get("modificationTime")) is int
         and abs(value["modificationTime"]) < _LAST_TIME
+        and isinstance(value.get("owner"), str)
+        and isinstance(value.get("group"), str)
+        and isinstance(value.get("permission"), str)
+        and _MODE.fullmatch(value["permission"]) is not None
     )
 
 

@@ -12,7 +12,6 @@ The tree::
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ import requests
 from requests.exceptions import ChunkedEncodingError
 
 from luigi_pai.errors import PaiError, Problem
+from luigi_pai.json_bodies import parse_json
 from luigi_pai.redaction import redact
 from luigi_pai.timed_http import OverLimit, chain, reason_of
 
@@ -41,6 +41,8 @@ __all__ = [
 _UNAUTHORIZED = 401
 _PASSING = (429, 502, 503, 504)  # statuses of a server, or of its proxy, that is overloaded or down
 _CHECK_URL = "check webhdfs_url in [OpenPai], dfs.webhdfs.enabled on the cluster, http_proxy and no_proxy"
+TOO_LARGE = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
+"""The next step of the user after a reply that exceeds a bound."""
 _WANTS_KERBEROS = "it wants Kerberos: set hdfs_auth = kerberos in [OpenPai], and get a ticket with kinit"
 _TRANSIENT = (requests.ConnectionError, requests.Timeout, ChunkedEncodingError)
 _PROBLEMS_SHOWN = 20
@@ -198,9 +200,9 @@ def refused(operation: str, path: str, response: requests.Response) -> HdfsError
         step = _WANTS_KERBEROS if wants_kerberos else "check hdfs_user in [OpenPai]"
         return failed(operation, path, server, "the server requires a login (401)", next_step=step)
     try:
-        remote = json.loads(body)["RemoteException"]
+        remote = parse_json(body)["RemoteException"]
         exception, message = str(remote["exception"]), str(remote.get("message", ""))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return malformed(operation, path, response)
     message = redact(message[:_LONGEST_MESSAGE].strip())
     reason = f"{exception}: {message.splitlines()[0] if message else 'no reason given'}"
@@ -252,7 +254,7 @@ def unanswered(
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if over is not None:
         reason = str(over)
-        step = "check webhdfs_url in [OpenPai], or divide the folder: it may hold too many files"
+        step = TOO_LARGE
     elif read_timeout is not None and any(map(_is_timeout, causes)):
         reason = f"no answer within {read_timeout:g} s (read_timeout)"
         step = "try again, or raise read_timeout in [OpenPai]"

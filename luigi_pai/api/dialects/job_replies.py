@@ -48,29 +48,28 @@ def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield role, task
 
 
-def listed_jobs(rows: Any, *, full_names: bool = False) -> list[JobStatus]:
+def listed_job(row: Any) -> JobStatus | None:
+    """Return the status in an entry of a list of jobs; None if the entry has no name.
+
+    The name is without the prefix ``USER~``, which some v2 releases send.
+    """
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        return None
+    return _status_of(row["name"].removeprefix(f"{row.get('username')}~"), row)
+
+
+def listed_jobs(rows: Any) -> list[JobStatus]:
     """Return the jobs of a list, in its order.
 
     Args:
-        rows: the JSON of the reply, or of its ``data``.
-        full_names: whether names may be ``USER~NAME``, as some v2 releases send them.
+        rows: the reply, with each entry converted by ``listed_job``.
 
     Raises:
         InvalidReply: the reply is not a list.
     """
     if not isinstance(rows, list):
         raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
-    return [
-        _status_of(_plain_name(row) if full_names else row["name"], row)
-        for row in rows
-        if isinstance(row, dict) and isinstance(row.get("name"), str)
-    ]
-
-
-def _plain_name(row: dict[str, Any]) -> str:
-    """Return the name of a listed job without the prefix ``USER~``."""
-    name: str = row["name"]
-    return name.removeprefix(f"{row.get('username')}~")
+    return [row for row in rows if row is not None]
 
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from luigi_pai.json_bodies import check_size
+
 _LAST_TASK = re.compile(r"\[LastCompletedTask\]: \[TaskStatus\]:\s*")
 _REASON = re.compile(r"^\s*\[ApplicationCompletionReason\]:\s*(.*)", re.MULTILINE)
 _OF_THE_LAUNCHER = re.compile(
@@ -27,6 +29,7 @@ def last_completed_task(diagnostics: str) -> dict[str, Any] | None:
     if found is None:
         return None
     try:
+        check_size(diagnostics)
         task, _end = json.JSONDecoder(strict=False).raw_decode(diagnostics, found.end())
     except (ValueError, RecursionError):
         return None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.job_replies import job_status, listed_job, listed_jobs
 from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, container_access
 from luigi_pai.api.request_limits import Kind
@@ -14,6 +13,7 @@ from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.paths import item_of
+from luigi_pai.json_bodies import parse_json
 
 if TYPE_CHECKING:
     import builtins
@@ -96,7 +96,7 @@ class V1Dialect:
         """Return the jobs of a user, or of all users, that the server still knows, in the server's order."""
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
-        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False)
+        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False, each=listed_job)
         return listed_jobs(reply)
 
     def stop(self, name: str) -> None:
@@ -128,9 +128,9 @@ class V1Dialect:
         reply = self._session.request("GET", path, authorize=False)
         if isinstance(reply, str):
             try:
-                reply = json.loads(reply)
-            except (ValueError, RecursionError):
-                raise InvalidReply(f"the server answered {path} with a text instead of JSON") from None
+                reply = parse_json(reply.encode("utf-8", "surrogatepass"))
+            except ValueError:
+                raise InvalidReply(f"the server answered {path} with a string instead of JSON") from None
         return object_of(reply, path)
 
     def output_folder(self, config: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.job_replies import job_status, listed_job, listed_jobs
 from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
@@ -150,8 +150,8 @@ class V2Dialect:
         for page in range(_MOST_PAGES):
             size = _LATER_PAGES if page else _PAGE
             shown = urlencode({**query, "offset": offset, "limit": size})
-            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST)
-            rows, known = listed_jobs(reply, full_names=True), len(jobs)
+            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST, each=listed_job)
+            rows, known = listed_jobs(reply), len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)
             if len(rows) != size or len(jobs) == known:  # the last page, or a server without pages

@@ -19,6 +19,7 @@ from luigi_pai.errors import (
     TokenLost,
 )
 from luigi_pai.jobspec.paths import item_of, list_of
+from luigi_pai.json_bodies import TooLarge, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 NOT_JSON = object()
 """What ``parsed`` returns for a reply that is not JSON."""
 
-_DIGITS = 20  # most digits of an int; a longer whole number becomes a float
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
     HTTPStatus.CONFLICT: NameConflict,
@@ -43,31 +43,33 @@ def is_success(response: requests.Response) -> bool:
 
 
 def parsed(response: requests.Response) -> Any:
-    """Return the JSON of a reply; ``NOT_JSON`` if it is not JSON, or nested too deeply.
-
-    Whole numbers of more than 20 digits, which no field can have, become floats.
-    """
+    """Return the JSON of a reply; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
     try:
-        return response.json(parse_int=_whole_number)
-    except (ValueError, RecursionError):  # dropped, because its text repeats the reply, maybe with a token
+        return parse_json(response.content)
+    except ValueError:  # dropped, because its text repeats the reply, maybe with a token
         return NOT_JSON
 
 
-def _whole_number(text: str) -> float:
-    return int(text) if len(text) <= _DIGITS else float(text)
-
-
-def json_of(response: requests.Response, server: str) -> Any:
+def json_of(response: requests.Response, server: str, each: Callable[[Any], Any] | None = None) -> Any:
     """Return the JSON of a reply.
 
     Args:
         response: with a 2xx status.
         server: the URL in ``pai_url``.
+        each: for a list that may be large, converts its entries, see ``parse_json``.
 
     Raises:
-        InvalidReply: the reply is not JSON.
+        InvalidReply: the reply is not JSON, or too large.
     """
-    reply = parsed(response)
+    too_large = None
+    try:
+        reply = parse_json(response.content, each)
+    except TooLarge as error:
+        too_large = str(error)
+    except ValueError:
+        reply = NOT_JSON
+    if too_large is not None:
+        raise InvalidReply(f"the reply of {response.url} is not accepted: {too_large}")
     if reply is NOT_JSON:
         raise InvalidReply(
             f"{response.url} answered {response.status_code} with "
