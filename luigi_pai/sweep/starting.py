@@ -310,7 +310,7 @@ def _claim(
         yield 0.0  # ends a step; any thread may take the next one
         member.claims.shares_job = True
         job = as_protocol(member.run.prepare(member.number), settings).protocol
-        if member.run.evidence.claim(member.number, name) == name:
+        if (yield from member.run.evidence.claim(member.number, name)) == name:
             claimed.append(member)
             jobs.append(job)
         else:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.api.clock import LATEST_MS
+from luigi_pai.api.retries import Retry
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, written_again
@@ -18,6 +19,8 @@ from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, wri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.retries import Steps
     from luigi_pai.hdfs.client import WebHdfs
 
 _FOLDER = "_luigi_pai"  # folder of the claims; Hadoop's own readers skip names that begin with an underscore
@@ -61,6 +64,10 @@ class Claim:
     runs_since: tuple[int, int] | None = None
     stop_sent: bool = False
     state: str | None = None
+
+
+class NotClaimed(HdfsError):
+    """HDFS did not create the file of a claim, although it does not exist."""
 
 
 class ClaimStore(Protocol):
@@ -130,14 +137,23 @@ class Claims:
         """Claim a submission; return ``claim``, or the submission's earlier claim (with its state, if known).
 
         Raises:
+            NotClaimed: the file of the claim was not created, although it does not exist. Another process may
+                have released its claim in between.
             HdfsError: HDFS failed.
         """
-        while not create_once(self._fs, self._path(claim.number, "json"), _text(claim)):
-            last = self.last()
-            held = last if last is not None and last.number == claim.number else self._read(claim.number)
-            if held is not None:  # else it was released just now
-                return held
-        return claim
+        path = self._path(claim.number, "json")
+        if create_once(self._fs, path, _text(claim)):
+            return claim
+        last = self.last()
+        held = last if last is not None and last.number == claim.number else self._read(claim.number)
+        if held is not None:
+            return held
+        raise NotClaimed(
+            f"HDFS does not create {path}, although it does not exist, so job {claim.job} was not submitted; "
+            "check that the NameNode of webhdfs_url in [OpenPai] works, and run the task again",
+            operation="RENAME",
+            path=path,
+        )
 
     def replace(self, claim: Claim) -> Claim:
         """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
@@ -204,6 +220,20 @@ class Claims:
                 operation="read",
                 path=path,
             ) from None
+
+
+def claim_once(store: ClaimStore, claim: Claim, api: RestApi) -> Steps[Claim]:
+    """Claim a submission; return ``claim``, or the earlier claim. Retry for ``poll_patience`` if NotClaimed.
+
+    Raises:
+        HdfsError: HDFS failed, or still does not create the claim.
+    """
+    retry = Retry(api.polling.patience, api.clock)
+    while True:
+        try:
+            return store.claim(claim)
+        except NotClaimed as error:
+            yield retry.wait_after(error)
 
 
 def _text(claim: Claim) -> bytes:

@@ -167,7 +167,7 @@ class Evidence:
             return claim.number + 1
         raise forgotten(claim, age, self._definition.folder, api)
 
-    def claim(self, number: int, job_name: str) -> str:
+    def claim(self, number: int, job_name: str) -> Steps[str]:
         """Claim a submission before it is sent; return the name of the job that it is claimed for.
 
         This is ``job_name``, or the name of another job for which another process has claimed the submission.
@@ -177,7 +177,7 @@ class Evidence:
         """
         if self._claims is None:
             return job_name
-        from luigi_pai.tasks.claims import Claim  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.tasks.claims import Claim, claim_once  # noqa: PLC0415  costs what only HDFS needs
 
         known = self._known.claim
         api = self._book.api
@@ -190,7 +190,7 @@ class Evidence:
             claimed_ms=int(api.clock.time() * 1000),
             digest=self._digest(),
         )
-        held = self._claims.claim(mine)
+        held = yield from claim_once(self._claims, mine, api)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
             # Only now, because before the claim another process may submit this job and set the flag.

@@ -226,7 +226,7 @@ class TaskRun:
         """Claim and post a submission. Return it, or the existing submission with the same name or claim."""
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
-        if self.evidence.claim(number, name) != name:
+        if (yield from self.evidence.claim(number, name)) != name:
             return (yield from self._in_array())
         posting = Posting(self.book, name, single=self._single)
         spoken = self.book.api.dialect.version

@@ -29,6 +29,7 @@ from luigi_pai import (
     RateLimited,
     TaskRole,
 )
+from luigi_pai.api.retries import run_steps
 from luigi_pai.hdfs.small_files import create_once
 from luigi_pai.tasks.flag import CompletionFlag
 
@@ -56,6 +57,11 @@ def claims(hdfs, name="train") -> list[str]:
     folder = hdfs / name / "output" / "_luigi_pai"
     files = folder.iterdir() if folder.exists() else ()
     return sorted(re.sub(r"RUNNING-0-\d+$", "RUNNING", file.name) for file in files)
+
+
+def claimed(evidence, number: int, job: str) -> str:
+    """Claim a submission without waits, and return the name of the job that it is claimed for."""
+    return run_steps(evidence.claim(number, job), lambda _seconds: None)
 
 
 def kill_worker(pai, monkeypatch, task) -> None:
@@ -177,7 +183,7 @@ def test_a_late_claim_leaves_the_flag_of_another_process(pai, hdfs, monkeypatch,
     assert late.last().number == (2 if is_claimed else 1)
     forget()
     Train().run()
-    assert late.claim(2, "train__attempt2") == "train__attempt2"
+    assert claimed(late, 2, "train__attempt2") == "train__attempt2"
     assert late.last().state == "SUCCEEDED"
     assert (hdfs / "train" / "output" / "_SUCCESS").exists()
 
@@ -211,11 +217,28 @@ def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdf
         file.unlink()
         return False
 
-    assert evidence.claim(1, "train") == "train"
+    assert claimed(evidence, 1, "train") == "train"
     monkeypatch.setattr("luigi_pai.tasks.claims.create_once", released)
     forget()
-    assert Train()._task_run().evidence.claim(1, "other") == "other"
+    assert claimed(Train()._task_run().evidence, 1, "other") == "other"
     assert json.loads(file.read_text())["job"] == "other"
+
+
+def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience(
+    pai, clock, settings, monkeypatch, hdfs
+):
+    """A NameNode that replies ``false`` to each rename, and 404 to each lookup."""
+    settings(poll_patience=100)
+    tries = []
+    monkeypatch.setattr("luigi_pai.tasks.claims.create_once", lambda *_: tries.append(clock.monotonic()))
+    with pytest.raises(
+        HdfsError, match=r"^HDFS does not create \S+/train\.1\.json, .* job train was not submitted"
+    ):
+        Train().run()
+    assert pai.count("POST", "/jobs") == 0
+    assert 5 < len(tries) < 30
+    assert 95 < tries[-1] - tries[0] < 120
+    assert claims(hdfs) == []
 
 
 def test_a_refusal_takes_back_a_claim_that_was_made_twice(pai, hdfs):
