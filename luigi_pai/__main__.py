@@ -1,5 +1,11 @@
 """``python -m luigi_pai`` runs the command ``luigi-pai``."""
 
+import os
+import sys
+
+if not getattr(sys.flags, "safe_path", False) and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109  as -m writes it
+    del sys.path[0]  # no command imports a module of the current folder that was not asked for
+
 from luigi_pai.cli import main
 
 main(prog_name="luigi-pai")

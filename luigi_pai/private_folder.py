@@ -1,4 +1,4 @@
-"""This user's locks on this machine, and their folder; the module needs only the standard library."""
+"""Locks of this user on this machine, and folders that must belong to this user; standard library only."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def private_folder() -> Path:
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
         raise PermissionError(f"{folder} is not a folder")
-    if about.st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
+    check_owner(folder, about)
     if about.st_mode & 0o077:
         raise PermissionError(f"{folder} is open to other users")
     return folder
@@ -72,3 +71,9 @@ def _lock(file: IO[str], patience: float) -> None:
             if time.monotonic() >= end:
                 raise
         time.sleep(_POLLED)
+
+
+def check_owner(path: Path, about: os.stat_result) -> None:
+    """Raise PermissionError if a file or folder belongs to another user, also if this user is root."""
+    if about.st_uid != os.getuid():
+        raise PermissionError(f"{path} belongs to another user")

@@ -61,6 +61,12 @@ def redact(text: str) -> str:
     return _PRIVATE_KEY.sub(MASK, _URL_TOKEN.sub(rf"\1{MASK}", text))
 
 
+def check_no_login(url: str, what: str = "url") -> None:
+    """Raise ValueError, without the URL, if a URL contains a user or password, which errors would show."""
+    if "@" in url:
+        raise ValueError(f"{what} must not contain a user or password; use the arguments for them")
+
+
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
     """Return a text with ``******`` in place of secrets; None and secrets under 4 characters are ignored."""
     known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}

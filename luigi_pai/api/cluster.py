@@ -19,6 +19,7 @@ from luigi_pai.api.submitting import Posting
 from luigi_pai.api.wire.transport import Account
 from luigi_pai.errors import NameConflict, PaiApiError
 from luigi_pai.jobspec.job import PaiJob
+from luigi_pai.redaction import check_no_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,8 @@ class Cluster(JobRequests):
     ) -> None:
         if api_version not in ("auto", "v1", "v2"):
             raise ValueError(f"api_version = {api_version!r} is not valid; use auto, v1 or v2")
+        check_no_login(url)
+        check_no_login(portal_url or "", "portal_url")
         self.url = url
         self.username = username
         self.polling = polling or Polling()

@@ -14,7 +14,7 @@ import click
 from luigi_pai import runtime as module_of_containers
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
-from luigi_pai.cli.tables import tell, write
+from luigi_pai.cli.tables import encoded, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.convert import convert as to_protocol
@@ -127,7 +127,7 @@ def config(job: str, *, output: Path | None) -> None:
         if output is None:
             write(text)
         else:
-            output.write_bytes(text.encode())
+            output.write_bytes(encoded(text))
         if lacks_secrets:
             tell(f"job {name} has secrets, which servers do not give out: fill them in", err=True)
 

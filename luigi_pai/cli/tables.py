@@ -57,7 +57,12 @@ def tell(text: str, *, err: bool = False) -> None:
 
 def write(document: str) -> None:
     """Print a document in UTF-8, whatever the locale; to a terminal, only its printable characters."""
-    click.echo((printable(document) if is_terminal() else document).encode(), nl=False)
+    click.echo(encoded(printable(document) if is_terminal() else document), nl=False)
+
+
+def encoded(document: str) -> bytes:
+    """Return a document in UTF-8; lone surrogates, which have no form in UTF-8, are escaped."""
+    return document.encode("utf-8", "backslashreplace")
 
 
 def table(

@@ -27,6 +27,7 @@ from luigi_pai.hdfs.transfer.staging import send_new
 from luigi_pai.hdfs.transport import Account
 from luigi_pai.hdfs.writer import HdfsWriter
 from luigi_pai.outgoing.never_sent import log_left_out
+from luigi_pai.redaction import check_no_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,7 @@ class WebHdfs(HdfsFileSystem):
         section: str = Account.section,
     ) -> None:
         urls = [one.rstrip("/").removesuffix("/webhdfs/v1") for one in (url or "").split(";") if one]
+        check_no_login(url or "")
         self.url = ";".join(urls) or None
         self.user = user
         self.fs_uri = fs_uri

@@ -44,6 +44,7 @@ from luigi_pai.local.releases import RELEASES
 from luigi_pai.local.rest.base import Api, RateLimits
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.views.job_lists import JobRows
+from luigi_pai.private_folder import check_owner
 
 if TYPE_CHECKING:
     import socket
@@ -71,10 +72,12 @@ class LocalServer:
         data = settings.data
         try:
             data.mkdir(parents=True, exist_ok=True)
+            check_owner(data, data.stat())
             data.chmod(0o700)
             self._lock = _lock(data)
         except OSError as error:
-            raise ConfigError(f"cannot use the data folder {data}: {error.strerror}") from None
+            reason = error.strerror or f"{error}; name a folder of your own with --data"
+            raise ConfigError(f"cannot use the data folder {data}: {reason}") from None
         try:
             with contextlib.ExitStack() as on_failure:
                 on_failure.enter_context(self._lock)

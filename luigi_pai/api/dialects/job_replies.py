@@ -48,6 +48,11 @@ def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield role, task
 
 
+def task_index(task: dict[str, Any]) -> int:
+    """Return the index in the fields of a task."""
+    return _integers(task).get("taskIndex", 0)
+
+
 def listed_job(row: Any) -> JobStatus | None:
     """Return the status in an entry of a list of jobs; None if the entry has no name.
 

@@ -6,17 +6,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.dialects.job_replies import tasks_of
+from luigi_pai.api.dialects.job_replies import task_index, tasks_of
 from luigi_pai.api.wire.replies import objects_of
 from luigi_pai.errors import InvalidReply
-from luigi_pai.jobspec.paths import item_of
+from luigi_pai.jobspec.paths import item_of, list_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PLUGINS = "com.microsoft.pai.runtimeplugin"
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # no "-" at the start, because ssh reads it as an option
+_PORT = re.compile(r"[0-9]{1,5}")
 _LAST_PORT = 65535
+_LONGEST_SHOWN = 200  # characters of an invalid address in its error
 
 Address = tuple[str, int]
 """Host and port."""
@@ -51,13 +53,11 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
         InvalidReply: a host or a port is not valid.
     """
     by_id = {
-        each.get("id"): _address(each.get("sshIp"), each.get("sshPort"))
+        str(each.get("id")): _address(each.get("sshIp"), each.get("sshPort"))
         for each in objects_of(info, "containers")
     }
-    return SshAccess(
-        {at: by_id[task["containerId"]] for at, task in _tasks(reply) if task.get("containerId") in by_id},
-        key,
-    )
+    running = [(at, str(task.get("containerId"))) for at, task in _tasks(reply)]
+    return SshAccess({at: by_id[container] for at, container in running if container in by_id}, key)
 
 
 def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
@@ -76,8 +76,8 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
         inside = "its ssh plugin is for its containers only" if plugins else "it has no ssh plugin"
         how = "submit it with an ssh plugin that has your public key: RuntimePlugin.ssh(userssh=...)"
         return SshAccess({}, missing=f"{inside}; {how}")
-    named = [plugin.get("taskroles") for plugin in open_to_users]
-    roles = frozenset(role for some in named for role in some or ()) if all(named) else None
+    named = [list_of(plugin, "taskroles") for plugin in open_to_users]
+    roles = frozenset(str(role) for some in named for role in some) if all(named) else None
     return SshAccess(
         {
             at: _address(task.get("containerIp"), item_of(task.get("containerPorts"), "ssh"))
@@ -90,12 +90,13 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
 
 def _tasks(reply: Any) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
     for role, task in tasks_of(reply):
-        yield (role, int(task.get("taskIndex") or 0)), task
+        yield (role, task_index(task)), task
 
 
 def _address(host: Any, port: Any) -> Address:
     """Return host and port, checked because they become arguments of a command."""
-    number = int(port) if str(port).isdecimal() else 0
+    number = int(port) if isinstance(port, (int, str)) and _PORT.fullmatch(str(port)) else 0
     if not isinstance(host, str) or not _HOST.fullmatch(host) or not 0 < number <= _LAST_PORT:
-        raise InvalidReply(f"the server sent {host!r}, port {port!r}: not the address of an ssh server")
+        shown = f"{host!r}, port {port!r}"[:_LONGEST_SHOWN]
+        raise InvalidReply(f"the server sent {shown}: not the address of an ssh server")
     return host, number

@@ -8,7 +8,7 @@ import math
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import requests
 from urllib3.exceptions import HTTPError
@@ -64,6 +64,7 @@ class Account:
     """The settings of a connection, see ``Cluster``; a token is sent as it is, and never renewed.
 
     ``read_timeout`` bounds each silence of a server; a reply may take at most four times as long in total.
+    An account cannot be pickled, so neither can a Cluster, a Job or anything else that refers to it.
     """
 
     url: str
@@ -75,6 +76,12 @@ class Account:
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
     section: str = "OpenPai"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Cluster, and what belongs to it, cannot be pickled, because it contains the password or token; "
+            "make one in each process: OpenPai.current().cluster()"
+        )
 
 
 class Transport:
