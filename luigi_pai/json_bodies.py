@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _MIB = 1024 * 1024
 _LARGEST = 16 * _MIB  # bytes of a document that is parsed as a whole
@@ -29,6 +29,7 @@ _LARGEST_KEPT = 80 * _MIB  # bytes of memory for the converted entries of a list
 _WINDOW = _MIB  # bytes that are parsed at a time, and the longest entry
 _LONGEST_FRAME = 1000  # bytes before and after the entries of a list
 _DIGITS = 20  # most digits of an int; a longer whole number becomes a float
+_DEEPEST = 100  # levels of lists and objects
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
@@ -64,6 +65,7 @@ def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
         document = _DECODER.decode(body.decode("utf-8-sig", "surrogatepass"))
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
+    _check_depth(document)
     return document if each is None else _changed(document, lambda entries: list(map(each, entries)))
 
 
@@ -90,7 +92,9 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
     entries: list[Any] = []
     size = 0
     text = _Windows(body, start)
-    for entry in map(each, text.entries()):
+    for row in text.entries():
+        _check_depth(row)
+        entry = each(row)
         entries.append(entry)
         size += sum(map(sys.getsizeof, _values(entry)))
         if len(entries) > _MOST_ENTRIES:
@@ -101,6 +105,21 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
     if frame.count("[") > 1:
         _refuse()
     return _changed(_DECODER.decode(frame), lambda _empty: entries)
+
+
+def _check_depth(document: Any) -> None:
+    """Raise ValueError if a document is nested so deeply that functions that walk through it would fail."""
+    level, depth = [document], 0
+    while level := [part for value in level for part in _parts(value) if isinstance(part, (dict, list))]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise ValueError(f"the JSON is nested more than {_DEEPEST} levels deep")
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _values(value: Any) -> Iterator[Any]:

@@ -84,6 +84,7 @@ class Posting:
             PaiApiError: the last transient error, when the deadline is reached.
         """
         posts = self._retry()
+        self._warn_of_public_secrets(job)
         with self._counted():
             while True:
                 yield from self._turn()
@@ -106,6 +107,18 @@ class Posting:
         level = logging.INFO if self._single else logging.DEBUG
         logger.log(level, "Submitted job %s to %s", self._name, self._api.url)
         return self._first_status()
+
+    def _warn_of_public_secrets(self, job: PaiJob | JobProtocol) -> None:
+        """Warn if a job has secrets, and the server stores them as they are (0.15, models/v2/job/k8s.js)."""
+        if not getattr(job, "secrets", None) or self._api.dialect.version != "v2":
+            return
+        with contextlib.suppress(PaiApiError):  # the post will report the error
+            if not self._api.detector.is_since(0, 16):
+                logger.warning(
+                    "Job %s has secrets, and OpenPAI 0.15 shows them to everybody who reaches its rest-server, "
+                    "without a login: give the job no secret that matters, or use 0.16 or later",
+                    self._name,
+                )
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ from luigi_pai.jobspec.job_file import JobFile, read_job_file
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.schema_problems import in_one_line
 from luigi_pai.jobspec.submission import rendered
+from luigi_pai.jobspec.templates.secrets import is_masked
 from luigi_pai.jobspec.validate_protocol import refused
 from luigi_pai.redaction import MASK
 
@@ -118,8 +119,8 @@ def config(job: str, *, output: Path | None) -> None:
         cluster = connect()
         name = asked_for(cluster, job).job
         document = cluster.config(name)
-        lacks_secrets = MASK in json.dumps(document.get("secrets", ""))
-        if lacks_secrets:
+        lacks_secrets = is_masked(document)
+        if document.get("secrets") == MASK:
             used = re.findall(r"\$secrets\.(\w+)", json.dumps(document))
             document["secrets"] = dict.fromkeys(used, MASK)
         is_protocol = "protocolVersion" in document
@@ -129,7 +130,7 @@ def config(job: str, *, output: Path | None) -> None:
         else:
             output.write_bytes(encoded(text))
         if lacks_secrets:
-            tell(f"job {name} has secrets, which servers do not give out: fill them in", err=True)
+            tell(f"job {name} has secrets, which are shown as {MASK}: fill them in", err=True)
 
 
 @click.command(cls=TaskCommand)

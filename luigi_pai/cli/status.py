@@ -18,7 +18,8 @@ from luigi_pai.cli.tables import coloured, fields, tell
 from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.jobspec.names import attempt_name, base_name
-from luigi_pai.redaction import MASK, printable
+from luigi_pai.jobspec.templates.secrets import is_masked
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,14 +181,14 @@ def _what_next(cluster: Cluster, name: str, job: JobStatus) -> Iterator[str]:
     if not job.finished:
         yield f"  stop: luigi-pai stop{there} {job.name}"
     elif _has_secrets(cluster, job.name):
-        yield "  again: run its Luigi task again, or submit its file: servers do not give its secrets out"
+        yield "  again: run its Luigi task again, or submit its file: its secrets are not read back"
     else:
         yield f"  again: run its Luigi task again, or luigi-pai submit{there} --like {name}"
 
 
 def _has_secrets(cluster: Cluster, name: str) -> bool:
     try:
-        return MASK in json.dumps(cluster.config(name).get("secrets", ""))
+        return is_masked(cluster.config(name))
     except PaiApiError:
         return False
 

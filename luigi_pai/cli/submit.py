@@ -31,6 +31,7 @@ from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.templates.secrets import is_masked
 from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.redaction import MASK
 
@@ -87,7 +88,7 @@ def submit(
             source = f"--like {like}"
         else:
             document, source = _of_file(str(file))
-            _check_secrets(document, source, "servers do not give secrets out: fill them in")
+            _check_secrets(document, source, "fill them in")
         job = _job(document, changes, name, source)
         _warn_of_size(cluster, job)
         handle = _submitted(cluster, job)
@@ -131,7 +132,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
         json.dumps(document, allow_nan=False)
     except ValueError as error:  # NaN or Infinity, which no field can have
         give_up(f"job {name} as the server sends it is not a job: {error}", EXIT_FAILED)
-    _check_secrets(document, f"job {name}", "servers do not give secrets out: submit its file instead")
+    _check_secrets(document, f"job {name}", "secrets are not read back: submit its file instead")
     key = "name" if "protocolVersion" in document else "jobName"
     if not named_anew:
         document[key] = f"{base_name(name)}-{secrets.token_hex(2)}"
@@ -140,7 +141,7 @@ def _earlier(cluster: Cluster, text: str, *, named_anew: bool) -> dict[str, Any]
 
 def _check_secrets(document: dict[str, Any], source: str, advice: str) -> None:
     """End the command if a document's secrets are masked, as in every document that a server sends."""
-    if MASK in json.dumps(document.get("secrets", "")):
+    if is_masked(document):
         give_up(f"{source} has {MASK} in place of secrets: {advice}")
 
 

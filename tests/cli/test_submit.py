@@ -112,14 +112,12 @@ def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, 
     )
     pai_command("submit", str(path))
     result = pai_command("config", name)
-    assert result.stderr.endswith("has secrets, which servers do not give out: fill them in\n")
+    assert result.stderr.endswith("has secrets, which are shown as ******: fill them in\n")
     assert "hush-hush" not in result.stdout
     stored = tmp_path / "stored.yaml"
     stored.write_text(result.stdout)
     refused = pai_command("submit", str(stored), "--name", f"{name}-b", expect=2).stderr
-    assert (
-        f"{stored} has ****** in place of secrets: servers do not give secrets out: fill them in" in refused
-    )
+    assert f"{stored} has ****** in place of secrets: fill them in" in refused
 
 
 @both

@@ -165,8 +165,13 @@ class V2Dialect:
         stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
 
     def config(self, name: str) -> dict[str, Any]:
-        """Return the job protocol that a job was submitted with, with its secrets as ``******``."""
-        return self._object_of_job(name, "/config")
+        """Return the job protocol that a job was submitted with, with its secrets as ``******``.
+
+        0.15 stores and sends the secrets as they were submitted, so they are replaced here, too.
+        """
+        from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  as above
+
+        return masked(self._object_of_job(name, "/config"))
 
     def output_folder(self, config: dict[str, Any]) -> str | None:
         """Return the URI of the prerequisite of type output; None if there is none, or more than one."""

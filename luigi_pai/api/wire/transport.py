@@ -79,7 +79,7 @@ class Account:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Cluster, and what belongs to it, cannot be pickled, because it contains the password or token; "
+            "a Cluster, and what belongs to it, cannot be pickled: it contains the password or token; "
             "make one in each process: OpenPai.current().cluster()"
         )
 

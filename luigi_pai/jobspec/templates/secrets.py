@@ -73,6 +73,12 @@ def mask(text: str, document: Mapping[str, Any]) -> str:
     return re.sub("|".join(map(re.escape, secret)), MASK, text) if secret else text
 
 
+def is_masked(document: Mapping[str, Any]) -> bool:
+    """Return whether a value under ``secrets`` or ``auth`` of a document is ``******``."""
+    auths = [item_of(item, "auth") for item in list_of(document, "prerequisites")]
+    return any(MASK in str(value) for part in (document.get("secrets"), auths) for value in _values(part))
+
+
 def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
     """Yield every value under ``secrets``, and every ``auth`` password that is not a reference."""
     yield from _values(document.get("secrets"))
