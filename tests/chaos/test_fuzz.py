@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ import luigi.configuration
 import pytest
 from chaos.dice import ROUNDS, SEED
 from chaos.interleaving import Interleaving
+from chaos.recorded import RECORDINGS, Recorded, changed_bytes, changed_json
 from chaos.small_hdfs import SmallHdfs
-from fault_server import Reply
 from places import DATA
 
 from luigi_pai import OpenPai, PaiError
@@ -40,64 +39,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-OTHERS: tuple[Any, ...] = (
-    None, True, -1, 0, 1.5, 10**400, 1e308, float("nan"), float("inf"), "", "x", "\x00\ud800", "1e999", "-1",
-    "9" * 5000, [], [[]], [None], ["x"], {}, {"a": 1}, {"name": None}, [{"name": "x"}] * 3,
-)  # fmt: skip
-MOST_REQUESTS = 300  # of one call
-
-
-def changed_value(value: Any, chance: random.Random) -> Any:
-    """Return JSON in which one value, anywhere, is another one, or missing."""
-    if not isinstance(value, (dict, list)) or not value or chance.random() < 0.15:
-        return chance.choice(OTHERS)
-    if isinstance(value, dict):
-        key = chance.choice(list(value))
-        if chance.random() < 0.1:
-            return {name: one for name, one in value.items() if name != key}
-        return {**value, key: changed_value(value[key], chance)}
-    index = chance.randrange(len(value))
-    return [changed_value(one, chance) if at == index else one for at, one in enumerate(value)]
-
-
-def changed_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Return bytes that are cut, flipped, repeated, or have others among them."""
-    at = chance.randrange(len(data) + 1)
-    to = min(len(data), at + chance.randrange(1, 30))
-    kind = chance.randrange(6)
-    if kind == 0:
-        return data[:at]
-    if kind == 1:
-        return data[:at] + data[to:]
-    if kind == 2:
-        return data[:at] + data[at:to] * chance.choice((2, 50)) + data[to:]
-    if kind == 3:
-        odd = (
-            b"\x00",
-            b"\xff\xfe",
-            b"\n",
-            b"{",
-            b"[" * 3000,
-            b"}",
-            b"'",
-            b": ",
-            b"&a *a",
-            b"\xef\xbb\xbf",
-            b"%",
-        )
-        return data[:at] + chance.choice(odd) + data[at:]
-    flipped = bytearray(data)
-    for _ in range(chance.randrange(1, 4)):
-        if flipped:
-            flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
-    return bytes(flipped)
-
-
-def changed_json(value: Any, chance: random.Random) -> bytes:
-    """Return the text of JSON, changed in either way."""
-    data = json.dumps(changed_value(value, chance) if chance.random() < 0.7 else value).encode()
-    return changed_bytes(data, chance) if chance.random() < 0.4 else data
-
 
 def dice(what: str, count: int) -> Iterator[random.Random]:
     """Yield as many dice as there are to be changes, each of which can be thrown again."""
@@ -107,20 +48,6 @@ def dice(what: str, count: int) -> Iterator[random.Random]:
 
 # ---------------------------------------------------------------- replies
 
-RECORDINGS = ("v0.7.1", "v1.8.0", "ltp-v1.5")
-KINDS = {
-    "login": r"POST .*(/token|/login)$",
-    "submit": r"POST .*/jobs$",
-    "change": r"(PUT|DELETE) ",
-    "list": r"GET .*/jobs/?(\?.*)?$",
-    "config": r"GET .*/config$",
-    "ssh": r"GET .*/ssh$",
-    "events": r"GET .*/events",
-    "logs": r"GET .*/(logs|attempts|job-attempts)",
-    "clusters": r"GET .*/virtual-clusters",
-    "job": r"GET .*/jobs/[^/]+$",
-    "about": "",
-}
 CALLS: dict[str, Callable[[Cluster], object]] = {
     "status": lambda cluster: cluster.job("job").status().summary(),
     "list": lambda cluster: [str(job) for job in cluster.list()],
@@ -132,37 +59,6 @@ CALLS: dict[str, Callable[[Cluster], object]] = {
     "clusters": lambda cluster: cluster.virtual_clusters(),
     "stop": lambda cluster: cluster.job("job").stop(),
 }
-
-
-def kind_of(request: str) -> str:
-    return next(kind for kind, pattern in KINDS.items() if re.match(pattern, request))
-
-
-class Recorded:
-    """Answers with a recorded reply to a request of that kind, and changes it most of the time."""
-
-    def __init__(self, name: str) -> None:
-        self.replies: dict[str, list[dict[str, Any]]] = {}
-        for entry in json.loads((DATA / f"observed_{name}.json").read_text(encoding="utf-8")):
-            self.replies.setdefault(kind_of(entry["req"]), []).append(entry)
-        self.chance = random.Random(0)
-        self.count = 0
-
-    def answer(self, request: Any) -> Reply:
-        self.count += 1
-        assert self.count <= MOST_REQUESTS, "it asks for ever"
-        kind = kind_of(f"{request.method} {request.path}")
-        entries = self.replies.get(kind) or self.replies["job"]
-        good = [entry for entry in entries if entry["status"] < 300] or entries
-        entry = self.chance.choice(good if self.chance.random() < 0.8 else entries)
-        headers = {"Content-Type": entry["ctype"] or "application/json", **entry["hdrs"]}
-        if entry["json"] is None:
-            body = (entry["text"] or "").encode()
-        elif self.chance.random() < (0.1 if kind == "login" else 0.7):
-            body = changed_json(entry["json"], self.chance)
-        else:
-            body = json.dumps(entry["json"]).encode()
-        return Reply(entry["status"], body, headers)
 
 
 @pytest.fixture(params=RECORDINGS)
