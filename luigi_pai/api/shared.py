@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,17 @@ _DEADLOCK_WAIT = 0.002  # seconds
 _LOCKS = {"document": 0, "login": 1, "dialect": 2, "list": 3, "virtual clusters": 4}
 
 
-class SharedDocument:
+class NotPickled:
+    """A part of a Cluster, which cannot be pickled or copied; so neither can a Cluster, or a Job on it."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Cluster, and what belongs to it, cannot be pickled: it contains the password or token; "
+            "make one in each process: OpenPai.current().cluster()"
+        )
+
+
+class SharedDocument(NotPickled):
     """A JSON object that a process and its forks share. All their threads may use it at the same time.
 
     The object is in a file without a name (in memory on Linux) that only these processes have open, so a

@@ -115,8 +115,8 @@ class Posting:
         with contextlib.suppress(PaiApiError):  # the post will report the error
             if not self._api.detector.is_since(0, 16):
                 logger.warning(
-                    "Job %s has secrets, and OpenPAI 0.15 shows them to everybody who reaches its rest-server, "
-                    "without a login: give the job no secret that matters, or use 0.16 or later",
+                    "Job %s has secrets, and OpenPAI 0.15 shows them to everybody who can reach its server, "
+                    "without a login: use secrets that protect nothing else, or a later release",
                     self._name,
                 )
 

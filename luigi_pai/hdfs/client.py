@@ -190,7 +190,7 @@ class WebHdfs(HdfsFileSystem):
     def count(self, path: str) -> dict[str, int]:
         """Return ``content_size`` (bytes), ``dir_count`` and ``file_count`` of a path and all below it."""
         server, place = self.at(path)
-        summary = server.library.content(place)
+        summary = server.ask("GET", place, "GETCONTENTSUMMARY").value
         return {
             "content_size": summary["length"],
             "dir_count": summary["directoryCount"],

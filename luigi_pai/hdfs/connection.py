@@ -39,11 +39,11 @@ class Connection(Transport):
     @functools.cached_property
     def owner(self) -> str:
         """The user who owns this account's files. With Kerberos, it is the name of the user's home folder."""
-        return self._user or posixpath.basename(str(self.library.resolve(".")))
+        return self._user or posixpath.basename(str(self.ask("GET", "/", "GETHOMEDIRECTORY").value))
 
     def file_status(self, path: str) -> dict[str, Any]:
         """Return the FileStatus of a file or folder."""
-        found: dict[str, Any] = self.library.status(path)
+        found: dict[str, Any] = self.ask("GET", path, "GETFILESTATUS").value
         return found
 
     def status(self, path: str) -> dict[str, Any] | None:

@@ -80,7 +80,8 @@ class Transport:
     Attributes:
         account: the argument of the constructor.
         library: the client of the ``hdfs`` library; ``request`` sends its requests. ``ask`` is called instead
-            if the library lacks an operation, needs several requests for it, or drops its answer.
+            if the library lacks an operation, needs several requests for it, or drops its answer, and for
+            answers in JSON, which the library parses without bounds.
     """
 
     def __init__(self, account: Account) -> None:

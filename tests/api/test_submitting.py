@@ -59,6 +59,27 @@ def lookups(faulty) -> list[str]:
 # ---------------------------------------------------------------- submitting
 
 
+@pytest.mark.parametrize(("release", "warns"), [("0.15.0", True), ("1.0.1", False), ("1.8.0", False)])
+def test_secrets_are_warned_of_where_the_server_shows_them(cluster, faulty, caplog, release, warns):
+    """0.15 stores them as they are, and sends them without a login; ``config`` shows them as ******."""
+    faulty.release = release
+    role = {"dockerImage": "i", "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0}, "instances": 1}
+    document = {
+        "protocolVersion": 2,
+        "name": "train",
+        "type": "job",
+        "prerequisites": [{"name": "i", "type": "dockerimage", "uri": "x"}],
+        "secrets": {"key": "hush-hush"},
+        "taskRoles": {"main": {**role, "commands": ["use <% $secrets.key %>"]}},
+    }
+    cluster.submit(JobProtocol.from_dict(document))
+    warning = "Job train has secrets, and OpenPAI 0.15 shows them to everybody"
+    assert (warning in caplog.text) == warns
+    assert "hush-hush" not in caplog.text
+    faulty.jobs["train"].config = document
+    assert cluster.job("train").config()["secrets"] == {"key": "******"}
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_job_is_submitted_and_its_first_status_read(faulty, cluster, posted, release):
     """One login, one post, one lookup; by the handle's own way in too."""

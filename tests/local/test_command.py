@@ -457,6 +457,27 @@ def test_a_data_folder_whose_files_cannot_be_used_is_refused(tmp_path, refused):
 
 @pytest.mark.slow
 @pytest.mark.newest
+def test_a_data_folder_of_another_user_is_refused(tmp_path):
+    """Also to root, who could use it, and whose jobs would run with what is in there."""
+    folder = Path("/usr")  # of root
+    if os.getuid() == 0:
+        folder = tmp_path
+        os.chown(folder, 12345, 12345)
+    done = subprocess.run(
+        [*CLI, "local", "--data", folder, "--", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert (
+        f"cannot use the data folder {folder}: {folder} belongs to another user; name a folder" in done.stderr
+    )
+    assert stat.S_IMODE(folder.stat().st_mode) in (0o700, 0o755)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
     """Tasks find their files and come to an end, and what they left running ends with them."""
     before = {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}

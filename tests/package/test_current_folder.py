@@ -71,6 +71,22 @@ def test_a_command(words, log, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def test_python_m(log):
+    """What Python imports before the package runs, it finds in the current folder; the libraries it does not."""
+    for file in Path.cwd().iterdir():
+        if file.stem not in ("click", "luigi", "requests", "tornado", "urllib3", "yaml"):
+            file.unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "luigi_pai", "clusters"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert not log.exists(), log.read_text()
+    assert "pai_url is not set" in done.stderr
+
+
 def test_a_server_of_its_own(log):
     """It starts, with a folder full of strays below this process."""
     with LocalPai():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -18,8 +19,9 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from luigi_pai import OpenPai, PaiError, PaiTask, TaskRole
+from luigi_pai import Cluster, OpenPai, PaiError, PaiTask, TaskRole
 from luigi_pai.api.registry import CLUSTERS
+from luigi_pai.hdfs import WebHdfs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +98,32 @@ def test_reprs_hold_no_secret(pai):
     job = cluster.job("train")
     assert_clean(f"{OpenPai()!r} {OpenPai()} {OpenPai().task_id} {task!r} {cluster!r} {job!r}", pai)
     assert_clean(f"{vars(cluster)!r} {vars(cluster._session)!r} {CLUSTERS!r} {vars(CLUSTERS)!r}", pai)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_a_cluster_and_its_jobs_cannot_be_pickled(copied):
+    """A pickle would have the password or token in it; settings are pickled without them."""
+    cluster = Cluster("http://pai:9186", "anna", password=PASSWORD)
+    for owner in (cluster, cluster.job("train"), cluster.book, cluster.server):
+        with pytest.raises(
+            TypeError, match=r"cannot be pickled: it contains .*OpenPai\.current\(\)\.cluster\(\)"
+        ):
+            copied(owner)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda url: Cluster(url, "anna"),
+        lambda url: Cluster("http://pai:9186", "anna", portal_url=url),
+        lambda url: WebHdfs(url, "anna"),
+    ],
+)
+def test_a_url_with_a_password_is_refused_without_it(make):
+    """Errors and reprs show URLs."""
+    with pytest.raises(ValueError, match="url must not contain a user or password") as caught:
+        make("http://anna:hush-hush@pai:9186")
+    assert "hush-hush" not in str(caught.value)
 
 
 def test_the_scheduler_gets_no_secret(pai):

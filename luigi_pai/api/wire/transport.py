@@ -8,12 +8,13 @@ import math
 import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import requests
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
+from luigi_pai.api.shared import NotPickled
 from luigi_pai.api.wire.environment import Environment
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure
 from luigi_pai.errors import InvalidReply
@@ -60,11 +61,10 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(NotPickled):
     """The settings of a connection, see ``Cluster``; a token is sent as it is, and never renewed.
 
     ``read_timeout`` bounds each silence of a server; a reply may take at most four times as long in total.
-    An account cannot be pickled, so neither can a Cluster, a Job or anything else that refers to it.
     """
 
     url: str
@@ -76,12 +76,6 @@ class Account:
     connect_timeout: float = 10.0
     read_timeout: float = 30.0
     section: str = "OpenPai"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a Cluster, and what belongs to it, cannot be pickled: it contains the password or token; "
-            "make one in each process: OpenPai.current().cluster()"
-        )
 
 
 class Transport:

@@ -1,0 +1,179 @@
+"""The JSON of responses: bounded in memory, and large enough for the responses of real servers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from luigi_pai import json_bodies
+from luigi_pai.api.dialects.job_replies import listed_job, listed_jobs
+from luigi_pai.json_bodies import TooLarge, parse_json
+
+ROW = {
+    "name": "train-@",
+    "username": "admin",
+    "state": "SUCCEEDED",
+    "subState": "FRAMEWORK_COMPLETED",
+    "executionType": "START",
+    "retries": 0,
+    "retryDetails": {"user": 0, "platform": 0, "resource": 0},
+    "createdTime": 1530000000000,
+    "completedTime": 1530000000001,
+    "appExitCode": 0,
+    "virtualCluster": "default",
+    "totalGpuNumber": 1,
+    "totalTaskNumber": 1,
+    "totalTaskRoleNumber": 1,
+}
+"""A job as 0.14 lists it."""
+MOST = 200 * 1024  # KiB
+CLIENT = """
+import pathlib, re, sys
+from luigi_pai import Cluster, PaiApiError
+try:
+    print(len(Cluster(sys.argv[1], "admin", token="t", api_version="v1")._api.dialect.list("admin")))
+except PaiApiError as error:
+    print(error)
+print(*re.findall(r"VmHWM:\\s*(\\d+) kB", pathlib.Path("/proc/self/status").read_text()))
+"""
+
+
+def rows(count: int, item: str = json.dumps(ROW)) -> str:
+    """Return a list of entries, each with its number in place of ``@``."""
+    return f"[{','.join([item.replace('@', str(number)) for number in range(count)])}]"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Read every list entry by entry, in windows of 600 bytes."""
+    monkeypatch.setattr(json_bodies, "_SMALL", 0)
+    monkeypatch.setattr(json_bodies, "_WINDOW", 600)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "[ ]",
+        " [\n]\n",
+        '[{"a": "\u00e9\U0001f600"}]',
+        '[{"a": 1}, {"b": [[], {"c": null}]} ,\t{}]',
+        '[1, 2.5e3, "x", null, true]',
+        '{"totalCount": 2, "data": [{"a": 1}, {"b": 2}]}',
+        '{"FileStatuses": {"FileStatus": [{"a": 1}]}, "more": {"x": "y"}}',
+        f"[{'12345678901234567890, ' * 100}1]",
+        json.dumps([{"a": "\u00e9" * number} for number in range(120)], ensure_ascii=False),
+        " " * 2000 + "[1]",
+    ],
+)
+def test_a_list_that_is_read_entry_by_entry_is_the_same(text):
+    assert parse_json(text.encode(), lambda entry: entry) == json.loads(text)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "[1",
+        "[1,",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "[1]]",
+        "[1] x",
+        '{"a": [1]',
+        '{"a": [1], "b": [2]}',
+        '[{"a": 1}, {"a": ]',
+        "[1]" + " " * 2000,
+        '[{"a": "\\ud8"}]',
+    ],
+)
+def test_what_is_no_list_is_refused(text):
+    with pytest.raises(ValueError, match=r"not a list|Expecting|Invalid|Extra"):
+        parse_json(text.encode(), lambda entry: entry)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_large_list_of_jobs_has_the_same_jobs():
+    text = rows(50).encode()
+    assert listed_jobs(parse_json(text, listed_job)) == list(map(listed_job, json.loads(text)))
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (f'"{"x" * 17_000_000}"', "more than 16 MiB"),
+        (f"[{'{},' * 300_000}1]", "more than 500,000 values"),
+        (f'{{"a": {"[" * 101}{"]" * 101}}}', "more than 100 levels deep"),
+        ("[" * 50_000, "nested too deeply|Expecting value"),
+    ],
+)
+def test_a_document_has_bounds(body, error):
+    with pytest.raises(ValueError, match=error):
+        parse_json(body.encode())
+
+
+def test_a_job_with_ten_thousand_tasks_is_read():
+    task = {f"field{number}": "a value of 20 letters" for number in range(22)}
+    assert len(parse_json(json.dumps({"taskStatuses": [task] * 10_000}).encode())["taskStatuses"]) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (f"[{'{},' * 1_500_000}1]", "more than 200,000 entries"),
+        (f"[{'1,' * 2_500_000}1]", "more than 200,000 entries"),
+        (f'[{{"name": "{"x" * 4_500_000}"}}]', "an entry of its list has more than 1 MiB"),
+    ],
+)
+def test_a_list_has_bounds(body, error):
+    with pytest.raises(TooLarge, match=error):
+        parse_json(body.encode(), listed_job)
+
+
+def reply(body: str):
+    """Return what sends a body to each connection."""
+    data = body.encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+
+    def handle(connection):
+        connection.recv(65536)
+        connection.sendall(head)
+        connection.sendall(data)
+        connection.recv(65536)
+
+    return handle
+
+
+@pytest.mark.slow
+@pytest.mark.newest
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory was used")
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (lambda: rows(100_000), "100000"),
+        (lambda: f"[{'{},' * 22_000_000}1]", "is not accepted: its list has more than 48 MiB"),
+        (lambda: f"[{'{},' * 16_000_000}1]", "is not accepted: its list has more than 200,000 entries"),
+        (lambda: f"[{'[[]],' * 800_000}1]", "is not accepted: it has more than 500,000 values"),
+        (
+            lambda: rows(200_000, '{"name": "a", "tags": [' + ", ".join(['"ab"'] * 30) + "]}"),
+            "is not accepted: the entries of its list take more than 80 MiB of memory",
+        ),
+    ],
+    ids=["100,000 jobs", "63 MiB", "16 million objects", "lists in lists", "tags"],
+)
+def test_a_list_of_jobs_takes_at_most_200_mb(sockets, body, said):
+    """Of the whole process; the jobs of a v1 server come in one list, however many there are."""
+    url = f"http://127.0.0.1:{sockets(reply(body()))}"
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, url], capture_output=True, text=True, check=True, timeout=150
+    )
+    printed, memory = done.stdout.splitlines()
+    assert said in printed
+    assert int(memory) < MOST
