@@ -72,7 +72,7 @@ def test_a_command(words, log, tmp_path):
 
 
 def test_python_m(log):
-    """What Python imports before the package runs, it finds in the current folder; the libraries it does not."""
+    """The package imports only its own modules from the current folder, and never the libraries."""
     for file in Path.cwd().iterdir():
         if file.stem not in ("click", "luigi", "requests", "tornado", "urllib3", "yaml"):
             file.unlink()
