@@ -14,6 +14,7 @@ CHAOS_WORKERS ?= $(shell expr 2 '*' $(CORES))
 
 VENV := .venv
 OLDEST := .venv-oldest
+BUILD := .venv-build
 BIN := $(VENV)/bin
 
 # make demo HDFS=http://HOST:PORT uses that HDFS. What the demo writes at its top needs a user who may.
@@ -57,7 +58,7 @@ help:
 	@echo 'make docs          the site, in build/site'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
 	@echo 'make dist          the wheel and the sdist, and their hashes'
-	@echo 'make clean         remove what was built and set up (.venv and .venv-oldest too)'
+	@echo 'make clean         remove what was built and set up (.venv, .venv-oldest and .venv-build too)'
 	@echo 'PYTHON=...         the Python to set up with (3.10 to 3.13; default python3)'
 
 # Sets $$python. One that was asked for is taken or refused; else the first that will do.
@@ -243,11 +244,15 @@ wheel: $(DEMO_READY)
 	@ls dist/*.whl
 
 .PHONY: dist
-# What is published: the same files, bit by bit, whenever and wherever they are built.
-dist: $(DEV_READY)
+# What is published: the same files, bit by bit, whenever and wherever they are built. They are built in an
+# environment that has only the packages of .ci/build-requirements.txt, which are pinned by their hashes.
+dist:
+	@$(call make_venv,$(BUILD))
+	@$(BUILD)/bin/pip install -qq --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+		-r .ci/build-requirements.txt
 	@rm -rf dist
-	@$(BIN)/python -m hatchling build -d dist
+	@$(BUILD)/bin/python -m hatchling build -d dist
 	@cd dist && sha256sum *
 
 clean: demo-clean
-	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(BUILD) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
