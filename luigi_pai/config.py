@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.configuration
-from luigi.parameter import ParameterVisibility
 
 from luigi_pai.config_checks import kind_of, problems, split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
     PickledSettings,
+    SecretParameter,
     chosen_section,
     has_key,
     is_given_to_luigi,
@@ -113,21 +113,11 @@ class OpenPai(PickledSettings, luigi.Config):
         description="rest-server of the cluster, with its path if it has one",
     )
     username = luigi.Parameter(default="admin", description="your username")
-    password = luigi.OptionalParameter(
-        default=None,
-        significant=False,
-        visibility=ParameterVisibility.PRIVATE,
-        description="your password",
-    )
+    password = SecretParameter(description="your password")
     expiration = luigi.IntParameter(
         default=3600, description="lifetime of a login in seconds, 60 to 604800; renewed automatically"
     )
-    token = luigi.OptionalParameter(
-        default=None,
-        significant=False,
-        visibility=ParameterVisibility.PRIVATE,
-        description="application token, used in place of the password",
-    )
+    token = SecretParameter(description="application token, used in place of the password")
     api_version = luigi.Parameter(
         default="auto",
         description="API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it",

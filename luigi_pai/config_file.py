@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import difflib
 import functools
@@ -12,13 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import luigi
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
+from luigi.parameter import ParameterVisibility
 
 from luigi_pai.errors import ClusterUnreachable, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
@@ -36,6 +40,42 @@ try:
     _STARTED_IN = str(Path.cwd())  # Luigi, which is imported above, has read its configuration here
 except OSError:  # the folder was removed
     _STARTED_IN = ""
+
+
+class _RefusedOption(argparse.Action):
+    """An option that ends the command: every account of the machine can read a command line."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002
+        values: object,  # noqa: ARG002  the secret
+        option_string: str | None = None,
+    ) -> NoReturn:
+        key = str(option_string).rpartition("-")[2]
+        parser.exit(
+            2,
+            f"{parser.prog}: {option_string} is not accepted, because other users can read command lines; "
+            f"nothing was run. Write {key} = ${{PAI_{key.upper()}}} into luigi.cfg, and set this environment "
+            "variable\n",
+        )
+
+
+class SecretParameter(luigi.OptionalParameter):
+    """A setting that is in no log, task ID or message to the scheduler, and refused on a command line."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(
+            default=None,
+            significant=False,
+            visibility=ParameterVisibility.PRIVATE,
+            description=description,
+        )
+
+    @classmethod
+    def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
+        """Return the arguments of ``add_argument`` for the option that Luigi makes of each parameter."""
+        return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
 
 
 class PickledSettings:

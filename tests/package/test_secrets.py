@@ -37,6 +37,10 @@ class Train(PaiTask):
     tasks = [TaskRole("main", "x")]
 
 
+class ByCommandLine(Train):
+    """A task whose name no other test has."""
+
+
 def assert_clean(text: str, pai) -> None:
     """Fail if a text holds the password or any token that the server gave out."""
     for secret in (PASSWORD, *pai.tokens):
@@ -189,3 +193,41 @@ def test_the_command_line_shows_no_secret(pai, tmp_path: Path):
     assert any("Train" in line for line in lines)
     assert "DEBUG" in output
     assert_clean(output + "".join(lines), pai)
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "advice"),
+    [
+        (
+            ["ByCommandLine", "--OpenPai-password", "hush-hush"],
+            "--OpenPai-password",
+            "password = ${PAI_PASSWORD}",
+        ),
+        (["ByCommandLine", "--OpenPai-token=hush-hush"], "--OpenPai-token", "token = ${PAI_TOKEN}"),
+        (
+            ["ByCommandLine", "--OpenPai-passw", "hush-hush"],
+            "--OpenPai-password",
+            "password = ${PAI_PASSWORD}",
+        ),
+        (["OpenPai", "--token", "hush-hush"], "--token", "token = ${PAI_TOKEN}"),
+    ],
+)
+def test_luigis_command_line_accepts_no_password_or_token(pai, words, option, advice, capsys):
+    """Luigi makes options of all settings; these two end the command before anything is sent."""
+    with pytest.raises(SystemExit) as ended:
+        luigi.run([*words, "--local-scheduler", "--no-lock"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"{option} is not accepted, because other users can read command lines; nothing was run" in said
+    assert advice in said
+    assert "hush" not in said
+    assert pai.calls == []
+
+
+def test_a_password_is_accepted_from_python_and_the_environment(pai, settings, monkeypatch):
+    """What the error above advises works, and the other options of Luigi do."""
+    assert OpenPai(password="hush-hush").password == "hush-hush"
+    monkeypatch.setenv("PAI_PASSWORD", PASSWORD)
+    settings(password="${PAI_PASSWORD}")
+    assert luigi.run(["ByCommandLine", "--OpenPai-username", "admin", "--local-scheduler", "--no-lock"])
+    assert pai.posts()
