@@ -18,9 +18,8 @@ from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.names import room_for_attempts
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.templates.references import references
-from luigi_pai.jobspec.templates.secrets import secret_values
+from luigi_pai.jobspec.templates.secrets import logged_secrets
 from luigi_pai.jobspec.validate_protocol import check_protocol
-from luigi_pai.redaction import logged_forms
 from luigi_pai.tasks.attributes import attribute, base_folder, check_class
 from luigi_pai.tasks.definition import Definition, not_returned
 from luigi_pai.tasks.job_task import JobTask
@@ -148,13 +147,10 @@ class PaiProtocolTask(JobTask):
             folder=None,
             check=self._check,
             targets=functools.partial(overridden_targets, self, PaiProtocolTask),
-            secrets=self._secrets_in_logs,
+            secrets=lambda: logged_secrets(self.job().to_dict()),
             api_version="v2",
             compares_stored_job=True,
         )
-
-    def _secrets_in_logs(self) -> list[str]:
-        return list(logged_forms(map(str, secret_values(self.job().to_dict()))))
 
 
 class PaiJobTarget(luigi.Target):

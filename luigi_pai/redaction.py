@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import logging
 import re
 from typing import TYPE_CHECKING, Final, TextIO
@@ -69,10 +70,37 @@ def check_no_login(url: str, what: str = "url") -> None:
 
 def redact_values(text: str, secrets: Iterable[str | None]) -> str:
     """Return a text with ``******`` in place of secrets; None and secrets under 4 characters are ignored."""
-    known = {secret for secret in secrets if secret and len(secret) >= _SHORTEST}
-    for secret in sorted(known, key=len, reverse=True):  # longest first, as one secret may contain another
+    for secret in _known(secrets):
         text = text.replace(secret, MASK)
     return text
+
+
+def redacted_parts(parts: Iterable[bytes], secrets: Iterable[str | None]) -> Iterator[bytes]:
+    """Yield the parts of a file with secrets redacted as ``redact_values`` does, also across two parts."""
+    known = [secret.encode("utf-8", "surrogatepass") for secret in _known(secrets)]
+    if not known:
+        yield from parts
+        return
+    pattern, longest = re.compile(b"|".join(map(re.escape, known))), len(known[0])
+    rest = b""
+    for part in itertools.chain(parts, (None,)):
+        rest += part or b""
+        # a secret that starts before this is in `rest` to its end
+        decided = len(rest) if part is None else max(0, len(rest) - longest + 1)
+        shown, start = [], 0
+        for found in pattern.finditer(rest):
+            if found.start() >= decided:
+                break
+            shown += [rest[start : found.start()], MASK.encode()]
+            start = found.end()
+        decided = max(start, decided)
+        yield b"".join((*shown, rest[start:decided]))
+        rest = rest[decided:]
+
+
+def _known(secrets: Iterable[str | None]) -> list[str]:
+    """Return the secrets to redact, the longest first, because a secret may contain another one."""
+    return sorted({each for each in secrets if each and len(each) >= _SHORTEST}, key=len, reverse=True)
 
 
 def logged_forms(secrets: Iterable[str]) -> Iterator[str]:

@@ -134,6 +134,7 @@ class Cluster(JobRequests):
                 of tries, and whether the job may have been submitted.
         """
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
+        from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
 
         (name, warnings), book = check(job), self.book
         for warning in warnings:
@@ -154,7 +155,7 @@ class Cluster(JobRequests):
             raise error.extended(hint) from None
         if status is None or (posting.may_be_submitted and self.server.had(status, began)):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
-        return Job(book, status.name, status)
+        return Job(book, status.name, status, logged_secrets(job.to_dict()))
 
     def job(self, name: str) -> Job:
         """Return the handle of a job."""

@@ -16,7 +16,7 @@ from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
 from luigi_pai.notebook import Drawing, Link, html_table, is_notebook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.deadlines import Deadline
@@ -37,13 +37,17 @@ class Job:
         book: of its cluster.
         name: its name on the server; for a later submission, ``NAME__attempt2``.
         submitted: its first status, if it was submitted just now; used until the server knows the job.
+        secrets: the secrets in it, if it was submitted just now; they are redacted in its logs.
 
     Attributes:
-        book, name: as given; the book is for other modules of this package.
+        book, name, secrets: as given; the book is for other modules of this package.
     """
 
-    def __init__(self, book: Book, name: str, submitted: JobStatus | None = None) -> None:
+    def __init__(
+        self, book: Book, name: str, submitted: JobStatus | None = None, secrets: Sequence[str] = ()
+    ) -> None:
         self.name = name
+        self.secrets = secrets
         self.book, self._api = book, book.api
         self._submitted = submitted
         self._last: JobStatus | None = None
@@ -167,7 +171,8 @@ class Job:
 
         On 0.7 to 0.14 they are read from the node where the task ran (``TaskStatus.log_url``).
         ``ClusterUnreachable`` is raised if this machine cannot reach it. 0.15 to 1.3 serve no logs, so
-        ``PaiHttpError`` is raised.
+        ``PaiHttpError`` is raised. Your password and token, and the secrets of a job that this handle has
+        submitted, are ``******``.
 
         Args:
             role: the task role, as in ``status().tasks``.
@@ -183,7 +188,8 @@ class Job:
             text = f"job {status.name!r} has no task role {role!r}; it has {', '.join(roles)}"
             raise JobNotFound(text, status=404)
         files: tuple[LogFile, ...] = self._api.dialect.task_logs(status, role, index)
-        return {file.name: self._api.log_files.text(file, tail=tail) for file in files}
+        texts = {file.name: self._api.log_files.text(file, tail=tail) for file in files}
+        return {name: self._api.session.redacted(text, self.secrets) for name, text in texts.items()}
 
     def failure(self) -> PaiJobFailed | None:
         """Return the error of a job that ended as FAILED or STOPPED, else None.
@@ -193,7 +199,7 @@ class Job:
         status = self._last if self._last is not None and self._last.finished else self.status()
         if not status.finished or status.succeeded:
             return None
-        return job_failure(self._api, status, missed=self._missed)
+        return job_failure(self._api, status, missed=self._missed, secrets=self.secrets)
 
 
 def lost_job(api: RestApi, name: str) -> PaiJobLost:

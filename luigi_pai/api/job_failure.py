@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.dialects.launcher_text import reason_and_report
 from luigi_pai.api.logs.failed_task import deciding_task, last_lines
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
-from luigi_pai.redaction import printable, redact_values
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,14 +38,16 @@ def job_failure(
         api: the REST API of the job's cluster, to read the job's log.
         status: of the job, at its end.
         missed: the missed deadline, because of which the job was stopped; None if it missed none.
-        secrets: values in the job; they are redacted, because the job's log may contain them.
+        secrets: values in the job; they are redacted, as are the account's password and token, because the
+            job's log may contain them.
         next_step: last line of the error.
     """
     # the diagnostics may contain the end of a log, with secrets
-    status = replace(status, diagnostics=status.diagnostics and redact_values(status.diagnostics, secrets))
+    redacted = functools.partial(api.session.redacted, secrets=secrets)
+    status = replace(status, diagnostics=status.diagnostics and redacted(status.diagnostics))
     task, log = last_lines(api, status) or (None, "")
-    log = redact_values(log, secrets)
-    reason, report = (redact_values(text, secrets) for text in reason_and_report(status.diagnostics or ""))
+    log = redacted(log)
+    reason, report = map(redacted, reason_and_report(status.diagnostics or ""))
     lines = [_summary(status) + (f": {_end_of(printable(reason))}" if reason else "")]
     if missed is not None:
         verb = "waited" if missed is Deadline.QUEUE else "ran"

@@ -27,7 +27,7 @@ from luigi_pai.private_folder import one_at_a_time
 from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import requests
 
@@ -191,12 +191,20 @@ class Session:
                 self._read(response)
         return mapping_of(parsed(response)) if is_success(response) else {}
 
-    def redacted(self, text: str) -> str:
-        """Return a text of the server with the password, the token and private keys redacted.
+    def redacted(self, text: str, secrets: Iterable[str] = ()) -> str:
+        """Return a server's or a job's text with the password, the token and private keys redacted.
 
         LTP sends a private key in the record of each user (``extension.jobSSH.key``).
+
+        Args:
+            text: the text.
+            secrets: other values to redact, such as the secrets of a job.
         """
-        return redact(redact_values(text, (self.account.password, self._last_token())))
+        return redact(redact_values(text, self.with_own(secrets)))
+
+    def with_own(self, secrets: Iterable[str]) -> tuple[str | None, ...]:
+        """Return the secrets with the password and the token of this session."""
+        return (*secrets, self.account.password, self._last_token())
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
         """Send a GET without the token to a URL of the cluster or of a node; return even an error reply.

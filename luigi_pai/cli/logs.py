@@ -11,7 +11,6 @@ from luigi_pai.api.logs.reader import STREAMS, LogReader
 from luigi_pai.cli.failures import EXIT_FAILED, give_up, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster, role_and_index
 from luigi_pai.cli.tables import tell
-from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,9 +67,9 @@ def logs(
 
 
 def print_lines(reader: LogReader, lines: Iterable[LogLine]) -> None:
-    """Print log lines without control characters. With several tasks, each line begins with its task."""
+    """Print log lines as ``LogReader.shown`` returns them."""
     for line in lines:
-        click.echo(f"{reader.label(line)}{printable(line.text, of_log=True)}")
+        click.echo(reader.shown(line))
 
 
 def report_unreadable(reader: LogReader) -> None:

@@ -255,7 +255,7 @@ def _wait(handle: Job) -> None:
 
 def _follow(handle: Job) -> None:
     _until_shown(handle)
-    reader = LogReader(handle.book, handle.name)
+    reader = LogReader(handle.book, handle.name, secrets=handle.secrets)
     print_lines(reader, reader.follow())
     report_unreadable(reader)
     _end(handle)

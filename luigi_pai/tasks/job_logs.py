@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.logs.reader import LogLine, LogReader
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
-from luigi_pai.redaction import printable, redact, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,8 +38,7 @@ class LogStream:
     def __init__(self, book: Book, job: str, secrets: Sequence[str]) -> None:
         self._api = book.api
         self._job = job
-        self._secrets = secrets
-        self._reader = LogReader(book, job)
+        self._reader = LogReader(book, job, secrets=secrets)
         self._status: JobStatus | None = None
         self._steps: Iterator[LogLine | float] | None = None
         self._due = -math.inf
@@ -97,5 +95,4 @@ class LogStream:
         self._due = self._api.clock.monotonic() + _AFTER_ERROR
 
     def _log(self, line: LogLine) -> None:
-        text = redact(redact_values(printable(line.text, of_log=True), self._secrets))
-        logger.info("%s%s", self._reader.label(line), text)
+        logger.info("%s", self._reader.shown(line))

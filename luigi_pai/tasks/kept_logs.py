@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.logs.reader import STREAMS
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiError, PaiHttpError
+from luigi_pai.redaction import redacted_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeVar
 
     from luigi_pai.api.book.book import Book
@@ -41,12 +42,16 @@ class KeptLogs:
         book: of the cluster.
         hdfs: of the output folder; None if this folder is not on HDFS.
         folder: the output folder.
+        secrets: values to redact in the copies, as are the account's password and token.
     """
 
-    def __init__(self, book: Book, hdfs: WebHdfs | None, folder: str | None) -> None:
+    def __init__(
+        self, book: Book, hdfs: WebHdfs | None, folder: str | None, secrets: Sequence[str] = ()
+    ) -> None:
         self._book, self._api = book, book.api
         self._hdfs = hdfs
         self._folder = folder
+        self._secrets = secrets
         self._given_up: PaiApiError | None = None  # why no further requests are made
 
     def keep(self, status: JobStatus) -> None:
@@ -99,15 +104,20 @@ class KeptLogs:
     def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""
         with hdfs.open_writer(path) as target:
-            start = 0
-            while True:
-                fetch = functools.partial(self._api.log_files.part, file, start, _PART)
-                with at_most(_SHORT):
-                    part, whole = fetch() if file.paged else self._request(fetch)
+            for part in redacted_parts(self._parts(file), self._api.session.with_own(self._secrets)):
                 target.write(part)
-                start += len(part)
-                if not part or (len(part) < _PART and start >= whole):
-                    return
+
+    def _parts(self, file: LogFile) -> Iterator[bytes]:
+        """Yield the parts of a log."""
+        start = 0
+        while True:
+            fetch = functools.partial(self._api.log_files.part, file, start, _PART)
+            with at_most(_SHORT):
+                part, whole = fetch() if file.paged else self._request(fetch)
+            yield part
+            start += len(part)
+            if not part or (len(part) < _PART and start >= whole):
+                return
 
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.

@@ -318,7 +318,8 @@ class TaskRun:
             from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
             if watched or self.evidence.lacks_end(entry):
-                KeptLogs(self.book, self.outputs.hdfs, self._definition.folder).keep(entry.status)
+                secrets = self._definition.secrets()
+                KeptLogs(self.book, self.outputs.hdfs, self._definition.folder, secrets).keep(entry.status)
         yield from self.evidence.record(entry, retry)
 
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:

@@ -183,7 +183,7 @@ def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
 def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed, verb):
     """It says which setting the job took longer than."""
     status = JobStatus("j", JobState.STOPPED, raw_state="STOPPED")
-    error = job_failure(new_cluster("http://pai.test:9186"), status, missed=missed)
+    error = job_failure(new_cluster("http://pai.test:9186").book.api, status, missed=missed)
     assert type(error) is PaiJobTimeout
     assert str(error) == (
         "job 'j' ended as STOPPED\n"

@@ -125,3 +125,23 @@ def test_a_page_of_a_yarn_node_is_read(pai_command, settings):
         page = f"<html><pre>menu</pre><td class='content'><pre>{log}</pre></td></html>"
         responses.get(f"http://node/logs/c1/admin/{stream}", body=page, content_type="text/html")
     assert pai_command("logs", "near").stdout == "a <b>\nc\n"
+
+
+@both
+def test_secrets_that_are_known_are_masked(pai_command, job_file, name, cluster, here, dialect):
+    """Your password in every log that is shown; the secrets of a job where its file is at hand."""
+    shows = f"echo {cluster.password}; echo 'http://store/x?sig=hush&y=1' >&2"
+    file = Path(job_file(name, f"{shows}; echo KEY; exit 3"))
+    if dialect == "v2":
+        text = file.read_text("utf-8").replace("KEY", "<% $secrets.key %>") + "secrets: {key: a-hushed-key}\n"
+        file.write_text(text, "utf-8")
+    last = "******" if dialect == "v2" else "KEY"
+    followed = pai_command("submit", str(file), "--follow", expect=1)
+    assert sorted(followed.stdout.splitlines()) == sorted(["******", last, "http://store/x?sig=******&y=1"])
+    assert "last lines of worker" in followed.stderr
+    assert cluster.password not in followed.stderr
+    assert "a-hushed-key" not in followed.stderr
+    unknown = "a-hushed-key" if dialect == "v2" else "KEY"
+    assert pai_command("logs", name, "--stdout").stdout == f"******\n{unknown}\n"
+    log = here.job(name).logs("worker")
+    assert cluster.password not in "".join(log.values())

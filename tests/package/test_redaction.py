@@ -7,7 +7,14 @@ import logging
 import pytest
 
 from luigi_pai.jobspec.templates import secrets
-from luigi_pai.redaction import MASK, logged_forms, redact, redact_urllib3_logs, redact_values
+from luigi_pai.redaction import (
+    MASK,
+    logged_forms,
+    redact,
+    redact_urllib3_logs,
+    redact_values,
+    redacted_parts,
+)
 
 
 @pytest.mark.parametrize("key", ["delegation", "token", "sig"])
@@ -33,6 +40,16 @@ def test_other_texts_stay():
 def test_known_secrets_are_redacted_the_longest_first():
     """A secret that contains another one leaves no part of itself."""
     assert redact_values("hush-hush and hush", ["hush", "hush-hush"]) == "****** and ******"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_secrets_across_the_parts_of_a_file_are_redacted(size):
+    """However it is cut, and whichever of two secrets that contain each other comes first."""
+    text = "a hush, a hush-hush, a hush-hus, hush".encode()
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    redacted = b"".join(redacted_parts(parts, ["hush", None, "hush-hush"]))
+    assert redacted == b"a ******, a ******, a ******-hus, ******"
+    assert list(redacted_parts(iter(parts), [None])) == parts
 
 
 def test_short_and_missing_secrets_are_ignored():

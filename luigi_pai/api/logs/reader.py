@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
+from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -102,6 +103,7 @@ class LogReader:
         streams: ``stdout``, ``stderr`` or both.
         attempt: number of a start of the job by the cluster, from 0 (v2); default: the last start.
         lines: the first read of a stream yields this many of the stream's last lines; default: all lines.
+        secrets: values that ``shown`` redacts.
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
@@ -121,6 +123,7 @@ class LogReader:
         streams: Sequence[str] = STREAMS,
         attempt: int | None = None,
         lines: int | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         self._book, self._api = book, book.api
         self._name = name
@@ -128,6 +131,7 @@ class LogReader:
         self._names = streams
         self._attempt = attempt
         self._lines = lines
+        self._secrets = secrets
         self._streams: dict[tuple[str, int, str], _Stream] = {}
         self._files: dict[Hashable, dict[str, LogFile]] = {}  # by name
         self._first = True
@@ -152,13 +156,18 @@ class LogReader:
             task for task in tasks if self._role in (None, task.role) and self._index in (None, task.index)
         ]
 
-    def label(self, line: LogLine) -> str:
-        """Return the prefix of a line, ``worker/0 |`` and a blank; empty if only one task's logs are read."""
+    def shown(self, line: LogLine) -> str:
+        """Return a line as people see it, without control characters.
+
+        If several tasks' logs are read, the prefix ``worker/0 | `` names its task. Secrets are redacted: the
+        given ones, the account's password and token, private keys, and tokens in URLs.
+        """
+        text = self._api.session.redacted(printable(line.text, of_log=True), self._secrets)
         tasks = self.tasks()
         if len(tasks) <= 1:
-            return ""
+            return text
         width = max(len(f"{task.role}/{task.index}") for task in tasks)
-        return f"{f'{line.role}/{line.index}':{width}} | "
+        return f"{f'{line.role}/{line.index}':{width}} | {text}"
 
     def read(self) -> Iterator[LogLine]:
         """Yield the present lines of the logs, task after task.

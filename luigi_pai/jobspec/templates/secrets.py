@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.paths import item_of, leaves, list_of, mapped
-from luigi_pai.redaction import MASK
+from luigi_pai.redaction import MASK, logged_forms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -86,6 +86,11 @@ def secret_values(document: Mapping[str, Any]) -> Iterator[Any]:
         password = item_of(item_of(item, "auth"), "password")
         if not (isinstance(password, str) and password.lstrip().startswith("<%")):
             yield from _values(password)
+
+
+def logged_secrets(document: Mapping[str, Any]) -> list[str]:
+    """Return a document's secrets in the forms in which a log may contain them; none for a v1 job config."""
+    return list(logged_forms(map(str, secret_values(document))))
 
 
 def _values(value: Any) -> Iterator[Any]:

@@ -124,7 +124,9 @@ def test_secrets_are_masked(local_pai_v2, as_settings, caplog):
     as_settings(local_pai_v2)
     with caplog.at_level(logging.INFO, "luigi-interface"):
         Protocol(name=unique()).run()
+        Train(name=unique(), command=f"echo the password is {local_pai_v2.password}").run()
     assert "the key is ******" in shown(caplog)
+    assert "the password is ******" in shown(caplog)
     assert SECRET not in caplog.text
 
 

@@ -95,6 +95,16 @@ def test_memory_is_bounded_by_parts(local_pai_v2, as_settings, monkeypatch):
 
 
 @pytest.mark.slow
+def test_your_password_is_masked_in_the_copies(local_pai_v2, as_settings, monkeypatch):
+    """Also where two requests each return a part of it."""
+    as_settings(local_pai_v2)
+    monkeypatch.setattr("luigi_pai.tasks.kept_logs._PART", 10)
+    task = Train(name=unique(), command=f"echo the password is {local_pai_v2.password}, and no more")
+    task.run()
+    assert kept(task)["worker-0.stdout"] == "the password is ******, and no more\n"
+
+
+@pytest.mark.slow
 def test_a_log_that_breaks_off_is_never_half_a_file(local_pai_v2, as_settings, monkeypatch):
     """An earlier file under its name stays, and a note says why there is no new one."""
     as_settings(local_pai_v2)
