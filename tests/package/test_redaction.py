@@ -45,7 +45,7 @@ def test_known_secrets_are_redacted_the_longest_first():
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_secrets_across_the_parts_of_a_file_are_redacted(size):
     """However it is cut, and whichever of two secrets that contain each other comes first."""
-    text = "a hush, a hush-hush, a hush-hus, hush".encode()
+    text = b"a hush, a hush-hush, a hush-hus, hush"
     parts = [text[start : start + size] for start in range(0, len(text), size)]
     redacted = b"".join(redacted_parts(parts, ["hush", None, "hush-hush"]))
     assert redacted == b"a ******, a ******, a ******-hus, ******"
