@@ -110,7 +110,7 @@ def test_only_the_end_of_a_log_is_said(cluster, rest):
 
 
 def test_secrets_are_not_repeated(cluster, rest):
-    """A job may print its own secret."""
+    """The log of a task may have the secrets of its job in its last lines."""
     say_log(rest, "login hush-hush-2 and hush-hush\n")
     assert "login ****** and ******" in text_of(cluster, FAILED, secrets=["hush-hush", "hush-hush-2", ""])
 

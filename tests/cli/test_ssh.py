@@ -333,7 +333,7 @@ with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_key_is_removed_when_the_command_is_ended(number, ssh, tmp_path):
-    """As when a terminal is closed."""
+    """The temporary file of it, as when a terminal is closed."""
     (tmp_path / "luigi.cfg").write_text(
         f"[OpenPai]\npai_url = {URL}\nusername = admin\npassword = x\napi_version = v1\n"
     )

@@ -140,6 +140,14 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
 
 
 @both
+def test_set_takes_no_secret(pai_command, job_file, name):
+    """Other users can read command lines."""
+    refused = pai_command("submit", job_file(name), "--set", "secrets.key=hunter2", expect=2).stderr
+    assert "put it into the file" in refused
+    assert "hunter2" not in refused
+
+
+@both
 def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, here, tmp_path):
     """Each with the place and what to write; exit code 2 for the command line, 1 for the file."""
     path = job_file(name)
@@ -148,9 +156,6 @@ def test_what_is_wrong_is_said_and_nothing_is_sent(pai_command, job_file, name, 
     assert "--set epochs: write KEY=VALUE" in pai_command("submit", path, "--set", "epochs", expect=2).stderr
     wrong = pai_command("submit", path, "--set", "taskRolls.worker.x=1", expect=2).stderr
     assert "has no taskRolls; there is" in wrong
-    secret = pai_command("submit", path, "--set", "secrets.key=hunter2", expect=2).stderr
-    assert "put it into the file" in secret
-    assert "hunter2" not in secret
     broken = tmp_path / "broken.json"
     broken.write_text('{"jobName": "x", "taskRoles": []}', encoding="utf-8")
     assert f"{broken}: image" in pai_command("submit", str(broken), expect=1).stderr

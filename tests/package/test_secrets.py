@@ -7,20 +7,24 @@ import json
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
+import uuid
 from typing import TYPE_CHECKING
 
+import click
 import luigi
 import luigi.scheduler
 import luigi.worker
 import psutil
 import pytest
+from cli_commands import cli_commands
 from luigi.task_register import Register
 from waiting import wait_until
 
-from luigi_pai import Cluster, OpenPai, PaiError, PaiTask, TaskRole
+from luigi_pai import Cluster, OpenPai, PaiError, PaiSweep, PaiTask, TaskRole
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.hdfs import WebHdfs
 
@@ -241,3 +245,61 @@ def test_a_password_is_accepted_from_python_and_the_environment(pai, settings, m
     settings(password="${PAI_PASSWORD}")
     assert luigi.run(["Train", "--OpenPai-username", "admin", "--local-scheduler", "--no-lock"])
     assert pai.posts()
+
+
+def test_no_option_of_a_command_takes_a_password_or_token():
+    """The process list shows options; the commands read luigi.cfg and the environment."""
+    options = [
+        option
+        for command in cli_commands().values()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+    ]
+    assert len(options) > 50
+    assert [option for option in options if re.search("password|token|secret", option)] == []
+
+
+@pytest.mark.slow
+def test_files_on_hdfs_have_no_password_or_token(local_pai_v1, as_settings, settings, tmp_path, caplog):
+    """Claims, flags, manifests, journals, tables and kept logs beside the outputs of tasks and a sweep."""
+    as_settings(local_pai_v1)
+    settings(keep_logs=True, max_attempts=2)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "file").write_text("x")
+    home = f"/secrets-{uuid.uuid4().hex}"
+
+    class Point(PaiTask):
+        number = luigi.IntParameter()
+        image = "x"
+        uploads = {str(tmp_path / "code"): f"$PAI_DEFAULT_FS_URI{home}/code"}
+        tasks = [TaskRole("main", f"echo {local_pai_v1.password}; [ $LUIGI_PAI_ATTEMPT = 2 ]", memoryMB=100)]
+
+        @property
+        def name(self):
+            return f"{home[1:]}-{self.number}"
+
+        @property
+        def output_dir(self):
+            return f"$PAI_DEFAULT_FS_URI{home}/{self.number}"
+
+    class Points(PaiSweep):
+        results_dir = f"$PAI_DEFAULT_FS_URI{home}/study"
+
+        def points(self):
+            return [Point(number=1), Point(number=2)]
+
+    with caplog.at_level(logging.DEBUG):
+        Points().run()
+        Point(number=3).run()
+    hdfs = WebHdfs.from_config()
+    files = list(hdfs.listdir(home, ignore_directories=True, recursive=True))
+    kinds = ["_SUCCESS", ".json", "manifest", "journal.jsonl", "results.csv", ".stdout", "__attempt2"]
+    assert [kind for kind in kinds if not any(kind in path for path in files)] == []
+    token = OpenPai().cluster()._session._last_token()
+    for path in files:
+        with hdfs.open_reader(path) as file:
+            content = file.read().decode()
+        assert local_pai_v1.password not in content, path
+        assert token not in content, path
+    assert local_pai_v1.password not in caplog.text

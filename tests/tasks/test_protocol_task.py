@@ -344,7 +344,7 @@ def test_job_may_be_overridden(cluster):
 
 
 def test_secrets_are_shown_nowhere(cluster, caplog):
-    """Not in the log, not in a failure, though the job's own diagnostics repeat one."""
+    """Not in Luigi's log, not in the error of a failed task, though the job's own diagnostics repeat one."""
     cluster.plan = {"ends_as": "FAILED", "exit_code": 1, "diagnostics": "cannot log in with hush-hush"}
     caplog.set_level("DEBUG")
     task = Sweep()

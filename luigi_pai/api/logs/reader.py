@@ -159,7 +159,7 @@ class LogReader:
     def shown(self, line: LogLine) -> str:
         """Return a line as people see it, without control characters.
 
-        If several tasks' logs are read, the prefix ``worker/0 | `` names its task. Secrets are redacted: the
+        If several tasks' logs are read, the prefix ``worker/0 |`` names its task. Secrets are redacted: the
         given ones, the account's password and token, private keys, and tokens in URLs.
         """
         text = self._api.session.redacted(printable(line.text, of_log=True), self._secrets)
