@@ -113,13 +113,11 @@ def configuration_files() -> list[str]:
 
 
 def configured_secrets() -> set[str]:
-    """Return the passwords and tokens in Luigi's configuration and command, with the values of ``${...}``.
+    """Return the passwords and tokens in Luigi's configuration, with the values of ``${...}``.
 
     In other sections than those of clusters, only passwords count: the ``pad_token`` of a task is no secret.
     """
-    parser = CmdlineParser.get_instance()
-    given = (getattr(parser.known_args, f"{SECTION}_{key}", None) for key in _SECRETS if parser)
-    found = {str(value) for value in given if value}
+    found = set[str]()
     for section in _sections():
         is_cluster = section == SECTION or section.startswith(_PREFIX)
         for key, value in _values(section):

@@ -114,7 +114,10 @@ def _is_in(paths: tuple[str, ...], path: Path) -> bool:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's."""
+    """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's.
+
+    Sections that the test adds are removed: Luigi warns of keys that no task of a later test knows.
+    """
     config = luigi.configuration.get_config()
     for section in config.sections():
         if section in ("hdfs", "webhdfs") or section.startswith("OpenPai"):
@@ -124,7 +127,11 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
             monkeypatch.delenv(name)
     monkeypatch.setenv("NETRC", str(tmp_path_factory.getbasetemp() / "no-netrc"))
     reset_clusters()
+    before = config.sections()
     yield
+    for section in config.sections():
+        if section not in before:
+            config.remove_section(section)
     reset_clusters()
 
 
