@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from luigi_pai.jobspec.dialects.shell_text import repaired
 from luigi_pai.jobspec.hints import METHOD, nearest
 from luigi_pai.jobspec.paths import Path, path_text
 
@@ -308,6 +309,9 @@ class PaiJob(_Fields):
     def to_json(self) -> str:
         """Return the job as the JSON text that is posted.
 
+        A command whose end servers of 0.7 and 0.8 cannot run is replaced by one that means the same (see
+        ``luigi_pai.jobspec.dialects.shell_text.repaired``).
+
         Raises:
             TypeError: a field's value cannot be written as JSON.
             ValueError: a field's value is, or contains, NaN or an infinity.
@@ -356,4 +360,7 @@ def _to_json_value(o: Any) -> Any:
     """Convert a part of a job, or a mapping such as the value of a Luigi DictParameter, to a dict."""
     if isinstance(o, Mapping):
         return dict(o)
-    return slot_to_dict(o)
+    fields = slot_to_dict(o)
+    if isinstance(o, TaskRole) and isinstance(fields.get("command"), str):
+        fields["command"] = repaired(fields["command"])
+    return fields

@@ -21,6 +21,7 @@ from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
 from luigi_pai.jobspec.paths import Path, is_int, list_of, mapping_of
 from luigi_pai.jobspec.releases import release_number
+from luigi_pai.jobspec.rules.endings import config_ending_findings
 from luigi_pai.jobspec.rules.texts import command_findings, folder_findings, image_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
@@ -86,7 +87,7 @@ def validate_job(
         *schema_findings(document, "job.v1", _shown, number),
         *_relations(document),
         *_without_effect(document, number),
-        *_texts(document),
+        *_texts(document, release),
     ]
     size = len(json.dumps(document))
     if size > LARGEST_BODY:
@@ -140,7 +141,7 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _role_relations(("taskRoles", index), mapping_of(role))
 
 
-def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
     """Yield the problems of image, codeDir, authFile and commands. Servers do not check these texts."""
     yield from image_findings(("image",), document.get("image"))
     for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
@@ -151,6 +152,7 @@ def _texts(document: Mapping[str, Any]) -> Iterator[Finding]:
         if isinstance(command, str):
             path: Path = ("taskRoles", index, "command")
             yield from command_findings([(path, command)], variables if isinstance(variables, dict) else ())
+            yield from config_ending_findings(path, command, release)
 
 
 def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:

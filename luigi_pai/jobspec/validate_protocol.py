@@ -80,7 +80,7 @@ def validate_protocol(
     number = release_number(release) if release is not None else None
     findings = list(schema_findings(document, "protocol.v2", _shown, number))
     if isinstance(document, dict):
-        findings += rule_findings(document)
+        findings += rule_findings(document, number)
         findings += reference_findings(document)
         findings += prerequisite_findings(document)
         findings += [] if text is None else _bare_secrets(document, text)

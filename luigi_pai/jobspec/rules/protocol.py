@@ -10,6 +10,7 @@ import yaml
 from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import is_int, leaves, list_of, mapping_of
+from luigi_pai.jobspec.rules.endings import protocol_ending_findings
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
@@ -25,12 +26,15 @@ _HTML = re.compile("[&<>\"']")
 _TYPES = {"dockerImage": "dockerimage", "data": "data", "output": "output", "script": "script"}
 
 
-def rule_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the violations of these rules, in no order; parts that the schema refuses are ignored."""
+def rule_findings(document: Mapping[str, Any], release: tuple[int, ...] | None = None) -> Iterator[Finding]:
+    """Yield the violations of these rules, in no order; parts that the schema refuses are ignored.
+
+    ``release`` is the cluster's release, as from ``release_number``; None if it is not known.
+    """
     yield from _same_names(document)
     yield from _images(document)
     yield from _secret_values(document)
-    yield from _roles(document)
+    yield from _roles(document, release)
     yield from _deployments(document)
     yield from _extras(document)
     yield from _plugin_texts(document)
@@ -80,7 +84,7 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
 # ---------------------------------------------------------------- task roles
 
 
-def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
+def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:
     gang = mapping_of(document, "extras").get("gangAllocation") is not False
     known, commands = _names_by_type(document), role_commands(document)
     for name, value in mapping_of(document, "taskRoles").items():
@@ -97,6 +101,7 @@ def _roles(document: Mapping[str, Any]) -> Iterator[Finding]:
             message = "are blank; servers accept them, and every task ends at once"
             yield Finding((*path, "commands"), message, Level.STRICTER)
         yield from command_findings(commands[name], references=True)
+        yield from protocol_ending_findings(commands[name], release)
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:

@@ -30,7 +30,6 @@ _NOT_FILLED = (
     ),
 )
 _REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
-_LEFT_BEHIND = re.compile(r"(?:^|[^&|<>\\])&\s*\Z")
 _DASH = re.compile(r"(?:^|\s)[\u2013\u2014]+([a-z][\w-]*)")
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
@@ -65,9 +64,6 @@ def command_findings(
             )
         if found := _DASH.search(text):
             yield _warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
-    if commands and _LEFT_BEHIND.search(commands[-1][1]):
-        text = "ends with &, so that the task does not wait for what it starts; take & away"
-        yield _warning(commands[-1][0], text)
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:

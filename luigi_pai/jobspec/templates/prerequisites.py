@@ -9,7 +9,8 @@ The proposal (issue 5145 of OpenPAI) and the manual say that the server resolves
   ``taskSucceeds``, the names that the releases know;
 - replaces ``<% this.parameters.key %>`` by the value of that key in the same prerequisite;
 - gives callbacks without a ``plugin`` the proposal's default, the cmd plugin, because the runtime
-  ignores callbacks without a ``plugin``.
+  ignores callbacks without a ``plugin``;
+- ends the lines of commands with LF, because the shell does not know CR LF.
 
 ``require`` itself stays in the document, because releases ignore it.
 """
@@ -21,8 +22,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, SpecError
+from luigi_pai.jobspec.dialects.shell_text import with_line_feeds
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.jobspec.paths import item_of, list_of, mapping_of
+from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, texts
 from luigi_pai.jobspec.schema_problems import Finding
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
 from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
@@ -55,7 +57,14 @@ def resolve(document: Mapping[str, Any]) -> dict[str, Any]:
         resolved["prerequisites"] = [_sent(each) for each in known.listed]
     if known.roles:
         resolved["taskRoles"] = {name: _resolved_role(role, known) for name, role in known.roles.items()}
+    for field in ("taskRoles", "deployments"):
+        if any("\r" in text for _, text in texts(resolved.get(field))):
+            resolved[field] = mapped(resolved[field], _with_line_feeds)
     return resolved
+
+
+def _with_line_feeds(value: Any) -> Any:
+    return with_line_feeds(value) if isinstance(value, str) else value
 
 
 def prerequisite_findings(document: Mapping[str, Any]) -> list[Finding]:

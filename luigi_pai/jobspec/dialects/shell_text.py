@@ -1,0 +1,178 @@
+"""The part of the shell's grammar that decides how a command ends: quotes, comments, here-documents.
+
+A rest-server puts text after a command, so that the command's end decides what the shell makes of both. The
+reader is made for that question: it follows bash where a quote, a comment, a here-document or a parenthesis
+starts and ends, and knows no keywords.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_DELIMITER = r"""(?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s'"\\;&|<>()])+"""
+_ANY = r"""(?P<open>\$\(\(|\$\(|\$\{|["`]) | (?P<other>[\s\S])"""
+_COMMAND = re.compile(
+    rf"""(?P<word>[^\s\\'"`$();|&<>\#]+) |
+    (?P<blank>[ \t\r]+|\\\n) | (?P<escape>\\[\s\S]) | (?P<backslash>\\) |
+    (?P<quoted>\$'(?:\\[\s\S]|[^'\\])*'|'[^']*') | (?P<unclosed>\$?') |
+    (?P<bracket>\(\(?) | (?P<newline>\n) |
+    (?P<redirection><<<|&>>?|[<>]&|>\|) | <<(?P<tabs>-?)[ \t]*(?P<here>{_DELIMITER}) |
+    (?P<operator>&&|\|\||\|&|;;&?|;&|[&|]) | (?P<semicolon>;) | (?P<hash>\#) | {_ANY}""",
+    re.VERBOSE,
+)
+_QUOTED = re.compile(rf"""(?P<word>[^\\"`$]+|\\[\s\S]) | {_ANY}""", re.VERBOSE)
+_PARAMETER = re.compile(rf"""(?P<word>[^\\'"`$}}]+|\\[\s\S]|'[^']*') | {_ANY}""", re.VERBOSE)
+_QUOTED_PARAMETER = re.compile(rf"""(?P<word>[^\\"`$}}]+|\\[\s\S]) | {_ANY}""", re.VERBOSE)
+_ARITHMETIC = re.compile(rf"""(?P<word>[^\\"`$()]+|\\[\s\S]) | (?P<bracket>\() | {_ANY}""", re.VERBOSE)
+_INSIDE: Final = {
+    "$((": ("))", _ARITHMETIC),
+    "((": ("))", _ARITHMETIC),
+    "$(": (")", _COMMAND),
+    "(": (")", _COMMAND),
+    "${": ("}", _PARAMETER),
+    '"': ('"', _QUOTED),
+    "`": ("`", _COMMAND),
+}
+"""What opens something: what closes it, and the tokens inside."""
+_MAY_NEED_REPAIR = re.compile(r"#|<<|[\n;\\]\s*\Z")
+_CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
+_STATUS = "\n(exit $?)"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ends.
+
+    Attributes:
+        end: index after the last word or operator; blanks, ``;``, line breaks and comments may follow.
+        operator: ``&``, ``|``, ``|&``, ``&&`` or ``||`` if it is last; a backslash; or empty.
+        unclosed: what is not closed, such as ``'``, ``$(`` or ``<<EOF``; empty if everything is.
+        is_here_document: whether the last line is the last one of a here-document.
+        bare: the command without quoted strings, comments and here-documents.
+    """
+
+    end: int
+    operator: str
+    unclosed: str
+    is_here_document: bool
+    bare: str
+
+
+def ending(command: str) -> Ending:
+    """Return how a command ends; its lines end with LF."""
+    return _Reader(command).read()
+
+
+def with_line_feeds(command: str) -> str:
+    """Return a command whose lines end with LF, and not with CR LF, which the shell reads as CR and LF."""
+    return _CARRIAGE_RETURN.sub("", command)
+
+
+def repaired(command: str) -> str:
+    """Return a command that means the same, and to which a server of 0.7 or 0.8 can append `` || exit $?``.
+
+    Line breaks, ``;`` and comments at the end are removed. The last line of a here-document stays a line by
+    itself. All other commands are returned unchanged.
+    """
+    command = with_line_feeds(command)
+    if not _MAY_NEED_REPAIR.search(command):
+        return command
+    last = ending(command)
+    if not last.end or last.unclosed or last.operator not in ("", "&"):
+        return command
+    if last.is_here_document:
+        return command if last.operator else command[: last.end] + _STATUS
+    return command[: last.end] if command[last.end :].strip(" \t") else command
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._end = 0
+        self._operator = ""
+        self._open: list[tuple[str, str, re.Pattern[str]]] = []  # what is open, the innermost last
+        self._here: list[tuple[str, str]] = []  # here-documents that start at the next line
+        self._is_here_document = self._in_word = False
+        self._bare: list[str] = []
+
+    def read(self) -> Ending:
+        unclosed = ""
+        while self._at < len(self._text) and not unclosed:
+            unclosed = self._step()
+        if not unclosed and self._open:
+            unclosed = self._open[-1][0]
+        elif not unclosed and self._here:
+            unclosed = f"<<{self._here[0][1]}"
+        return Ending(self._end, self._operator, unclosed, self._is_here_document, "".join(self._bare))
+
+    def _step(self) -> str:
+        """Read a token; return what can never be closed, or an empty string."""
+        _opener, closer, pattern = self._open[-1] if self._open else ("", "", _COMMAND)
+        if closer and self._text.startswith(closer, self._at):
+            self._open.pop()
+            self._take(self._at + len(closer), "_")
+            return ""
+        found = pattern.match(self._text, self._at)
+        assert found is not None  # the last alternative matches any character
+        kind, piece = found.lastgroup or "", found[0]
+        if kind in ("open", "bracket"):
+            self._take(found.end(), "_")
+            self._in_word = piece == "${"
+            closer, inside = _INSIDE[piece]
+            if pattern is _ARITHMETIC and kind == "bracket":
+                inside = _ARITHMETIC
+            elif inside is _PARAMETER and pattern in (_QUOTED, _QUOTED_PARAMETER):
+                inside = _QUOTED_PARAMETER
+            self._open.append((piece, closer, inside))
+        elif pattern is _COMMAND:
+            return self._command_token(kind, piece, found)
+        else:
+            self._take(found.end(), "")
+        return ""
+
+    def _command_token(self, kind: str, piece: str, found: re.Match[str]) -> str:
+        if kind == "newline":
+            return self._line_break()
+        if kind == "unclosed":
+            return piece
+        if kind == "hash" and not self._in_word:
+            in_backquotes = any(opener == "`" for opener, *_rest in self._open)
+            stop = re.compile(r"[\n`]|\Z" if in_backquotes else r"\n|\Z").search(self._text, self._at)
+            self._at = len(self._text) if stop is None else stop.start()
+        elif kind in ("blank", "semicolon"):
+            self._at = found.end()
+            self._in_word = self._in_word and piece == "\\\n"
+            self._note(piece)
+        else:
+            if kind == "here":
+                self._here.append((found["tabs"], re.sub(r"['\"\\]", "", found["here"])))
+            self._take(found.end(), piece if kind in ("word", "operator", "other") else "_")
+            self._operator = piece if kind in ("operator", "backslash") else ""
+            self._in_word = kind not in ("operator", "redirection")
+        return ""
+
+    def _take(self, end: int, bare: str) -> None:
+        self._at = self._end = end
+        self._operator, self._is_here_document, self._in_word = "", False, True
+        self._note(bare)
+
+    def _note(self, bare: str) -> None:
+        if not self._open:
+            self._bare.append(bare)
+
+    def _line_break(self) -> str:
+        """Read a line break, and the here-documents that start after it."""
+        self._at += 1
+        self._in_word = False
+        self._note("\n")
+        for tabs, delimiter in self._here:
+            start = r"^\t*" if tabs else "^"
+            found = re.compile(f"{start}{re.escape(delimiter)}$", re.MULTILINE).search(self._text, self._at)
+            if found is None:
+                return f"<<{delimiter}"
+            self._at = self._end = found.end()
+            self._is_here_document = True
+        self._here.clear()
+        return ""

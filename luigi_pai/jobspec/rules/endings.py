@@ -1,0 +1,124 @@
+"""Rules about how commands end, and about line breaks in them: a shell reads them with text around them.
+
+Servers of 0.7 and 0.8 write ``COMMAND || exit $?`` and ``exit 0`` into a script, servers of 0.9 to 0.14
+``eval COMMAND || exit $?``, with a backslash before each special character
+(``rest-server/src/templates/dockerContainerScript.mustache``, ``config/index.js``). Later servers write the
+commands of a role as the last lines of a script; 0.15 and 0.16 join them by ``&&``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from luigi_pai.errors import Level
+from luigi_pai.jobspec.dialects.mustache import SPACES
+from luigi_pai.jobspec.dialects.shell_text import Ending, ending, repaired, with_line_feeds
+from luigi_pai.jobspec.releases import release_number, release_title
+from luigi_pai.jobspec.schema_problems import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.jobspec.paths import Path
+
+_FIRST_EVAL, _FIRST_V2, _FIRST_SCRIPT = (0, 9), (0, 15), (0, 17)
+_REPAIRED = "luigi-pai repairs this in jobs that it submits"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LETTERS = {"\n": "n", "\t": "t", "\r": "r", "\a": "a", "\b": "b", "\v": "v", "\f": "f", "\x1b": "E"}
+_ERREXIT = re.compile(r"(?:^|[\n;&|{])\s*set\s+(?:-\w+\s+)*-(?:\w*e|\w*o\s+errexit)")
+
+
+def config_ending_findings(path: Path, command: str, release: str | None) -> Iterator[Finding]:
+    """Yield warnings about the command of a role of a v1 job config.
+
+    ``release`` is the cluster's release. If it is None, the warnings name the releases that they are about.
+    """
+    sent, number = repaired(command), (0,) if release is None else release_number(release)
+    last = ending(sent)
+    appends = number < _FIRST_EVAL and ("OpenPAI 0.7 and 0.8" if release is None else release_title(release))
+    if with_line_feeds(command) != command:
+        yield _line_ends(path)
+    if appends and sent != with_line_feeds(command):
+        yield _warning(path, _why_repaired(with_line_feeds(command), appends))
+    yield from _last_findings(path, last, f" (it is a syntax error on {appends})" if appends else "")
+    if release is None or _FIRST_EVAL <= number < _FIRST_V2:
+        evaluates = "OpenPAI 0.9 to 0.14" if release is None else release_title(release)
+        yield from _eval_findings(path, sent, last, evaluates)
+
+
+def _eval_findings(path: Path, command: str, last: Ending, evaluates: str) -> Iterator[Finding]:
+    if found := _CONTROL.search(command):
+        what = {"\n": "a line break", "\t": "a tab"}.get(found[0], f"the character {found[0]!r}")
+        letter = _LETTERS.get(found[0])
+        does = f"replaced by the letter {letter}" if letter else "removed"
+        text = f"has {what}, which is {does} on {evaluates}"
+        yield _warning(path, f"{text}; write the command in one line, or run a script of codeDir")
+    if _ERREXIT.search(last.bare):
+        text = f"has set -e, which has no effect on {evaluates}, where the command is part of a || list"
+        yield _warning(path, f"{text}; join the commands with &&, or run them with bash -ec '...'")
+
+
+def protocol_ending_findings(
+    commands: Sequence[tuple[Path, str]], release: tuple[int, ...] | None
+) -> Iterator[Finding]:
+    """Yield warnings about the commands of a role of a job protocol, in the order in which they run."""
+    for path, command in commands:
+        if with_line_feeds(command) != command:
+            yield _line_ends(path)
+    texts = [with_line_feeds(command).strip(SPACES) for _, command in commands]
+    if commands:
+        yield from _last_findings(commands[-1][0], ending("\n".join(texts)))
+    if release is not None and release < _FIRST_SCRIPT:
+        for (path, _), text in zip(commands[:-1], texts, strict=False):
+            last = ending(text)
+            if how := _how_it_ends(text, last) or last.unclosed or last.operator:
+                wrong = f"ends with {how}, after which OpenPAI 0.15 and 0.16 append && and the next command"
+                yield _warning(path, f"{wrong}, and the job fails or does not run it; write both as one")
+
+
+def _last_findings(path: Path, last: Ending, of_background: str = "") -> Iterator[Finding]:
+    if last.unclosed.startswith("<<"):
+        word = last.unclosed[2:]
+        yield _warning(
+            path, f"has no line that is only {word}, which ends the here-document; write this line"
+        )
+    elif last.unclosed:
+        yield _warning(
+            path, f"does not close {last.unclosed}, which is a syntax error of the shell; close it"
+        )
+    elif last.operator == "&":
+        text = "ends with &, so that the task does not wait for what it starts; take & away"
+        yield _warning(path, text + of_background)
+    elif last.operator == "\\":
+        text = "ends with a backslash, which the shell passes to the program; take it away"
+        yield _warning(path, text)
+    elif last.operator:
+        text = f"ends with {last.operator}, which is a syntax error of the shell; take it away"
+        yield _warning(path, text)
+
+
+def _why_repaired(command: str, appends: str) -> str:
+    """Return why a command fails, or hides its failure, on releases that append ``|| exit $?`` to it."""
+    how = _how_it_ends(command, ending(command)) or "a line break"
+    does = {
+        "a comment": "so that the job succeeds even if the command fails",
+        "a here-document": "so that its last line is not recognized",
+    }.get(how, "which is a syntax error")
+    return f"ends with {how}; on {appends}, || exit $? follows it, {does}; {_REPAIRED}"
+
+
+def _how_it_ends(text: str, last: Ending) -> str:
+    if last.is_here_document:
+        return "a here-document"
+    rest = text[last.end :].strip(" \t")
+    return "a comment" if "#" in rest else rest.strip()[:1] if ";" in rest else ""
+
+
+def _line_ends(path: Path) -> Finding:
+    text = "has lines that end with CR LF, as on Windows; the shell takes CR for a part of the last word"
+    return _warning(path, f"{text}; write LF. {_REPAIRED}")
+
+
+def _warning(path: Path, text: str) -> Finding:
+    return Finding(path, text, Level.WARNING)
