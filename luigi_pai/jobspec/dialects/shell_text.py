@@ -24,7 +24,6 @@ _COMMAND = re.compile(
 )
 _QUOTED = re.compile(rf"""(?P<word>[^\\"`$]+|\\[\s\S]) | {_ANY}""", re.VERBOSE)
 _PARAMETER = re.compile(rf"""(?P<word>[^\\'"`$}}]+|\\[\s\S]|'[^']*') | {_ANY}""", re.VERBOSE)
-_QUOTED_PARAMETER = re.compile(rf"""(?P<word>[^\\"`$}}]+|\\[\s\S]) | {_ANY}""", re.VERBOSE)
 _ARITHMETIC = re.compile(rf"""(?P<word>[^\\"`$()]+|\\[\s\S]) | (?P<bracket>\() | {_ANY}""", re.VERBOSE)
 _INSIDE: Final = {
     "$((": ("))", _ARITHMETIC),
@@ -36,7 +35,6 @@ _INSIDE: Final = {
     "`": ("`", _COMMAND),
 }
 """What opens something: what closes it, and the tokens inside."""
-_MAY_NEED_REPAIR = re.compile(r"#|<<|[\n;\\]\s*\Z")
 _CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
 _STATUS = "\n(exit $?)"
 
@@ -67,7 +65,7 @@ def ending(command: str) -> Ending:
 
 def with_line_feeds(command: str) -> str:
     """Return a command whose lines end with LF, and not with CR LF, which the shell reads as CR and LF."""
-    return _CARRIAGE_RETURN.sub("", command)
+    return _CARRIAGE_RETURN.sub("", command) if "\r" in command else command
 
 
 def repaired(command: str) -> str:
@@ -77,7 +75,7 @@ def repaired(command: str) -> str:
     itself. All other commands are returned unchanged.
     """
     command = with_line_feeds(command)
-    if not _MAY_NEED_REPAIR.search(command):
+    if "#" not in command and "<<" not in command and command.rstrip(" \t")[-1:] not in ("\n", ";"):
         return command
     last = ending(command)
     if not last.end or last.unclosed or last.operator not in ("", "&"):
@@ -123,8 +121,6 @@ class _Reader:
             closer, inside = _INSIDE[piece]
             if pattern is _ARITHMETIC and kind == "bracket":
                 inside = _ARITHMETIC
-            elif inside is _PARAMETER and pattern in (_QUOTED, _QUOTED_PARAMETER):
-                inside = _QUOTED_PARAMETER
             self._open.append((piece, closer, inside))
         elif pattern is _COMMAND:
             return self._command_token(kind, piece, found)

@@ -35,6 +35,8 @@ def config_ending_findings(path: Path, command: str, release: str | None) -> Ite
     ``release`` is the cluster's release. If it is None, the warnings name the releases that they are about.
     """
     sent, number = repaired(command), (0,) if release is None else release_number(release)
+    if not sent.strip():
+        return
     last = ending(sent)
     appends = number < _FIRST_EVAL and ("OpenPAI 0.7 and 0.8" if release is None else release_title(release))
     if with_line_feeds(command) != command:
