@@ -165,6 +165,11 @@ class SpecError(PaiError, ValueError):
         return type(self), (self.name, self.problems, self.kind)
 
 
+def with_hint(message: str, hint: str) -> str:
+    """Return a message without its full stop, followed by a hint; without a hint, return it unchanged."""
+    return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
+
+
 class PaiApiError(PaiError):
     """A request to the cluster failed."""
 
@@ -176,7 +181,7 @@ class PaiApiError(PaiError):
 
     def extended(self, hint: str) -> Self:
         """Return a copy of the error with a hint added to its text."""
-        return self.reworded(f"{self}; {hint}")
+        return self.reworded(with_hint(str(self), hint))
 
 
 class ClusterUnreachable(PaiApiError, RequestsConnectionError):
@@ -281,7 +286,8 @@ class PaiJobFailed(PaiJobError):
 
     Attributes:
         status: the job's last status.
-        last_line: last line of the log of the task that ended the job; empty if the line is not known.
+        last_line: last line of the log of the task that ended the job, as the log or the server's diagnostics
+            show it; empty if the line is not known.
     """
 
     def __init__(self, message: str, status: JobStatus, last_line: str = "") -> None:

@@ -161,7 +161,8 @@ class PaiTask(JobTask):
         if not isinstance(job, PaiJob):
             raise not_returned(self.name, job, "a PaiJob")
         further = [*room_for_attempts(self.name), *self._contradictions(job)]
-        return [str(warning) for warning in check_job(job, further)]
+        known = OpenPai.current(self.cluster).cluster().book.api.detector.known
+        return [str(warning) for warning in check_job(job, further, api_version=known)]
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""

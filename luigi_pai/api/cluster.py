@@ -136,7 +136,7 @@ class Cluster(JobRequests):
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
         from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
 
-        (name, warnings), book = check(job), self.book
+        (name, warnings), book = check(job, self._api.detector.known), self.book
         for warning in warnings:
             logger.warning("Job %s: %s", name, warning)
         if self._api.detector.given is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.deadlines import Deadline
-from luigi_pai.api.dialects.launcher_text import reason_and_report
+from luigi_pai.api.dialects.launcher_text import last_logged_line, reason_and_report
 from luigi_pai.api.logs.failed_task import deciding_task, last_lines
 from luigi_pai.errors import PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable
@@ -71,7 +71,8 @@ def job_failure(
     lines += [next_step] if next_step else []
     text = "\n  ".join(line.replace("\n", "\n    ") for line in lines)  # lines within an entry get 4 blanks
     kind = PaiJobFailed if missed is None else PaiJobTimeout
-    return kind(text, status, log.rstrip().rpartition("\n")[2].strip())
+    last = log.rstrip().rpartition("\n")[2].strip()
+    return kind(text, status, last or last_logged_line(status.diagnostics or ""))
 
 
 def _failed_tasks(status: JobStatus) -> list[TaskStatus]:

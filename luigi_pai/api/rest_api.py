@@ -176,6 +176,10 @@ class RestApi(JobRequests):
             self.detector.record("v1")
         return status
 
+    def check_there(self, name: str) -> None:
+        """Raise JobNotFound if an LTP has no job of this name; see ``V2Dialect.check_there``."""
+        self.detector.call(lambda dialect: dialect.check_there(dialect.job_name(name)))
+
     def stop(self, name: str) -> None:
         """Ask the server to stop a job. See ``stop_surely``."""
         self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
+    PaiApiError,
     PaiError,
     PaiHttpError,
     RateLimited,
@@ -80,7 +81,17 @@ class Retry:
         token_limit: replaces ``limit`` after ``TokenLost``, if it is longer.
     """
 
-    __slots__ = ("_clock", "_granted", "_limit", "_longest", "_next", "_since", "_token_limit", "_what")
+    __slots__ = (
+        "_clock",
+        "_failed",
+        "_granted",
+        "_limit",
+        "_longest",
+        "_next",
+        "_since",
+        "_token_limit",
+        "_what",
+    )
 
     def __init__(
         self,
@@ -98,6 +109,7 @@ class Retry:
         self._since: float | None = None
         self._next = _FIRST_WAIT
         self._granted = 0.0
+        self._failed = ""  # the server of the last error
 
     def wait_after(self, error: PaiError) -> float:
         """Return the seconds to wait before the next try.
@@ -108,6 +120,7 @@ class Retry:
         """
         if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error
+        self._failed = "OpenPAI" if isinstance(error, PaiApiError) else "HDFS"
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()
@@ -139,9 +152,8 @@ class Retry:
     def succeeded(self) -> None:
         """Record a success, which resets the deadline."""
         if self._since is not None:
-            logger.info(
-                "%sOpenPAI replies again after %.0f s", self._what, self._clock.monotonic() - self._since
-            )
+            seconds = self._clock.monotonic() - self._since
+            logger.info("%s%s replies again after %.0f s", self._what, self._failed, seconds)
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
     def call(self, request: Callable[[], T]) -> Steps[T]:

@@ -21,6 +21,7 @@ from luigi_pai.errors import (
     InvalidReply,
     PaiApiError,
     PaiError,
+    with_hint,
 )
 from luigi_pai.jobspec.paths import item_of, mapping_of
 from luigi_pai.private_folder import one_at_a_time
@@ -315,7 +316,7 @@ class Session:
         message = self.redacted(message)
         raise AuthenticationError(
             f"login of user {self.account.username!r} at {self.account.url} was refused: "
-            + (f"{message.rstrip('.')}; {hint}" if hint else message),
+            + with_hint(message, hint),
             status=answer.status_code,
             code=code,
             server_message=message,

@@ -17,6 +17,7 @@ from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
 from luigi_pai.cli.tables import encoded, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.errors import SpecError
+from luigi_pai.jobspec.arrays.jobs import job_in
 from luigi_pai.jobspec.convert import convert as to_protocol
 from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.jobspec.job_file import JobFile, read_job_file
@@ -109,16 +110,22 @@ def convert(file: Path, *, fs_uri: str | None) -> None:
 @click.command()
 @click.argument("job")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@click.option(
+    "--whole", is_flag=True, help="Of a point in a shared job: the shared job, with all its points."
+)
 @on_cluster
-def config(job: str, *, output: Path | None) -> None:
+def config(job: str, *, output: Path | None, whole: bool) -> None:
     """Write JOB as the server has stored it: a v1 job config in JSON, or a job protocol in YAML.
 
     It is a file that submit takes, under another --name. Secrets are ******, and have to be filled in.
     """
     with plain_failures():
         cluster = connect()
-        name = asked_for(cluster, job).job
+        entry = asked_for(cluster, job)
+        name = entry.job
         document = cluster.config(name)
+        if entry.index is not None and not whole:
+            document = job_in(document, entry.index)
         lacks_secrets = is_masked(document)
         if document.get("secrets") == MASK:
             used = re.findall(r"\$secrets\.(\w+)", json.dumps(document))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.api.dialects.launcher_text import reason_and_report
+from luigi_pai.api.logs.failed_task import deciding_task
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.cli.failures import EXIT_FAILED, complain, plain_failures
 from luigi_pai.cli.job_argument import asked_for, connect, on_cluster
@@ -132,9 +133,10 @@ def _retries(job: JobStatus) -> str:
 
 def _tasks(job: JobStatus) -> Iterator[str]:
     failed = {(task.role, task.index) for task in job.failed_tasks()}
-    tasks = sorted(job.tasks, key=lambda task: (task.role, task.index) not in failed)
+    decided = deciding_task(job) if failed and len(job.tasks) > 1 else None
+    tasks = sorted(job.tasks, key=lambda task: (task != decided, (task.role, task.index) not in failed))
     for task in tasks[:_MOST_TASKS]:
-        yield _task(task)
+        yield _task(task) + ("  (it ended the job)" if task == decided else "")
     if len(tasks) > _MOST_TASKS:
         yield f"and {len(tasks) - _MOST_TASKS} more"
 

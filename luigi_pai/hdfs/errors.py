@@ -21,7 +21,7 @@ import luigi.target
 import requests
 from requests.exceptions import ChunkedEncodingError
 
-from luigi_pai.errors import PaiError, Problem
+from luigi_pai.errors import PaiError, Problem, with_hint
 from luigi_pai.json_bodies import parse_json
 from luigi_pai.redaction import redact
 from luigi_pai.timed_http import OverLimit, chain, reason_of
@@ -176,7 +176,7 @@ def failed(
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
     # the path, with line breaks and other control characters escaped
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
-    text = f"HDFS {operation} {shown} on {server}: {reason}" + (f"; {step}" if step else "")
+    text = with_hint(f"HDFS {operation} {shown} on {server}: {reason}", step)
     kind = kind or _CLASSES.get(exception or "", HdfsError)
     return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import posixpath
+import re
+import time
 import uuid
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import urllib3
 
@@ -13,18 +16,22 @@ from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     import requests
 
     from luigi_pai.hdfs.client import WebHdfs
     from luigi_pai.hdfs.connection import Connection
 
+logger = logging.getLogger("luigi-interface")
+
 T = TypeVar("T")
 
 _PART = 64 * 1024  # bytes
 _TRIES = 3  # attempts in all to write a file, if replies are lost
 _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
+_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
 
 
 def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
@@ -89,8 +96,10 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
             return True
     except HdfsError as error:
         failure = error
-    if not server.remove(temporary, recursive=False):  # it was renamed, and the reply was lost
-        return True
+    if not server.remove(
+        temporary, recursive=False
+    ):  # it was renamed, and the reply was lost, or it was tidied
+        return read_small(fs, path, _PART) == data
     if failure is not None and server.status(place) is None:
         raise failure
     return False
@@ -109,6 +118,26 @@ def remove_once(fs: WebHdfs, path: str) -> None:
     aside = _beside(place)
     if server.rename_to(place, aside):
         server.remove(aside, recursive=False)
+
+
+def tidy_beside(server: Connection, folder: str, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
+
+    Args:
+        server: the connection to the file system.
+        folder: the folder.
+        entries: the statuses of the files in the folder. Files younger than six hours stay.
+    """
+    for entry in entries:
+        is_old = entry["modificationTime"] / 1000 < time.time() - _ABANDONED
+        if not is_old or not _TEMPORARY.fullmatch(entry["pathSuffix"]) or entry["owner"] != server.owner:
+            continue
+        place = f"{folder}/{entry['pathSuffix']}"
+        try:
+            server.remove(place, recursive=False)
+            logger.info("Removed %s, which a process that has ended left behind", place)
+        except HdfsError as error:
+            logger.info("%s may be left behind: %s", place, error)
 
 
 def _beside(place: str) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.shell_text import repaired
 from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.protocol import JobProtocol
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def check(job: PaiJob | JobProtocol) -> tuple[str, list[Problem]]:
+def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[str, list[Problem]]:
     """Check a job of either API version. Return the job's name, and the warnings about the job.
+
+    ``api_version``: see ``validate_job``.
 
     Raises:
         SpecError: the job is not valid.
         TypeError: the object is not a job.
     """
     if isinstance(job, PaiJob):
-        return job.jobName, check_job(job)
+        return job.jobName, check_job(job, api_version=api_version)
     if not isinstance(job, JobProtocol):
         what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
         raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
@@ -65,11 +68,17 @@ def rendered(job: PaiJob | JobProtocol | Mapping[str, Any], *, filled: bool = Fa
             return _masked_text(job)
         commands = filled_commands(job)
     else:
-        document = job.to_dict() if isinstance(job, PaiJob) else job
+        document = job.to_dict() if isinstance(job, PaiJob) else _config_as_sent(job)
         if not filled:
             return json.dumps(document, indent=2) + "\n"
         commands = {role["name"]: role["command"] for role in document["taskRoles"]}
     return "".join(f"# taskRoles.{role}\n{command}\n" for role, command in commands.items())
+
+
+def _config_as_sent(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a valid v1 job config with the commands that ``PaiJob.to_json`` writes."""
+    roles = [{**role, "command": repaired(role["command"])} for role in document["taskRoles"]]
+    return {**document, "taskRoles": roles}
 
 
 def filled_commands(protocol: JobProtocol) -> dict[str, str]:

@@ -40,16 +40,21 @@ _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
 _DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
 _KILL_ALL = "killAllOnCompletedTaskNumber"
+_CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
 _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
-def check_job(job: PaiJob, further: Iterable[Problem] = ()) -> list[Problem]:
+def check_job(
+    job: PaiJob, further: Iterable[Problem] = (), *, api_version: str | None = "v1"
+) -> list[Problem]:
     """Check a job; return its warnings and the warnings in ``further``, which has problems found elsewhere.
+
+    ``api_version``: see ``validate_job``.
 
     Raises:
         SpecError: the job or ``further`` has problems that are not warnings; the error lists these problems.
     """
-    found = [*validate_job(job), *further]
+    found = [*validate_job(job, api_version=api_version), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
     if problems:
         raise SpecError("" if inspect.isroutine(job.jobName) else str(job.jobName), problems)
@@ -61,6 +66,7 @@ def validate_job(
     *,
     release: str | None = None,
     lines: Mapping[Path, int] | None = None,
+    api_version: str | None = "v1",
 ) -> list[Problem]:
     """Return every problem of a v1 job.
 
@@ -69,6 +75,8 @@ def validate_job(
         release: the cluster's release, such as ``0.7.1``, whose rules apply. If it is None, it is enough
             that some release from 0.7 to 0.14 accepts the job.
         lines: path -> line in the job's file, if the job is from a file.
+        api_version: of the cluster. If it is ``v2``, or None because it is not known, warnings that are only
+            about 0.7 to 0.14 are left out.
 
     Returns:
         the problems in the order of the job's fields; an empty list if there are no problems.
@@ -87,7 +95,7 @@ def validate_job(
         *schema_findings(document, "job.v1", _shown, number),
         *_relations(document),
         *_without_effect(document, number),
-        *_texts(document, release),
+        *_texts(document, release or (None if api_version == "v1" else _CONVERTS)),
     ]
     size = len(json.dumps(document))
     if size > LARGEST_BODY:

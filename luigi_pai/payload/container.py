@@ -116,9 +116,10 @@ def _run(task: "Any") -> None:
     if result is None or own.index:  # only the first task reports the result
         return
     text = json.dumps(result, default=task.pai._plain)  # noqa: SLF001  of this package
+    folder = own._read("output_dir") if own.api else None  # noqa: SLF001  of this package; a job may have none
     try:
-        is_kept = _keep(own.output_dir.rstrip("/") if own.api else "", text)
-    except (task.pai.ContainerError, OSError, subprocess.SubprocessError) as error:
+        is_kept = _keep((folder or "").rstrip("/"), text)
+    except (OSError, subprocess.SubprocessError) as error:
         is_kept = False
         _tell("metrics.json is not written: {}".format(error))
     if len(text) > _LONGEST and not is_kept:

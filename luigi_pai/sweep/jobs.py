@@ -313,15 +313,9 @@ class Ending:
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:
-    """Return in a line why a job failed: how it ended, and the last line of its log or diagnostics."""
+    """Return in a line why a job failed: how it ended, and the last line of its log, or the reason."""
     if update.missed is not None:
         return f"{update.missed.value}: it was stopped, because it took longer"
     end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
-    end, last = end.replace(" (UNKNOWN)", ""), error.last_line or _last_text(error.status.diagnostics)
+    end, last = end.replace(" (UNKNOWN)", ""), error.last_line
     return f"{end.partition(': ')[0]}: {printable(last)[:_LONGEST]}" if last else end
-
-
-def _last_text(diagnostics: str | None) -> str:
-    """Return the program's last line in the diagnostics of a v1 server; empty if there is none."""
-    lines = [line.strip() for line in (diagnostics or "").splitlines()[1:]]
-    return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

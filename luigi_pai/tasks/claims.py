@@ -14,7 +14,7 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.api.retries import Retry
 from luigi_pai.hdfs.connection import missing_ok
 from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
-from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, written_again
+from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, tidy_beside, written_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,7 +203,9 @@ class Claims:
     def _names(self) -> list[str]:
         server, place = self._fs.at(self._folder)
         with missing_ok():
-            return [entry["pathSuffix"] for entry in server.list_status(place)]
+            entries = server.list_status(place)
+            tidy_beside(server, place, entries)
+            return [entry["pathSuffix"] for entry in entries]
         return []
 
     def _read(self, number: int) -> Claim | None:

@@ -222,7 +222,7 @@ def test_virtual_clusters_that_cannot_be_asked_for_hide_no_error(new_cluster, re
     error = {"code": "NoVirtualClusterError", "message": "Virtual cluster nope is not found."}
     rest.post(f"{URL}/api/v1/jobs", json=error, status=404)
     rest.get(f"{URL}/api/v1/virtual-clusters", status=500)
-    with pytest.raises(PaiHttpError, match=r"is not found\.; check virtual_cluster of the task$"):
+    with pytest.raises(PaiHttpError, match=r"is not found; check virtual_cluster of the task$"):
         new_cluster(URL, token="t", api_version="v1").submit(JOB)
 
 

@@ -16,6 +16,7 @@ from luigi_pai.errors import (
     ServerFault,
     TokenLost,
 )
+from luigi_pai.hdfs import HdfsError
 
 
 @pytest.fixture
@@ -167,17 +168,18 @@ def test_a_limit_that_was_not_run_into_does_not_count(clock, bear, call):
 # ---------------------------------------------------------------- the log
 
 
-def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog):
+@pytest.mark.parametrize(("fault", "server"), [(ServerFault, "OpenPAI"), (HdfsError, "HDFS")])
+def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog, fault, server):
     """One warning when it begins, one line when it is over, nothing for each try; by a logger of our own."""
     caplog.set_level(logging.INFO, logger="luigi_pai")
     retry = Retry(1000, clock, "job j")
     for _ in range(10):
-        bear(retry, ServerFault("the server is down"))
+        bear(retry, fault("the server is down"))
     retry.succeeded()
     retry.succeeded()
     begin, end = caplog.records
     assert begin.getMessage() == "job j: the server is down (retrying for up to 1000 s)"
-    assert end.getMessage().startswith("job j: OpenPAI replies again after ")
+    assert end.getMessage().startswith(f"job j: {server} replies again after ")
     assert [begin.levelname, end.levelname] == ["WARNING", "INFO"]
     assert {begin.name, end.name} == {"luigi_pai.api.retries"}
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from luigi_pai import PaiJob, TaskRole
 from luigi_pai.cli import main
 
 if TYPE_CHECKING:
@@ -362,6 +363,14 @@ def test_render_a_v1_task(run):
     job = json.loads(run("render", "pipeline", "Old").stdout)
     assert job["jobName"] == "old"
     assert run("render", "--filled", "pipeline", "Old").stdout == "# taskRoles.main\ntrain\n"
+
+
+def test_render_a_v1_file(run, tmp_path):
+    """With the commands that servers of 0.7 can run."""
+    job = PaiJob("train", "python:3", [TaskRole("main", "true")]).to_dict()
+    job["taskRoles"][0]["command"] = "train # for a day\n"
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert run("render", "--filled", "job.json").stdout == "# taskRoles.main\ntrain\n"
 
 
 @pytest.mark.slow

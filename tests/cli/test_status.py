@@ -111,6 +111,17 @@ def test_many_jobs_take_one_list(pai, pai_command):
     assert [job["name"] for job in json.loads(shown)] == names
 
 
+def test_status_marks_the_task_that_ended_the_job(pai, pai_command):
+    """Of many, it is the first; of one, there is nothing to mark."""
+    pai.release = "1.8.0"
+    for name, count, codes in (("train", 19, {3: 137, 12: 4, 14: 137}), ("one", 1, {0: 4})):
+        job = pai.add(name, ends_as="FAILED", exit_code=4, task_codes=codes)
+        job.config = {"taskRoles": {"main": {"instances": count}}}
+    shown = pai_command("status", "train", "one").stdout
+    assert re.search(r"\n *tasks +main/12  FAILED  exit code 4  \(it ended the job\)\n", shown)
+    assert shown.count("(it ended the job)") == 1
+
+
 @pytest.mark.slow
 def test_stop_goes_on_after_an_error_of_the_server(pai, pai_command, settings):
     """Each job that was asked to stop has its line, whatever one lookup says."""

@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 import responses
 
+from luigi_pai import JobProtocol
+from luigi_pai.jobspec.arrays.jobs import array_of
+from luigi_pai.jobspec.names import array_name
+
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
 
 
@@ -118,6 +122,29 @@ def test_a_stored_job_with_secrets_is_not_submitted_with_asterisks(pai_command, 
     stored.write_text(result.stdout)
     refused = pai_command("submit", str(stored), "--name", f"{name}-b", expect=2).stderr
     assert f"{stored} has ****** in place of secrets: fill them in" in refused
+
+
+@pytest.mark.parametrize("dialect", ["v2"], indirect=True)
+def test_the_stored_job_of_a_point_is_its_own_part_of_the_shared_job(pai_command, job_file, name, here):
+    """It can be submitted by itself; --whole shows the shared job."""
+    names = [f"{name}-{number}" for number in (1, 2)]
+    files = [job_file(each, f"echo {each}; exit 1") for each in names]
+    array = array_of(array_name(names), [JobProtocol.from_file(file) for file in files])
+    here.submit(array)
+    shown = pai_command("config", names[1]).stdout
+    assert f"name: {names[1]}\n" in shown
+    assert f"- echo {names[1]}; exit 1\n" in shown
+    assert "base64" not in shown
+    whole = pai_command("config", names[1], "--whole").stdout
+    assert whole == pai_command("config", array.name).stdout != shown
+    pai_command("submit", "-", "--name", f"{name}-3", "--wait", stdin=shown, expect=1)
+
+
+@both
+def test_a_used_name_is_one_sentence_of_the_server_and_one_of_ours(pai_command, job_file, name):
+    pai_command("submit", job_file(name))
+    said = pai_command("submit", job_file(name), expect=1).stderr
+    assert re.search(rf"{name}'? already exists; a used name stays used; choose another name", said)
 
 
 @both

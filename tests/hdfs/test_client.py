@@ -80,7 +80,7 @@ def test_listdir_of_nothing(fs: WebHdfs, home: str) -> None:
     )
     assert str(error) == (
         f"HDFS LISTSTATUS {home}/nothing on {error.server}: FileNotFoundException: File {home}/nothing "
-        "does not exist.; check the path, and that the task that writes it has run"
+        "does not exist; check the path, and that the task that writes it has run"
     )
 
 

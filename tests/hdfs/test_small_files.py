@@ -9,8 +9,8 @@ import pytest
 from hdfs_backend import content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.hdfs.small_files import create_once, remove_once
+from luigi_pai.hdfs import HdfsError, WebHdfs, small_files
+from luigi_pai.hdfs.small_files import create_once, remove_once, tidy_beside
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
@@ -64,6 +64,26 @@ def test_a_file_is_created_though_answers_are_lost(fs: WebHdfs, count: int) -> N
     assert not create_once(fs, "/a/f", b"other")
     assert content(fs, "/a/f") == "mine"
     assert names(fs, "/a") == ["f"]
+
+
+def test_a_file_whose_temporary_file_was_tidied_meanwhile_is_not_created(fs: WebHdfs, monkeypatch) -> None:
+    """This process slept for hours before the rename, and another one has created the file."""
+
+    def written_and_tidied(*given: Any) -> str:
+        temporary = write_beside(*given)
+        with monkeypatch.context() as patch:
+            patch.setattr(small_files, "_ABANDONED", -60)
+            server, folder = fs.at("/a")
+            tidy_beside(server, folder, server.list_status(folder))
+        return temporary
+
+    write_beside = small_files._write_beside
+    monkeypatch.setattr(small_files, "_write_beside", written_and_tidied)
+    assert not create_once(fs, "/a/f", b"mine")
+    assert names(fs, "/a") == []
+    written(fs, "/a/f", "other")
+    assert not create_once(fs, "/a/f", b"mine")
+    assert content(fs, "/a/f") == "other"
 
 
 def test_a_file_that_cannot_be_created_is_an_error(fs: WebHdfs) -> None:

@@ -8,10 +8,11 @@ import subprocess
 import pytest
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
-from luigi_pai.jobspec.arrays.jobs import array_of, jobs_in
+from luigi_pai.jobspec.arrays.jobs import array_of, job_in, jobs_in
 from luigi_pai.jobspec.convert import convert
 from luigi_pai.jobspec.submission import submission_text
-from luigi_pai.jobspec.validate_protocol import check_protocol
+from luigi_pai.jobspec.templates.commands import entrypoints
+from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
 
 YAML = """
 protocolVersion: 2
@@ -58,6 +59,20 @@ def run(
     return subprocess.run(
         ["bash", "-c", script], env=variables, capture_output=True, text=True, check=False, timeout=30
     )
+
+
+@pytest.mark.parametrize("command", ["true", "printf 'a\\\\n\\n'", f"echo {'x' * 2000}"])
+def test_a_job_of_an_array_is_shown_by_itself(command):
+    """Its name, its command as the server renders it, and the completion of a job of one instance."""
+    jobs = [job("a", command), job("b", command, **{"rate: 0.1": "rate: 0.2"})]
+    array = array_of("array", jobs).to_dict()
+    for index, alone in enumerate(jobs):
+        shown = job_in(array, index)
+        assert (shown["name"], entrypoints(shown)) == (alone.name, entrypoints(alone.to_dict()))
+        assert shown["taskRoles"]["main"]["instances"] == 1
+        assert not validate_protocol(shown)
+    assert array["name"] == "array"
+    assert job_in(jobs[0].to_dict(), 0) == jobs[0].to_dict()
 
 
 def test_an_array_has_an_instance_for_each_job():

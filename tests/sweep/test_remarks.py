@@ -83,7 +83,15 @@ def test_a_column_of_best_that_no_point_has(pai, hdfs, caplog):
 
 
 END = "[main]: FailedTaskCount 1 has reached MinFailedTaskCount 1."
+LAUNCHER = f"""[ExitStatus]: LAUNCHER_EXIT_STATUS_UNDEFINED
+[ExitCode]: 177
+{"_" * 100}
+[ApplicationCompletionReason]: {END}
+ContainerCacheNetworkPath: \\\\node3\\cache
+"""
+"""As the launcher of 0.7 ends a job: the rule, then where the container's files are."""
 DIAGNOSTICS = {
+    LAUNCHER: f": {END}",
     f"{END}\n  the last lines of its log:\n  IndexError: 7": "IndexError: 7",
     f'{END}\n[TaskStatus]:\n{{\n  "taskIndex": 0\n}}': "exit code 3 (NON_TRANSIENT)",
 }

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import luigi
 import pytest
@@ -30,6 +31,7 @@ from luigi_pai import (
     TaskRole,
 )
 from luigi_pai.api.retries import run_steps
+from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.small_files import create_once
 from luigi_pai.tasks.flag import CompletionFlag
 
@@ -260,6 +262,26 @@ def test_a_submission_that_never_left_leaves_no_claim(pai, hdfs, settings):
     with pytest.raises(RateLimited, match=r"job .train. was not submitted: POST .* 429"):
         Train().run()
     assert claims(hdfs) == []
+
+
+def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkeypatch):
+    """By a run that lists the folder for another reason: only files of our form, and only old ones."""
+    folder = hdfs / "train" / "output" / "_luigi_pai"
+    folder.mkdir(parents=True)
+    old, young, other = (f".{mark * 12}.train.1.json" for mark in "abz")
+    for file in (old, young, other):
+        (folder / file).touch()
+    for file in (old, other):
+        os.utime(folder / file, (1, time.time() - 7 * HOUR))
+    removed = []
+    remove = Connection.remove
+    monkeypatch.setattr(
+        Connection, "remove", lambda *given, **more: removed.append(given[1]) or remove(*given, **more)
+    )
+    Train().run()
+    assert {old, young, other} & set(claims(hdfs)) == {young, other}
+    assert [path for path in removed if path.endswith(".json")] == ["/train/output/_luigi_pai/" + old]
+    assert pai.posts() == ["train"]
 
 
 def test_without_hdfs_nothing_is_claimed(pai):

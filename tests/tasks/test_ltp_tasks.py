@@ -131,14 +131,13 @@ def test_a_new_task_is_submitted_once(ltp):
 
 
 def test_what_a_new_task_asks(ltp):
-    """One lookup more than 1.8 for a job that is missing, and one for the second submission."""
+    """One request more than 1.8 for a job that is missing, and one for the second submission."""
     Train().run()
     assert asked(ltp) == [
         LEARNED,
         JOB,
         QUESTION,
         "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
-        JOB + "__attempt2",
         QUESTION.replace("train", "train__attempt2"),
         "POST /api/v2/jobs",
         JOB,
@@ -329,8 +328,9 @@ def test_a_refusal_by_its_schema_is_readable(ltp, session):
 
 def test_the_error_of_a_refused_task_says_what_to_change(ltp):
     """The server's words, the hint, and no question besides: no list of virtual clusters."""
-    message = "Only prod priority job is allowed to run on this virtual cluster with 8 GPUs or more."
-    ltp.fail("POST", "/jobs$", 403, body={"code": "ExpectedJobPriorityClassError", "message": message})
+    message = "Only prod priority job is allowed to run on this virtual cluster with 8 GPUs or more"
+    body = {"code": "ExpectedJobPriorityClassError", "message": f"{message}."}
+    ltp.fail("POST", "/jobs$", 403, body=body)
     with pytest.raises(PermissionRefused) as caught:
         Train().run()
     assert str(caught.value) == (

@@ -205,7 +205,7 @@ def test_a_refused_job_is_an_error_with_the_servers_words(pai):
     """A 400 or 404 to a post is raised at once, and not tried again."""
     for status, code, message in (
         (400, "InvalidParametersError", '"jobEnvs" is not allowed'),
-        (404, "NoVirtualClusterError", "Virtual cluster nosuch is not found."),
+        (404, "NoVirtualClusterError", "Virtual cluster nosuch is not found"),
         (403, "ForbiddenUserError", "User admin is not allowed to do operation in vc1"),
     ):
         pai.fail("POST", "/jobs", status, body=json.dumps({"code": code, "message": message}))

@@ -45,6 +45,25 @@ def test_it_runs_converted(cluster):
     assert protocol["taskRoles"]["worker"]["instances"] == 2
 
 
+class Lines(Train):
+    tasks = (TaskRole("main", "set -e\ntrain\nevaluate\n"),)
+
+
+@pytest.mark.parametrize(("release", "is_warned"), [("0.7.1", True), ("1.8.0", False)])
+def test_a_warning_about_old_releases_is_for_clusters_of_v1(pai, caplog, release, is_warned):
+    """A command of several lines runs on 0.7 and 0.8, and from 0.15 on."""
+    pai.release = release
+    task = Lines()
+    assert not task.complete()
+    task.run()
+    said = [text for text in caplog.messages if "OpenPAI 0.9 to 0.14" in text]
+    assert len(said) == (2 if is_warned else 0)
+    assert all(text.startswith("Job train: taskRoles[0].command: has ") for text in said)
+    sent = pai.jobs["train"].config["taskRoles"]
+    sent = sent[0]["command"] if is_warned else sent["main"]["commands"][-1]
+    assert sent == "set -e\ntrain\nevaluate"
+
+
 def test_a_v1_cluster_is_asked_once_what_it_is(pai):
     """Learning the dialect costs a v1 cluster one request a process."""
     Train().run()

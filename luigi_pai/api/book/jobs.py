@@ -85,6 +85,8 @@ class Jobs:
         if known is not None:
             return known
         try:
+            if self._is_unlisted(name):
+                self.api.check_there(name)
             status = self.api.status(name)
         except JobNotFound:
             self._note(name, None)
@@ -280,6 +282,13 @@ class Jobs:
         if UNREACHABLE in self._shared.read():
             with self._shared.update() as state:
                 state.pop(UNREACHABLE, None)
+
+    def _is_unlisted(self, name: str) -> bool:
+        """Return whether an LTP's current list, made after the last submission, lacks a job."""
+        listing = None if self.api.dialect.whole_lists else self._lists.current(self.api)
+        if listing is None or self.api.job_name(name) in listing.jobs:
+            return False
+        return bool(self._shared.read().get("posted", [0, -1.0])[1] < listing.at)
 
     def _end_of(self, key: tuple[str, str]) -> JobStatus | None:
         """Return a job's status if a lookup in the last 10 s showed that the job has ended; else None."""

@@ -54,3 +54,10 @@ def reason_and_report(diagnostics: str) -> tuple[str, str]:
         text = diagnostics[: reason.start()]
     lines = [line.strip() for line in text.splitlines() if not _NOISE.match(line)]
     return ("" if reason is None else reason[1].strip()), "\n".join(lines)
+
+
+def last_logged_line(diagnostics: str) -> str:
+    """Return the program's last line in diagnostics that quote its log; empty in those of the launcher."""
+    _reason, report = ("", "") if _OF_THE_LAUNCHER.search(diagnostics) else reason_and_report(diagnostics)
+    lines = [line.strip() for line in report.splitlines()[1:]]
+    return next((line for line in reversed(lines) if line[:1].isalpha() and not line.endswith(":")), "")

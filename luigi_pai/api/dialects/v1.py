@@ -83,6 +83,9 @@ class V1Dialect:
         self._since_0_12 |= "retryDetails" in reply["jobStatus"]
         return status
 
+    def check_there(self, name: str) -> None:
+        """Send nothing, because ``status`` takes one request for a job that does not exist."""
+
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return a job's status if ``number`` is its last start, the only one that these servers show."""
         status = self.status(name)

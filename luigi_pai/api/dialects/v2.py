@@ -118,6 +118,16 @@ class V2Dialect:
         """Return the status of a job."""
         return job_status(name, self._of_job(name))
 
+    def check_there(self, name: str) -> None:
+        """Raise an error if a job does not exist. On LTP, this takes one request, and ``status`` takes two.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+            ServerFault: the database has failed.
+        """
+        if (missing := self._missing(name, self._path(name))) is not None:
+            raise missing
+
     def attempt(self, name: str, number: int) -> JobStatus:
         """Return the status of a job's attempt ``number`` (1.1 and later); the first attempt is 0.
 

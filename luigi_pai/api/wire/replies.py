@@ -17,6 +17,7 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
     TokenLost,
+    with_hint,
 )
 from luigi_pai.jobspec.paths import item_of, list_of
 from luigi_pai.json_bodies import TooLarge, parse_json
@@ -168,16 +169,17 @@ def raise_error(
         _refuse_token(text, about, by_login=not account.token)
     if code == "NoApiError":
         since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
-        raise PaiHttpError(f"{text}; this release of OpenPAI does not have this API{since}", **about)
+        hint = f"this release of OpenPAI does not have this API{since}"
+        raise PaiHttpError(with_hint(text, hint), **about)
     raise _CLASSES.get(status, PaiHttpError)(text, **about)
 
 
 def _refuse_token(text: str, about: dict[str, Any], *, by_login: bool) -> NoReturn:
     """Raise the error for a 401; ``by_login`` if the token is from a login that was just accepted."""
     if not by_login:
-        raise AuthenticationError(f"{text}; {_REFUSED}", **about)
+        raise AuthenticationError(with_hint(text, _REFUSED), **about)
     if about["code"] in (None, "UnauthorizedUserError"):
-        raise TokenLost(f"{text}; {_LOST}", **about)
+        raise TokenLost(with_hint(text, _LOST), **about)
     raise AuthenticationError(text, **about)  # no later login changes that
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
-from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
+from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply, with_hint
 from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
     text = f"cannot reach {target}{through}: {reason}"
     if isinstance(error, _WITHOUT_SCHEME) and is_servers:
         text = f"pai_url = {failed.server!r} is not a valid URL: it must begin with http:// or https://"
-    return ClusterUnreachable(text + (f"; {advice}" if advice else ""))
+    return ClusterUnreachable(with_hint(text, advice))
 
 
 def _failed_url(failed: FailedRequest, error: Exception) -> str:

@@ -37,6 +37,10 @@ _SHOWN = 5  # maximum number of differing fields that an error names
 _TABLE = re.compile(r"\(echo ([A-Za-z0-9+/=]+) \|")
 _LONG = 1000  # characters; a longer line that all jobs share is stored once, beside the table
 _MARK = "@luigi_pai@"  # stands for the shared line in the table
+_ERREXIT = "set -o errexit\n"
+_BYTES = "surrogateescape"
+_ESCAPED = re.compile(r"\\([nr\\])")
+_CHARACTERS = {"n": "\n", "r": "\r", "\\": "\\"}
 _NO_COMMAND = "luigi_pai: no command for this instance; the image needs base64, gzip and sed"
 
 _INDEX, _HOST, _HTTP = (VARIABLES[key].v2[0] for key in ("index", "host", "http"))
@@ -200,20 +204,43 @@ def jobs_in(array: Mapping[str, Any]) -> list[str] | None:
     """
     for role in mapping_of(array, "taskRoles").values():
         commands = list_of(role, "commands")
-        if commands and (found := _TABLE.search(str(commands[0]))):
-            try:
-                table = gzip.decompress(base64.b64decode(found[1])).decode("utf-8", "surrogateescape")
-            except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError):
-                return None
+        if commands and (table := _unpacked(str(commands[0]))) is not None:
             return [line.partition(":")[0] for line in table.splitlines()]
     return None
+
+
+def job_in(array: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """Return the job protocol of an array's instance, as a job of one instance with the command of its job.
+
+    ``array`` is the job protocol as a server stores it. If it is not an array, it is returned unchanged.
+    """
+    names = jobs_in(array)
+    if names is None or index >= len(names):
+        return dict(array)
+    ((label, role),) = array["taskRoles"].items()
+    commands = [str(command) for command in role["commands"]]
+    text = (_unpacked(commands[0]) or "").splitlines()[index].partition(":")[2]
+    text = text.replace(_MARK, _unpacked(commands[-1]) or _MARK, 1)
+    text = _ESCAPED.sub(lambda found: _CHARACTERS[found[1]], text).removeprefix(_ERREXIT)
+    own = {**role, "instances": 1, "commands": [text]}
+    own.pop("completion", None)  # that of the array, in which no instance decides
+    return {**array, "name": names[index], "taskRoles": {label: own}}
+
+
+def _unpacked(command: str) -> str | None:
+    """Return the text that is packed in a command; None if there is none."""
+    found = _TABLE.search(command)
+    try:
+        return None if found is None else gzip.decompress(base64.b64decode(found[1])).decode("utf-8", _BYTES)
+    except (binascii.Error, OSError, EOFError, zlib.error, UnicodeDecodeError):
+        return None
 
 
 def _line(document: dict[str, Any]) -> str:
     """Return a job's line of the table, ``NAME:COMMAND``. The command is escaped for ``printf %b``."""
     name = str(document["name"])
     (text,) = entrypoints(document).values()
-    text = f"set -o errexit\n{text}"  # servers of 0.15 and 0.16 do not set this, but join commands by &&
+    text = f"{_ERREXIT}{text}"  # servers of 0.15 and 0.16 do not set this, but join commands by &&
     return f"{name}:" + text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
 
 

@@ -95,8 +95,8 @@ def test_the_table_is_tested_whole():
 
 def test_an_inference_job_without_its_parameters():
     """LTP names the parameter; where it goes is said besides."""
-    message = "Parameter API_KEY must be specified for inference job."
-    error = with_explanation(refusal("InvalidProtocolError", message), REQUEST)
+    message = "Parameter API_KEY must be specified for inference job"
+    error = with_explanation(refusal("InvalidProtocolError", f"{message}."), REQUEST)
     assert str(error).endswith(f": {message}; add it to parameters, or change jobType")
 
 

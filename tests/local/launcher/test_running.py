@@ -53,6 +53,10 @@ def processes_with(marker):
         ("false # || is in the comment", 0),
         ("echo 'unclosed", 2),
         ("true\n", 2),  # `|| exit $?` on a line of its own is no bash
+        ("true;", 2),
+        ("true &", 2),
+        ("bash <<E\nexit 3\nE", 3),  # bash reads `E || exit $?` as the last line of its input
+        ("cat <<E\n1\nE", 0),
     ],
 )
 def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):

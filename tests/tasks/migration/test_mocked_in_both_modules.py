@@ -385,7 +385,7 @@ JOBS = {
         tasks = [TaskRole("main", "echo grüße 日本 \u2028 \U0001F600 \x7f")]
     """,
     "quotes, tabs and lines": r"""
-        tasks = [TaskRole("main", "set -e\n\techo \"a\" 'b' \\ <c> & $D </script>\n")]
+        tasks = [TaskRole("main", "set -e\n\techo \"a\" 'b' \\ <c> & $D </script>\n\ttrue")]
     """,
     "a role as a dict": """
         tasks = [

@@ -6,7 +6,7 @@ import pytest
 from python_clusters import label
 from python_tasks import Broken, Long, Many, Meeting, Rich, Search, Square
 
-from luigi_pai import PaiJobFailed
+from luigi_pai import OpenPai, PaiJobFailed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_cluster")]
 
@@ -23,6 +23,8 @@ def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id):
     if any_cluster.has_hdfs:
         with (task.output() / "metrics.json").open() as file:
             assert '"square": 49' in file.read()
+    elif any_cluster.api == "v2":
+        assert "metrics.json" not in OpenPai().cluster().job(task.name).logs("main")["all"]
 
 
 @on_two
