@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     import luigi
 
     from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.hdfs import WebHdfs
     from luigi_pai.jobspec.protocol import JobProtocol
+    from luigi_pai.tasks.claims import Claim
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.options import Options
 
 logger = logging.getLogger("luigi-interface")
 
+_MOST_COMPARED = 10  # jobs without claims that a process and its forks compare with the server's copies
 _NOTIFIED_SINCE = (1, 5)
 
 
@@ -84,6 +87,7 @@ class TaskJob:
     """The job of a task, built once, so that the same job is checked, claimed, posted and compared."""
 
     def __init__(self, definition: Definition, book: Book, options: Options) -> None:
+        self._definition = definition
         self._task, self._name = definition.task, definition.name
         self._book = book
         self._options = options
@@ -102,6 +106,53 @@ class TaskJob:
                 raise
             text = str(error).removeprefix(f"job {self._name!r}: ")
             raise _NoJobError(self._name, [Problem("job()", text)]) from None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of the job, see ``jobspec.comparison.job_digest``."""
+        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only HDFS needs
+
+        return job_digest(self.job)
+
+    def changed_fields(self, entry: Entry, claim: Claim | None, *, has_claims: bool) -> list[str] | None:
+        """Compare the task's job with a submission that has succeeded.
+
+        Without a claim, the server's copy is compared, for the first ten jobs of a process and its forks.
+
+        Args:
+            entry: the submission.
+            claim: the job's last claim; None if there is none.
+            has_claims: whether submissions of the job are claimed.
+
+        Returns:
+            The changed fields, [] if they are not known; None if none changed or nothing is compared.
+
+        Raises:
+            PaiApiError: without a claim, the server's copy cannot be read.
+            OSError, TypeError: the task's job cannot be compared.
+        """
+        api = self._book.api
+        if claim is not None:
+            if claim.number != entry.number or claim.digest == self.digest:
+                return None
+        elif (
+            has_claims
+            or not self._definition.compares_stored_job
+            or api.session.times("compared") > _MOST_COMPARED
+        ):
+            return None
+        if entry.index is not None:  # the stored job is the whole array
+            return [] if claim is not None else None
+        from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
+
+        try:
+            stored = api.config(entry.job)
+        except PaiApiError:
+            if claim is None:
+                raise
+            return []
+        fields = differing_fields(api.dialect.document(self.named(entry.job)), stored)
+        return fields or ([] if claim is not None else None)
 
     def named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job as it is posted under a name on this cluster."""
@@ -146,7 +197,7 @@ class TaskJob:
             return
         from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  only a mistake needs it
 
-        if job_digest(other.job()) != job_digest(self.job):
+        if job_digest(other.job()) != self.digest:
             wrong = (
                 f"two different tasks have it: {other} and {self._task}. One of them would get the result of "
                 'the other; put what tells them apart into the name, such as name = f"train-{self.rate}"'

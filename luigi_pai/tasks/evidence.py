@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
-from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
+from luigi_pai.errors import PaiError, PaiOutputElsewhere
 from luigi_pai.tasks.refusals import ago, check_folder, forgotten
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SHOWN = 5  # changed fields in a warning
-# maximum number of jobs without claims that a process and its forks compare with the server's copies
-_MOST_COMPARED = 10
 _FRESH = 30.0  # seconds for which cached claims are valid for a new run
 
 
@@ -188,7 +186,7 @@ class Evidence:
             cluster=api.url,
             user=api.username,
             claimed_ms=int(api.clock.time() * 1000),
-            digest=self._digest(),
+            digest=self._jobs.digest,
         )
         held = yield from claim_once(self._claims, mine, api)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
@@ -233,7 +231,7 @@ class Evidence:
         if claim is None:
             if self._flag is not None:
                 check_folder(status, self._definition.folder, self._book.api)
-        elif claim.job == status.name and claim.digest != self._digest():
+        elif claim.job == status.name and claim.digest != self._jobs.digest:
             logger.warning(
                 "Job %s was submitted with another definition than the task has now; it runs as it was "
                 "submitted. To run the new one, change the name, for example with a version number",
@@ -366,15 +364,10 @@ class Evidence:
 
     # the definition
 
-    def _digest(self) -> str:
-        from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only HDFS needs
-
-        return job_digest(self._jobs.job)
-
     def _warn_if_changed(self, entry: Entry, status: JobStatus) -> None:
         """Warn if the job that succeeded differs from the task's current definition."""
         try:
-            fields = self._changed_fields(entry, status)
+            fields = self._jobs.changed_fields(entry, self._known.claim, has_claims=self._claims is not None)
         except (PaiError, OSError, TypeError) as error:
             logger.debug("Job %s was not compared with its task: %s", status.name, error)
             return
@@ -387,28 +380,3 @@ class Evidence:
             status.name,
             what,
         )
-
-    def _changed_fields(self, entry: Entry, status: JobStatus) -> list[str] | None:
-        """Return the changed fields, [] if they are unknown; None if none changed or nothing is compared."""
-        claim, api = self._known.claim, self._book.api
-        if claim is not None:
-            if claim.number != entry.number or claim.digest == self._digest():
-                return None
-        elif (
-            self._claims is not None
-            or not self._definition.compares_stored_job
-            or api.session.times("compared") > _MOST_COMPARED
-        ):
-            return None
-        if entry.index is not None:  # the stored job is the whole array
-            return [] if claim is not None else None
-        from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
-
-        try:
-            stored = api.config(status.name)
-        except PaiApiError:
-            if claim is None:
-                raise
-            return []
-        fields = differing_fields(api.dialect.document(self._jobs.named(status.name)), stored)
-        return fields or ([] if claim is not None else None)
