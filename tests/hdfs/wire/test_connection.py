@@ -29,7 +29,7 @@ def test_only_public_names_of_the_library_are_used() -> None:
         and isinstance(node.value, ast.Attribute)
         and node.value.attr == "library"
     }
-    assert used == {"content", "resolve", "set_owner", "set_permission", "status"}
+    assert used == {"set_owner", "set_permission"}
 
 
 def test_one_session_per_process_and_server(fs: WebHdfs, url: str, home: str) -> None:
