@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 from requests.exceptions import ConnectionError as RequestsConnectionError
 from requests.exceptions import HTTPError
 
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import printable, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,11 +163,6 @@ class SpecError(PaiError, ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.problems, self.kind)
-
-
-def with_hint(message: str, hint: str) -> str:
-    """Return a message without its full stop, followed by a hint; without a hint, return it unchanged."""
-    return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
 
 
 class PaiApiError(PaiError):

@@ -1,4 +1,4 @@
-"""Redaction of secrets in texts and in the log of urllib3; removal of unprintable characters.
+"""Redaction of secrets in messages and in the log of urllib3; removal of unprintable characters; hints.
 
 A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
 log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and its warnings about
@@ -46,6 +46,11 @@ def printable(text: str, *, of_log: bool = False) -> str:
     if of_log:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     return "\n".join(_CONTROL.sub("", line.rstrip("\r").replace("\r", " ")) for line in lines)
+
+
+def with_hint(message: str, hint: str) -> str:
+    """Return a message, often a server's, without its full stop and followed by a hint, if there is one."""
+    return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:

@@ -21,11 +21,10 @@ from luigi_pai.errors import (
     InvalidReply,
     PaiApiError,
     PaiError,
-    with_hint,
 )
 from luigi_pai.jobspec.paths import item_of, mapping_of
 from luigi_pai.private_folder import one_at_a_time
-from luigi_pai.redaction import redact, redact_values
+from luigi_pai.redaction import redact, redact_values, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -21,9 +21,9 @@ import luigi.target
 import requests
 from requests.exceptions import ChunkedEncodingError
 
-from luigi_pai.errors import PaiError, Problem, with_hint
+from luigi_pai.errors import PaiError, Problem
 from luigi_pai.json_bodies import parse_json
-from luigi_pai.redaction import redact
+from luigi_pai.redaction import redact, with_hint
 from luigi_pai.timed_http import OverLimit, chain, reason_of
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from luigi_pai.errors import (
     RateLimited,
     ServerFault,
     TokenLost,
-    with_hint,
 )
 from luigi_pai.jobspec.paths import item_of, list_of
 from luigi_pai.json_bodies import TooLarge, parse_json
+from luigi_pai.redaction import with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

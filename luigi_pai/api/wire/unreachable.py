@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
-from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply, with_hint
+from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
+from luigi_pai.redaction import with_hint
 from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
