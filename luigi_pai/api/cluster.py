@@ -129,9 +129,9 @@ class Cluster(JobRequests):
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of the job with this name.
             PaiNameTaken: a lookup after a lost reply showed that the name belongs to another user's job.
-            PaiHttpError: the server refused the job; the text has the server's message.
-            ClusterUnreachable, ServerFault: no success within ``polling.patience``; the text has the number
-                of tries, and whether the job may have been submitted.
+            PaiHttpError: the server refused the job; the message contains the server's.
+            ClusterUnreachable, ServerFault: no success within ``polling.patience``.
+            PaiApiError: the message of each of these states whether the job may have been submitted.
         """
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
         from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
@@ -149,10 +149,7 @@ class Cluster(JobRequests):
         try:
             status = run_steps(posting.steps(job), self.clock.sleep)
         except PaiApiError as error:
-            if not posting.may_be_submitted:
-                raise
-            hint = f"job {name} may have been submitted: look it up before you submit it again"
-            raise error.extended(hint) from None
+            raise posting.outcome(error, "look it up before you submit it again") from None
         if status is None or (posting.may_be_submitted and self.server.had(status, began)):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
         return Job(book, status.name, status, logged_secrets(job.to_dict()))

@@ -1,7 +1,9 @@
 """Posting of a job until the server has it.
 
-If a post without a reply may have been accepted, the job is posted again only after a lookup shows that the
-server does not know its name. All waits are yielded as ``retries.Steps``; nothing here sleeps.
+Only a 202 (0.12 to 0.14: also 201) proves that the server has taken the job, and only a known refusal that it
+has not. After any other response, and without a response, the job is looked up. It is posted again only after
+a lookup shows that the server does not know its name. All waits are yielded as ``retries.Steps``; nothing
+here sleeps.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.book.search import check_owner
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.wire.refusals import with_virtual_clusters
+from luigi_pai.api.wire.refusals import is_refusal, with_virtual_clusters
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
     JobNotFound,
     NameConflict,
     PaiApiError,
+    PaiError,
     PaiHttpError,
     PaiNameTaken,
     ServerFault,
@@ -28,7 +31,7 @@ from luigi_pai.errors import (
 from luigi_pai.jobspec.job import PaiJob
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.retries import Steps
@@ -51,17 +54,27 @@ class Posting:
         single: whether it is posted without other jobs. If so, its post is logged at INFO, and it is looked
             up after the post.
         must_be_new: whether to raise ``NameConflict`` at once if the name is in use.
+        before_post: called with the name before each post.
 
     Attributes:
         may_be_submitted: whether the server may have accepted a post whose reply was lost, or was an error.
     """
 
-    def __init__(self, book: Book, name: str, *, single: bool = True, must_be_new: bool = False) -> None:
+    def __init__(
+        self,
+        book: Book,
+        name: str,
+        *,
+        single: bool = True,
+        must_be_new: bool = False,
+        before_post: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._api = book.api
         self._book = book
         self._name = name
         self._single = single
         self._must_be_new = must_be_new
+        self._before_post = before_post
         self._lookups = self._retry()
         self._tries = self._faults = 0  # posts; failed posts that the job may have caused
         self._began: float | None = None  # start of the first post that failed
@@ -81,7 +94,7 @@ class Posting:
             PaiNameTaken: the name is in use by another user's job, or by a job that no lookup finds.
             PaiHttpError: the server refused the job. If the refusal shows that the server speaks the other
                 API version, that version is recorded.
-            PaiApiError: the last transient error, when the deadline is reached.
+            PaiApiError: the last transient error, when the deadline is reached; or the error of a lookup.
         """
         posts = self._retry()
         self._warn_of_public_secrets(job)
@@ -92,16 +105,20 @@ class Posting:
                 try:
                     self._post(job)
                     break
-                except NameConflict as error:
-                    if self.may_be_submitted:
-                        break
-                    if (yield from self._is_held(error)):
-                        return None
                 except TRANSIENT as error:
                     self._began = began if self._began is None else self._began
                     status = yield from self._after(error, posts, self._api.clock.monotonic() - began)
                     if status is not None:
                         return status
+                except PaiHttpError as error:
+                    if not isinstance(error, NameConflict):
+                        return (yield from self._taken(error))
+                    if self.may_be_submitted:
+                        break
+                    if self._must_be_new:
+                        return (yield from self._taken(error))
+                    if (yield from self._is_held(error)):
+                        return None
         posts.succeeded()
         self._book.failed_posts.end()
         level = logging.INFO if self._single else logging.DEBUG
@@ -134,6 +151,7 @@ class Posting:
     def _post(self, job: PaiJob | JobProtocol) -> None:
         dialect = self._api.dialect
         self._tries += 1
+        self._before_post(self._name)
         try:
             dialect.submit(job)
         except PaiHttpError as error:
@@ -157,7 +175,7 @@ class Posting:
 
     def _is_held(self, error: NameConflict) -> Steps[bool]:
         """Return True if a lookup finds the job that uses the name; else wait a second and return False."""
-        if self._must_be_new or error.mocked:
+        if error.mocked:
             raise error
         if (yield from self._lookups.call(self._status)) is not None:
             return True
@@ -187,15 +205,38 @@ class Posting:
         yield max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait
         if not may_be_accepted:
             return None
-        status = yield from self._lookups.call(self._status)
-        if status is not None:
-            logger.info("Job %s is on the server: its submission was accepted", self._name)
-            self._book.failed_posts.end()
+        if (status := (yield from self._looked_up())) is not None:
             return status
         self._faults += is_about_the_job
         if self._faults >= _FAULTS_TAKEN:
             raise error
         return None
+
+    def _taken(self, error: PaiHttpError) -> Steps[JobStatus]:
+        """Return the job's status if the server has it in spite of the error; else raise the error.
+
+        Known refusals are raised without a lookup. If the lookup fails, its error is raised, extended by
+        ``error``, and ``may_be_submitted`` is true.
+        """
+        if error.mocked or is_refusal(error):
+            raise error
+        before, self.may_be_submitted = self.may_be_submitted, True
+        try:
+            status = yield from self._looked_up()
+        except PaiApiError as failed:
+            raise failed.extended(f"the response to the submission was: {error}") from None
+        if status is None:
+            self.may_be_submitted = before
+            raise error
+        return status
+
+    def _looked_up(self) -> Steps[JobStatus | None]:
+        """Look up the job after a post that may have been accepted; return None if there is no such job."""
+        status = yield from self._lookups.call(self._status)
+        if status is not None:
+            logger.info("Job %s is on the server: its submission was accepted", self._name)
+            self._book.failed_posts.end()
+        return status
 
     def _is_about_the_job(self, error: PaiApiError) -> bool:
         """Return whether the job itself may cause the error. If it does, each further post fails, too."""
@@ -223,6 +264,19 @@ class Posting:
             return None
         check_owner(self._api, self._name, status)
         return status
+
+    def outcome(self, error: PaiError, advice: str) -> PaiError:
+        """Return the error that ended the steps; a PaiApiError now states whether the job was submitted.
+
+        Args:
+            error: raised by ``steps``.
+            advice: what to do about a job that may have been submitted.
+        """
+        if not isinstance(error, PaiApiError):
+            return error
+        if self.may_be_submitted:
+            return error.extended(f"job {self._name} may have been submitted; {advice}")
+        return error.reworded(f"job {self._name!r} was not submitted: {error}")
 
     def _retry(self) -> Retry:
         return Retry(self._api.polling.patience, self._api.clock, f"job {self._name}")

@@ -15,8 +15,9 @@ from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, NotConfirmedError, Point
 from luigi_pai.sweep.results import Row
+from luigi_pai.sweep.sending import Sending
 from luigi_pai.sweep.starting import Pack, Started, begin, record, submit
-from luigi_pai.sweep.stopping import Pruning, stop, stop_jobs
+from luigi_pai.sweep.stopping import Pruning, stop, stopped_by_message
 from luigi_pai.sweep.table import failure
 from luigi_pai.sweep.workers import Start, Workers
 
@@ -37,7 +38,6 @@ logger = logging.getLogger("luigi-interface")
 
 _AT_ONCE = 8  # points or packs that are started at the same time
 _SLICE = 0.5  # maximum seconds to start jobs; after them, the jobs that run are looked up again
-_STOPPED_WITHIN = 30.0  # seconds for the requests of ``stop()``
 _OUTAGES = (ClusterUnreachable, HdfsError)
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
@@ -61,6 +61,7 @@ class Engine:
 
     Attributes:
         stopping: no more jobs are started.
+        sending: the jobs that may be on the server, but are not watched yet.
         book: the book of the cluster of the point that was started last; None before the first start.
     """
 
@@ -75,6 +76,7 @@ class Engine:
         keep: Callable[[Any, list[dict[str, Any]]], bool | None] | None = None,
     ) -> None:
         self.stopping = False
+        self.sending = Sending()
         self.book: Book | None = None
         self._source = source
         self._limits = limits
@@ -128,10 +130,7 @@ class Engine:
     def stop(self) -> str:
         """Start no more jobs, ask the server to stop the waiting and running jobs, and return a summary."""
         self.stopping = True
-        jobs = self.watched()
-        asked, problem = stop_jobs(jobs, _STOPPED_WITHIN)
-        text = f"{asked} job{'' if asked == 1 else 's'} asked to stop"
-        return f"{text}; {len(jobs) - asked} could not be: {problem}" if problem else text
+        return stopped_by_message(self.watched(), self.sending.jobs())
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has work to do; infinity if it has none."""
@@ -211,7 +210,8 @@ class Engine:
         if not pack.members:
             return
         self.book = pack.members[0].run.book
-        steps = begin(pack.members, self._limits) if pack.name is None else submit(pack)
+        is_new, sending = pack.name is None, self.sending
+        steps = begin(pack.members, self._limits, sending) if is_new else submit(pack, sending)
         self._workers.add(steps, pack.members)
 
     def _next_members(self) -> list[Member]:
@@ -296,6 +296,7 @@ class Engine:
             self._fail(member.point, error)
         for job in started.jobs:
             self._add(job)
+            self.sending.watched(job.name)
         for ended in started.ended:
             self._end(ended)
         if started.again:

@@ -197,7 +197,8 @@ class SweepJob:
         members: the points that have not ended.
         status: the last known status.
         posted: this process submitted it.
-        is_over: the job has ended, or the server no longer knows it.
+        is_there: the server has taken it; False while it is being submitted, or if the response was lost.
+        is_over: the job has ended, or the server does not know it.
         unrecorded: number of its ended points whose ends are still to be recorded on HDFS.
         shared: the job is an array.
     """
@@ -207,6 +208,7 @@ class SweepJob:
     members: list[Member]
     status: JobStatus
     posted: bool = False
+    is_there: bool = True
     is_over: bool = False
     unrecorded: int = 0
     shared: bool = field(init=False)

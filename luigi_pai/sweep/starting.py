@@ -28,7 +28,7 @@ from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.events import add_tags
 from luigi_pai.tasks.refusals import RunsInArrayError
-from luigi_pai.tasks.signals import submission_unknown
+from luigi_pai.tasks.signals import TRY_AGAIN
 from luigi_pai.tasks.task_run import RECENT
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.jobs import Ending, Member
     from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.sending import Sending
 
 
 logger = logging.getLogger("luigi-interface")
@@ -86,11 +87,11 @@ class Pack:
     due: float = -math.inf
 
 
-def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
+def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> Steps[Started]:
     """Look up points, and submit each point that needs a job and is not to share one.
 
     Points that are to share a job are returned for a later submission. An error that concerns one point only
-    is returned, too.
+    is returned, too. ``sending`` has each job from before its post on.
 
     Raises:
         ConfigError: the cluster does not support arrays.
@@ -103,7 +104,7 @@ def begin(members: Sequence[Member], limits: SweepLimits) -> Steps[Started]:
     for member in members:
         try:
             if member.is_proposed:
-                yield from _begin(member, started, limits, alone=alone)
+                yield from _begin(member, started, limits, sending, alone=alone)
             else:
                 started.jobs.append((yield from _confirmed(member)))
         except Exception as error:
@@ -138,7 +139,9 @@ def _confirmed(member: Member) -> Steps[SweepJob]:
     return _taken_over(member, entry)
 
 
-def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool) -> Steps[None]:
+def _begin(
+    member: Member, started: Started, limits: SweepLimits, sending: Sending, *, alone: bool
+) -> Steps[None]:
     run, record = member.run, member.point.record
     run.options.check()
     entry = None
@@ -165,7 +168,7 @@ def _begin(member: Member, started: Started, limits: SweepLimits, *, alone: bool
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
     elif alone or is_claimed:  # a claimed job may be sent again, as the server accepts its name only once
-        started.jobs += yield from _submit_alone(member, started)
+        started.jobs += yield from _submit_alone(member, started, sending)
     else:
         started.to_submit.append(member)
 
@@ -215,13 +218,16 @@ def _taken_over(member: Member, entry: Entry) -> SweepJob:
     return SweepJob(entry.job, member.run.book, [member], status, posted=entry.posted)
 
 
-def _submit_alone(member: Member, started: Started) -> Steps[list[SweepJob]]:
+def _submit_alone(member: Member, started: Started, sending: Sending) -> Steps[list[SweepJob]]:
     """Submit a point as a job of its own."""
-    run, member.claims.shares_job = member.run, False
+    run, member.index, member.claims.shares_job = member.run, None, False
+    note = sending.noting(run.book, [member])
     try:
-        entry = yield from run.submit(member.number)
+        entry = yield from run.submit(member.number, note)
     except RunsInArrayError:
         entry = None
+    if entry is None or not entry.posted:
+        note("")
     if entry is None or entry.status is None or (entry.failed and not entry.posted):
         started.again.append(member)
         return []
@@ -254,8 +260,10 @@ def record(seen: Sequence[tuple[Member, JobStatus]], endings: list[Ending], retr
     return Started(recorded=endings)
 
 
-def submit(pack: Pack) -> Steps[Started]:
+def submit(pack: Pack, sending: Sending) -> Steps[Started]:
     """Claim points, and submit an array of the claimed points. All other points are to be looked up again.
+
+    ``sending`` has the array from before its post on.
 
     Raises:
         SpecError: the points differ in shared fields, or the array is too large; no job was sent.
@@ -267,33 +275,28 @@ def submit(pack: Pack) -> Steps[Started]:
         started.again = list(pack.members)
         return started
     name = pack.name or array_name(member.submission for member in pack.members)
-    posting = Posting(book, name, single=False)
     claimed: list[Member] = []
+    note = sending.noting(book, claimed)
+    posting = Posting(book, name, single=False, before_post=note)
     try:
         jobs = yield from _claim(pack.members, name, claimed, started)
         if not claimed:
             return started
         status = yield from posting.steps(array_of(name, jobs))
-    except PaiApiError as error:
-        if posting.may_be_submitted:
-            raise error.extended(submission_unknown(name)) from None
-        _release(claimed)
-        raise error.reworded(f"job {name!r} was not submitted: {error}") from None
-    except PaiError:
-        _release(claimed)
-        raise
-    except BaseException:
-        logger.warning("Interrupted: %s", submission_unknown(name))
-        raise
+    except PaiError as error:
+        if not posting.may_be_submitted:
+            note("")
+            _release(claimed)
+        raise posting.outcome(error, TRY_AGAIN) from None
     if status is None or posting.may_be_submitted:  # a job has the name, perhaps with other points
         entry = yield from book.holder(name, 1)
         if entry is None or entry.status is None:
             raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
         started.again += claimed
         return started
+    note(name, is_there=True)
     book.note_members(name, [member.submission for member in claimed])
-    for index, member in enumerate(claimed):
-        member.index = index
+    for member in claimed:
         member.point.posted += 1
     job = SweepJob(name, book, claimed, status, posted=True)
     _add_tags(job)
@@ -311,6 +314,7 @@ def _claim(
         member.claims.shares_job = True
         job = as_protocol(member.run.prepare(member.number), settings).protocol
         if (yield from member.run.evidence.claim(member.number, name)) == name:
+            member.index = len(claimed)
             claimed.append(member)
             jobs.append(job)
         else:

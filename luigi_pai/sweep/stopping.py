@@ -27,6 +27,8 @@ logger = logging.getLogger("luigi-interface")
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them every 10 s
 _SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
 _THREADS = 16  # for requests to stop jobs
+_MESSAGE_WITHIN = 30.0  # seconds for the requests after the message ``stop``
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds between requests to stop a job that is being submitted
 
 
 class Pruning:
@@ -116,8 +118,8 @@ def stop(job: SweepJob) -> PaiApiError | None:
 
 def stop_jobs(
     jobs: Sequence[SweepJob], seconds: float, stopped: Callable[[SweepJob], None] = lambda _: None
-) -> tuple[int, str]:
-    """Ask the server to stop as many jobs as the time allows, several at once.
+) -> tuple[list[SweepJob], str]:
+    """Ask the server to stop as many jobs as the time allows, several at once, the last of ``jobs`` first.
 
     Args:
         jobs: to stop.
@@ -125,16 +127,21 @@ def stop_jobs(
         stopped: called with each job that was asked to stop.
 
     Returns:
-        the number of jobs that were asked to stop; the first problem, or an empty text.
+        the jobs that were asked to stop; the first problem, or an empty text.
     """
-    left, results = list(jobs), list[PaiApiError | None]()
+    asked: list[SweepJob]
+    problems: list[PaiApiError]
+    left, asked, problems = list(jobs), [], []
 
     def work() -> None:
         with contextlib.suppress(IndexError):
             while True:
-                results.append(error := stop(job := left.pop()))
+                error = _stop_when_there(job := left.pop(), end)
                 if error is None:
+                    asked.append(job)
                     stopped(job)
+                else:
+                    problems.append(error)
                 if isinstance(error, OF_ALL):  # all other requests would fail too, perhaps slowly
                     left.clear()
 
@@ -144,5 +151,44 @@ def stop_jobs(
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    problems = [first_line(error) for error in list(results) if error is not None]
-    return len(results) - len(problems), problems[0] if problems else ""
+    return list(asked), first_line(problems[0]) if problems else ""
+
+
+def _stop_when_there(job: SweepJob, end: float) -> PaiApiError | None:
+    """Ask the server to stop a job; if it is being submitted and not there yet, ask again until ``end``."""
+    if job.is_there:
+        return stop(job)
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            job.book.api.stop_surely(job.name)
+        except JobNotFound as error:
+            if job.is_over or time.monotonic() + pause >= end:
+                return error
+        except PaiApiError as error:
+            return error
+        else:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def stopped_by_message(watched: Sequence[SweepJob], sending: Sequence[SweepJob]) -> str:
+    """Ask the server to stop the jobs that wait or run, and return a summary.
+
+    Args:
+        watched: these jobs.
+        sending: jobs that are being submitted; they are stopped as soon as the server has them.
+    """
+    asked, problem = stop_jobs(watched, _MESSAGE_WITHIN)
+    text = f"{counted_jobs(len(asked))} asked to stop"
+    if problem:
+        text += f"; {len(watched) - len(asked)} could not be: {problem}"
+    if sending:
+        text += f"; stopped once the server has taken them: {counted_jobs(len(sending))}"
+    return text
+
+
+def counted_jobs(count: int) -> str:
+    """Return a number of jobs in words: ``1 job``, ``2,000 jobs``."""
+    return f"{count:,} job{'' if count == 1 else 's'}"

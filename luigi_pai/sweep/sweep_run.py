@@ -23,12 +23,14 @@ from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.source import Source
-from luigi_pai.sweep.stopping import stop_jobs
+from luigi_pai.sweep.stopping import counted_jobs, stop_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
 from luigi_pai.tasks.signals import before_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from luigi_pai.sweep.sweep import PaiSweep
 
 logger = logging.getLogger("luigi-interface")
@@ -36,6 +38,7 @@ logger = logging.getLogger("luigi-interface")
 _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signals() allows 5 s for this
 _LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read in the pauses only
+_LOOKED_UP = "the next run of the sweep looks up each of them first"
 _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
@@ -219,27 +222,41 @@ class SweepRun:
 
     def _killed(self) -> None:
         """Stop the jobs with ``on_kill = stop``, as many as the time allows; log how many jobs continue."""
-        watched = self._engine.watched()
-        to_stop = [job for job in watched if job.options["on_kill"] == "stop"]
+        self._engine.sending.close()
+        to_stop = [job for job in self._jobs() if job.options["on_kill"] == "stop"]
         self._journal.again([member.point.name for job in to_stop for member in job.members])
         stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN, SweepJob.stop_sent)
-        asked = f"{_jobs(stopped)} asked to stop; " if stopped else ""
-        continuing = self._continuing(len(watched) - stopped)
+        asked = f"{counted_jobs(len(stopped))} asked to stop; " if stopped else ""
+        continuing = self._continuing(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
         with contextlib.suppress(PaiError, OSError):
             # Not _save(), because if it records the end of the run, the next run retries all failed points.
             self._table.write(complete=False)
 
-    def _continuing(self, jobs: int | None = None) -> str:
+    def _jobs(self) -> list[SweepJob]:
+        """Return the jobs that may be on the server, those that are being submitted first."""
+        watched = self._engine.watched()
+        names = {job.name for job in watched}
+        return [*(job for job in self._engine.sending.jobs() if job.name not in names), *watched]
+
+    def _continuing(self, stopped: Sequence[SweepJob] = ()) -> str:
         """Return a text that says how many jobs continue, and that the next run takes them over.
 
-        If no job continues, the text says how to go on with the sweep.
+        It names the jobs that may have been submitted. Without any job, it says how to go on with the sweep.
+
+        Args:
+            stopped: jobs that were asked to stop, and are left out.
         """
-        count = len(self._engine.watched()) if jobs is None else jobs
-        if not count:
-            return "to go on, run the sweep again"
-        verb, them = ("continues", "it") if count == 1 else ("continue", "them")
-        return f"{_jobs(count)} {verb}; the next run of the sweep takes {them} over"
+        jobs = [job for job in self._jobs() if job not in stopped]
+        unsure = sorted(job.name for job in jobs if not job.is_there)
+        count, texts = len(jobs) - len(unsure), []
+        if count:
+            verb, them = ("continues", "it") if count == 1 else ("continue", "them")
+            texts.append(f"{counted_jobs(count)} {verb}; the next run of the sweep takes {them} over")
+        if unsure:
+            names = ", ".join(unsure)
+            texts.append(f"{counted_jobs(len(unsure))} may have been submitted ({names}); {_LOOKED_UP}")
+        return "; ".join(texts) or "to go on, run the sweep again"
 
     # ending
 
@@ -299,10 +316,6 @@ class SweepRun:
             logger.warning("%s: %s no result%s", self._name, _have(max(table.without_result, 1)), why)
         if best is not None and not str(best) and (missing := best.missing()):
             logger.warning("%s: best = %r: %s", self._name, self._sweep.best, printable(missing))
-
-
-def _jobs(count: int) -> str:
-    return f"{count:,} job{'' if count == 1 else 's'}"
 
 
 def _have(points: int) -> str:

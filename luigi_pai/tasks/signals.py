@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.errors import PaiError
 
@@ -23,6 +23,9 @@ logger = logging.getLogger("luigi-interface")
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process: SIGHUP comes when a terminal is closed or a connection of ssh breaks."""
+
+TRY_AGAIN = "run the task again: it looks up the job first"
+"""What to do about a job that may have been submitted."""
 
 _LONGEST = 5.0  # seconds for the function that is called at a signal
 _PARENT_CHECKED = 1.0  # seconds between checks
@@ -114,6 +117,13 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
     threading.Thread(target=wait, name="end-with-main-process", daemon=True).start()
 
 
+class Note(Protocol):
+    """Called with a job's name before each post of the job, and when it is there; see ``OnKill.note``."""
+
+    def __call__(self, name: str, *, is_there: bool = False) -> None:
+        """Note a job, or with "" that the job is certainly not on the server."""
+
+
 class OnKill:
     """Stops the job last given to ``note``, if ``on_kill`` is ``stop``, and logs whether the job continues.
 
@@ -162,4 +172,4 @@ def continues(api: RestApi, name: str) -> str:
 
 def submission_unknown(name: str) -> str:
     """Return the text about a job whose submission got no reply."""
-    return f"job {name} may have been submitted; run the task again: it looks up the job first"
+    return f"job {name} may have been submitted; {TRY_AGAIN}"

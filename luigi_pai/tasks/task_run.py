@@ -15,7 +15,6 @@ from luigi_pai.api.submitting import Posting
 from luigi_pai.api.watching import Outcome, Update
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import (
-    PaiApiError,
     PaiError,
     PaiHttpError,
     PaiJobError,
@@ -29,7 +28,7 @@ from luigi_pai.tasks.evidence import Evidence
 from luigi_pai.tasks.options import Options
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.refusals import RunsInArrayError
-from luigi_pai.tasks.signals import OnKill, before_signals, submission_unknown
+from luigi_pai.tasks.signals import TRY_AGAIN, OnKill, before_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_watch import JobWatch
+    from luigi_pai.tasks.signals import Note
 
 logger = logging.getLogger("luigi-interface")
 
@@ -222,31 +222,34 @@ class TaskRun:
         self._log("Job %s is complete: its outputs show it; the server no longer knows the job", self._name)
         return True
 
-    def submit(self, number: int) -> Steps[Entry | None]:
-        """Claim and post a submission. Return it, or the existing submission with the same name or claim."""
+    def submit(self, number: int, note: Note | None = None) -> Steps[Entry | None]:
+        """Claim and post a submission. Return it, or the existing submission with the same name or claim.
+
+        Args:
+            number: of the submission.
+            note: called with the name of the job, and with "" if it is certainly not submitted; default:
+                ``OnKill.note`` of this run.
+        """
+        note = note or self._on_kill.note
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
         if (yield from self.evidence.claim(number, name)) != name:
             return (yield from self._in_array())
-        posting = Posting(self.book, name, single=self._single)
+        posting = Posting(self.book, name, single=self._single, before_post=note)
         spoken = self.book.api.dialect.version
         try:
-            self._on_kill.note(name)
             status = yield from posting.steps(job)
-        except PaiApiError as error:
-            if posting.may_be_submitted:
-                raise error.extended(submission_unknown(name)) from None
-            self.evidence.release()
-            if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
-                # The refusal showed that the server has the other API version; use it to look the job up.
-                return (yield from self.book.latest(self._name, self.evidence))
-            raise error.reworded(f"job {name!r} was not submitted: {error}") from None
-        except PaiError:
-            self.evidence.release()
-            raise
+        except PaiError as error:
+            if not posting.may_be_submitted:
+                note("")
+                self.evidence.release()
+                if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
+                    # The refusal showed that the server has the other API version; use it for the lookup.
+                    return (yield from self.book.latest(self._name, self.evidence))
+            raise posting.outcome(error, TRY_AGAIN) from None
         if status is None:
             return (yield from self.book.holder(self._name, number))
-        self._on_kill.note(name, is_there=True)
+        note(name, is_there=True)
         self.evidence.posted()
         return self.book.posted(self._name, number, status)
 

@@ -87,7 +87,7 @@ def test_a_command_that_gives_up_says_how_often_it_tried_and_what_may_be_there(o
     tried = re.search(r"500 ECONNRESET: read ECONNRESET; tried (\d+) times in 4\d s", text)
     assert tried
     assert int(tried[1]) >= outage.count_answers(500, "POST") > 1  # a connection may have broken, too
-    assert text.endswith("job train may have been submitted: look it up before you submit it again")
+    assert text.endswith("job train may have been submitted; look it up before you submit it again")
     assert outage.posts() == []
 
 

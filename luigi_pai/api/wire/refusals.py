@@ -1,4 +1,4 @@
-"""Explanations of refused jobs: schema errors as text, and hints what to change."""
+"""Refused jobs: which responses prove that a job was not taken; schema errors as text, and hints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import PaiApiError
+from luigi_pai.errors import AuthenticationError, PaiApiError
 from luigi_pai.jobspec.paths import mapping_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,42 @@ HINTS: Mapping[str, str] = {
     "SchedulableNodeError": "take these nodes out of extras.forceNodes, which is for cordoned nodes only",
 }
 """What to change in a job, by the error code of the refusal."""
+
+REFUSALS: frozenset[tuple[int, str | None]] = frozenset(
+    {
+        (400, "InvalidParametersError"),  # 0.7 to 0.14: the schema of job configs
+        (400, "InvalidProtocolError"),  # 0.15 and later: the schema of job protocols, and their references
+        (403, "ForbiddenUserError"),  # all releases: the virtual cluster
+        (404, "NoVirtualClusterError"),  # 0.7 to 0.14
+        (404, "NoStorageError"),  # 1.0 and later: extras.storages
+        (404, "NoApiError"),  # all releases: the other API version
+        (409, "ConflictJobError"),  # all releases: the name is in use
+        (413, None),  # all releases: the body has more than 100 kB; sent before a route is chosen
+        # LTP 1.0 and later, see models/v2/job and middlewares/v2 of its rest-server
+        (400, "InvalidImageError"),
+        (400, "NoDockerImageError"),
+        (400, "MissingMountPathError"),
+        (400, "MountPathMismatchError"),
+        (400, "InvalidPathError"),
+        (400, "SchedulableNodeError"),
+        (403, "NoEnoughQuotaError"),
+        (403, "NoJobPriorityError"),
+        (403, "InvalidJobPriorityExpirationError"),
+        (403, "ExpiredJobPriorityExpirationError"),
+        (403, "ExpectedJobPriorityClassError"),
+        (403, "InvalidCommandError"),
+    }
+)
+"""Status and code of the responses with which a rest-server refuses a submission before it stores the job.
+
+UnknownError is not one of them: servers send it for any error of the services behind them.
+"""
+
+
+def is_refusal(error: PaiHttpError) -> bool:
+    """Return whether the response to a submission proves that the server has not taken the job."""
+    # whatever its code, an AuthenticationError is of the login, or of the first check of each request
+    return isinstance(error, AuthenticationError) or (error.status, error.code) in REFUSALS
 
 
 def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
