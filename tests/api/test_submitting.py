@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
+from luigi_pai.api.wire.refusals import REFUSALS
 from luigi_pai.errors import (
     InvalidReply,
     NameConflict,
@@ -233,6 +236,63 @@ def test_a_refusal_is_final(faulty, cluster):
     with pytest.raises(PermissionRefused):
         cluster.submit(job())
     assert faulty.submissions == 1
+
+
+@pytest.mark.parametrize(("status", "code"), sorted(REFUSALS, key=str))
+def test_a_known_refusal_needs_no_lookup(faulty, cluster, posted, status, code):
+    """It is posted once, and nothing else is asked; the error says that there is no such job."""
+    faulty.fail(*POST, status, times=9, body={"code": code, "message": "no"})
+    with pytest.raises(PaiHttpError, match=rf"^job 'train' was not submitted: POST .*: {status} .*: no"):
+        cluster.submit(job())
+    assert (faulty.submissions, lookups(faulty)) == (1, [])
+    if status not in (404, 409):  # a 404 may be of the other dialect, and a 409 is about another job
+        with pytest.raises(PaiHttpError, match=": no"):
+            posted("other")
+        assert (faulty.submissions, lookups(faulty)) == (2, [])
+
+
+UNKNOWN = [(400, "UnknownError"), (403, "QuotaError"), (403, None), (404, "NoJobError"), (409, "Conflict")]
+"""Responses to a submission that are not a known refusal of any release."""
+
+
+@pytest.mark.parametrize(("status", "code"), UNKNOWN)
+def test_a_job_that_was_taken_with_an_unknown_error_is_submitted(faulty, cluster, status, code):
+    """It is found by one lookup, and not posted again."""
+    faulty.fail(*POST, status, after=True, body={"code": code, "message": "no"})
+    assert cluster.submit(job()).status().succeeded
+    assert (faulty.submissions, lookups(faulty)[0]) == (1, "train")
+
+
+@pytest.mark.parametrize(("status", "code"), UNKNOWN)
+def test_an_unknown_error_without_a_job_is_a_refusal(faulty, cluster, status, code):
+    """The server does not know the job: it was not taken."""
+    faulty.fail(*POST, status, body={"code": code, "message": "no"})
+    with pytest.raises(PaiHttpError, match=rf"^job 'train' was not submitted: POST .*: {status} .*: no$"):
+        cluster.submit(job())
+    assert (faulty.submissions, lookups(faulty)) == (1, ["train"])
+
+
+@pytest.mark.parametrize(("status", "code"), UNKNOWN)
+def test_after_an_unknown_error_a_job_that_cannot_be_looked_up_may_be_there(faulty, cluster, status, code):
+    """The error has both responses; so it does where a later post is refused."""
+    faulty.fail(*POST, status, after=True, body={"code": code, "message": "no"})
+    faulty.fail(*GET, 503, times=float("inf"))
+    with pytest.raises(ServerFault) as caught:
+        cluster.submit(job())
+    assert re.search(
+        rf"^GET .*: 503 .*; the response to the submission was: POST .*: {status} .*: no; job train may have "
+        "been submitted; look it up before you submit it again$",
+        str(caught.value),
+    )
+    assert faulty.posts() == ["train"]
+
+
+def test_a_job_of_yesterday_is_not_taken_for_one_that_was_submitted_with_an_error(faulty, cluster, clock):
+    """An unknown 409 may be about the name, or not."""
+    faulty.add("train", created=clock.time() - 86400)
+    faulty.fail(*POST, 409, body={"code": "Conflict", "message": "no"})
+    with pytest.raises(NameConflict, match="'train' was not submitted: an earlier job has this name"):
+        cluster.submit(job())
 
 
 def test_a_job_that_is_not_shown_yet_is_submitted_all_the_same(faulty, posted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from faulty_pai import PASSWORD
@@ -188,6 +190,79 @@ def test_jobs_that_were_stopped_and_forgotten_are_submitted_again(pai, worker, l
     assert worker(**settings).wait(60) == 0
     again = [f"point-{number}__attempt2" for number in range(8)]
     assert sorted(pai.posts()) == sorted([*again, *(f"point-{number}" for number in range(8, 20))])
+
+
+@pytest.fixture
+def held_posts(pai, monkeypatch):
+    """Return a function that holds posts from a number on, and returns the event that lets them go."""
+    answer = pai.answer
+
+    def hold(first):
+        gate, numbers = threading.Event(), itertools.count(1)
+
+        def answer_later(request):
+            if request.method == "POST" and request.path.endswith("/jobs") and next(numbers) >= first:
+                gate.wait(60)
+            return answer(request)
+
+        monkeypatch.setattr(pai, "answer", answer_later)
+        return gate
+
+    return hold
+
+
+def named(log):
+    """Return the number of jobs that a log says were asked to stop, and the names that may be submitted."""
+    text = log.read_text()
+    asked = re.search(r"interrupted: (\d+) jobs? asked to stop", text)
+    names = re.search(r"jobs? may have been submitted \(([^)]*)\)", text)
+    return int(asked[1]) if asked else 0, names[1].split(", ") if names else []
+
+
+@pytest.mark.parametrize("number", [1, 4, 8])
+def test_a_sweep_that_is_stopped_while_it_starts_jobs(pai, worker, log, held_posts, number):
+    """Each job that reaches the server is stopped and counted, or named; no other job is posted."""
+    pai.plan = {"runs_for": 600}
+    gate = held_posts(number)
+    process = worker(on_kill="stop")
+    wait_until(lambda: pai.submissions >= number)
+    process.terminate()
+    wait_until(lambda: pai.count("PUT", "/executionType$") or process.poll() is not None)
+    gate.set()
+    process.wait(30)
+    asked, names = named(log)
+    stopped = [name for name, job in pai.jobs.items() if job.state == "STOPPED"]
+    assert len(pai.jobs) >= number
+    assert set(pai.jobs) <= {*stopped, *names}, log.read_text()
+    assert asked + len(names) == len(pai.jobs), log.read_text()
+
+
+@pytest.mark.parametrize("on_kill", ["stop", "leave"])
+def test_jobs_that_arrive_after_the_sweep_was_killed_are_named(pai, worker, log, held_posts, on_kill):
+    """The next run takes them over."""
+    pai.plan = {"runs_for": 600}
+    gate = held_posts(3)
+    process = worker(on_kill=on_kill)
+    wait_until(lambda: len(pai.jobs) == 2 and pai.submissions == 8)
+    wait_until(lambda: pai.count_answers(202, "POST", "/jobs$") == 2)
+    process.terminate()
+    process.wait(30)
+    gate.set()
+    wait_until(lambda: len(pai.jobs) == 8)
+    names = ", ".join(sorted(list(pai.jobs)[2:]))
+    there = {
+        "stop": "2 jobs asked to stop",
+        "leave": "2 jobs continue; the next run of the sweep takes them over",
+    }
+    assert (
+        f"Many: interrupted: {there[on_kill]}; 6 jobs may have been submitted ({names}); the next run of the "
+        "sweep looks up each of them first"
+    ) in log.read_text()
+    pai.plan = {}
+    for job in pai.jobs.values():
+        job.runs_for = 0.0
+    assert worker().wait(60) == 0
+    assert len(pai.posts()) == (22 if on_kill == "stop" else 20)
 
 
 @pytest.mark.parametrize(("on_kill", "state"), [("stop", "STOPPED"), ("leave", "RUNNING")])

@@ -423,6 +423,19 @@ def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monk
     assert [row["state"] for row in sweep(packs[1]).output().rows()] == ["SUCCEEDED"] * 6
 
 
+@pytest.mark.parametrize(("after", "state"), [(True, "SUCCEEDED"), (False, "FAILED")])
+def test_jobs_that_the_server_answers_with_an_unknown_error(v2, after, state):
+    """If it has taken them, their points are looked up and watched; if not, their points fail."""
+    body = '{"code": "UnknownError", "message": "no"}'
+    v2.fail("POST", "/jobs", 400, times=float("inf"), after=after, body=body)
+    sweep = Packed(tolerance=6)
+    sweep.run()
+    rows = sweep.output().rows()
+    assert [row["state"] for row in rows] == [state] * 6
+    assert (v2.submissions, len(packed(v2))) == (2, 2 if after else 0)
+    assert after or all("was not submitted: POST " in row["error"] for row in rows)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("failing", [(), (1,)])
 def test_a_job_that_another_sweep_has_submitted_and_watched_to_its_end(v2, hdfs, monkeypatch, failing):

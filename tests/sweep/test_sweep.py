@@ -607,6 +607,16 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     assert answers[1] == "4 jobs asked to stop"
 
 
+def test_jobs_that_are_taken_with_an_unknown_error_are_watched(pai):
+    """Each is found by a lookup, and none is posted again."""
+    body = '{"code": "UnknownError", "message": "no"}'
+    pai.fail("POST", "/jobs", 400, times=float("inf"), after=True, body=body)
+    sweep = Study()
+    sweep.run()
+    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+    assert (pai.submissions, len(pai.posts())) == (6, 6)
+
+
 def test_the_starts_of_jobs_are_recorded_beside_all_else(pai, hdfs, monkeypatch):
     """On 0.x, whose servers do not send them: each takes a request to HDFS."""
     threads, runs = [], Claims.runs

@@ -28,6 +28,7 @@ from luigi_pai import (
     PaiProtocolTask,
     PaiTask,
     RateLimited,
+    ServerFault,
     TaskRole,
 )
 from luigi_pai.api.retries import run_steps
@@ -205,6 +206,31 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
     with pytest.raises(PaiHttpError):
         Train().run()
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
+
+
+def test_an_unknown_error_after_a_job_was_taken_keeps_its_claim(pai, hdfs, settings):
+    """The job is found and watched. If its lookup fails, the error says that it may be there."""
+    unknown = '{"code": "UnknownError", "message": "no"}'
+    pai.fail("POST", "/jobs", 400, after=True, body=unknown)
+    Train().run()
+    assert (pai.submissions, claims(hdfs)) == (1, ["train.1.SUCCEEDED", "train.1.json"])
+    settings(poll_patience=0.2)
+    pai.fail("POST", "/jobs", 400, after=True, body=unknown)
+    pai.fail("GET", "/jobs/other$", 503, times=9, when=lambda _: pai.submissions > 1)
+    with pytest.raises(ServerFault, match=r": no; job other may have been submitted; run the task again"):
+        Train(name="other").run()
+    assert "other.1.json" in claims(hdfs, "other")
+    pai.faults.clear()
+    Train(name="other").run()
+    assert pai.posts() == ["train", "other"]
+
+
+def test_an_unknown_error_without_a_job_leaves_no_claim(pai, hdfs):
+    """A lookup has shown that the server does not know the job."""
+    pai.fail("POST", "/jobs", 400, body='{"code": "UnknownError", "message": "no"}')
+    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 UnknownError: no"):
+        Train().run()
+    assert claims(hdfs) == []
 
 
 @pytest.mark.usefixtures("pai")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from luigi_pai.api.wire.refusals import HINTS, with_explanation
+from luigi_pai.api.wire.refusals import HINTS, REFUSALS, with_explanation
 from luigi_pai.errors import PaiHttpError, PermissionRefused
 
 REQUEST = "POST http://pai.test/api/v2/jobs"
@@ -91,6 +91,7 @@ def test_the_table_is_tested_whole():
     """Each of its codes is one of the cases above."""
     (cases,) = [mark.args[1] for mark in test_each_code_names_the_field_to_change.pytestmark]
     assert {code for code, _ in cases} == set(HINTS)
+    assert set(HINTS) - {code for _, code in REFUSALS} == {"InvalidImageRegexError"}  # a 500
 
 
 def test_an_inference_job_without_its_parameters():
