@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,10 +63,15 @@ class LocalFile:
         return [whole]
 
     def append(self, data: bytes) -> list[Lines]:
-        """Append data. Return the lines that other processes have added since the last read or append."""
+        """Append data, and return when it is on the disk, so that a failure of the machine does not lose it.
+
+        The result is the lines that other processes have added since the last read or append. After an error,
+        a part of the data may be in the file. It is safe to repeat the call.
+        """
         with self.locked() as others:
             self._held.write(data)
             self._held.flush()
+            os.fsync(self._held.fileno())
             self._offset = self._held.tell()
             self._lines += data.count(b"\n")
         return others

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import random
+import resource
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -157,6 +160,79 @@ def test_of_two_processes_one_gets_a_claim():
         thread.join()
     assert len(held) == 8
     assert len({each.job for each in held}) == 1
+
+
+def test_a_claim_waits_for_a_process_that_is_writing():
+    """It then sees the other's claim, and does not write its own."""
+    other, journal, held = Journal("elsewhere", MovableClock()), Journal("results", MovableClock()), []
+    other.begin(claim("a", job="other"))
+    journal.start("Study", "study.py")
+    thread = threading.Thread(target=lambda: held.append(journal.begin(claim("a"))))
+    with JOURNAL.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        thread.start()
+        thread.join(0.3)  # long enough for a claim that does not wait
+        file.write(Path("elsewhere/journal.jsonl").read_bytes())
+    thread.join()
+    assert [each.job for each in held] == ["other"]
+    assert JOURNAL.read_text().count('"begun"') == 1
+
+
+def test_a_claim_is_on_the_disk_before_its_job_is_submitted(monkeypatch):
+    """A failure of the machine loses no event whose action has been announced."""
+    synced, fsync = [], os.fsync
+
+    def noted(descriptor):
+        fsync(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    journal = Journal("results", MovableClock())
+    for act in (
+        lambda: journal.start("Study", "study.py"),
+        lambda: journal.begin(claim("a")),
+        lambda: journal.write({"event": "pruned", "point": "a", "job": "a"}),
+    ):
+        act()
+        assert synced[-1] == JOURNAL.stat().st_size
+    assert len(synced) == 3
+
+
+def test_a_write_that_fails_once_loses_no_event():
+    """A full disk takes a part of it; the next write has all events, and those that came meanwhile."""
+    journal = Journal("results", MovableClock())
+    journal.start("Study", "study.py")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (JOURNAL.stat().st_size + 10, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            journal.begin(claim("a"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.note({"event": "pruned", "point": "b", "job": "b"})
+    journal.flush()
+    read = Journal("results", MovableClock()).read()
+    assert read.of("a").claim.job == "a"
+    assert read.of("b").pruned
+
+
+@pytest.mark.usefixtures("hdfs")
+def test_a_write_to_hdfs_that_fails_once_loses_no_event(monkeypatch):
+    """The next write has all events."""
+    folder = "$PAI_DEFAULT_FS_URI/sweeps/Study"
+
+    def away(*_, **__):
+        raise HdfsError("away")
+
+    journal = Journal(folder, MovableClock())
+    journal.start("Study", "study.py")
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "send_file", away)
+        with pytest.raises(HdfsError, match="away"):
+            journal.write({"event": "pruned", "point": "a", "job": "a"})
+    journal.write({"event": "pruned", "point": "b", "job": "b"})
+    read = Journal(folder, MovableClock()).read()
+    assert [name for name, record in read.records.items() if record.pruned] == ["a", "b"]
 
 
 def test_a_journal_that_cannot_be_read_is_read_again():

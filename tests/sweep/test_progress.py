@@ -184,7 +184,7 @@ class Member:
         )
 
 
-def submitted(members, _limits):
+def submitted(members, _limits, _sending):
     """Submit one of them, while others are submitted, too."""
     (member,) = members
     yield member.run.book.trip
