@@ -143,16 +143,20 @@ class TaskJob:
             return None
         if entry.index is not None:  # the stored job is the whole array
             return [] if claim is not None else None
-        from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as above
-
         try:
-            stored = api.config(entry.job)
+            fields = self.differing_fields(entry.job)
         except PaiApiError:
             if claim is None:
                 raise
             return []
-        fields = differing_fields(api.dialect.document(self.named(entry.job)), stored)
         return fields or ([] if claim is not None else None)
+
+    def differing_fields(self, name: str) -> list[str]:
+        """Return the fields in which the job differs from the one that the server has stored under a name."""
+        from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  costs what only HDFS needs
+
+        api = self._book.api
+        return differing_fields(api.dialect.document(self.named(name)), api.config(name))
 
     def named(self, name: str) -> PaiJob | JobProtocol:
         """Return the job as it is posted under a name on this cluster."""

@@ -199,14 +199,22 @@ class Evidence:
         self._mine = mine
         return held.job
 
-    def posted(self) -> None:
-        """Replace an earlier claim of the submission if the posted job differs from the claimed job."""
+    def posted(self, status: JobStatus) -> None:
+        """Replace an earlier claim of the submission if the posted job differs from the claimed job.
+
+        If several processes post a name at once, 1.8 and LTP answer 202 to each and store one of the jobs. If
+        the server has stored another job, the earlier claim stays, and a warning says so.
+        """
         held, mine = self._known.claim, self._mine
-        if self._claims is not None and held is not None and mine is not None and held.digest != mine.digest:
-            try:
+        if self._claims is None or held is None or mine is None or held.digest == mine.digest:
+            return
+        try:
+            if self._jobs.differing_fields(status.name):
+                self.check_taken_over(status)
+            else:
                 self._take(self._claims.replace(mine))
-            except PaiError as error:
-                logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
+        except PaiError as error:
+            logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
 
     def release(self) -> None:
         """Remove the claim of this run, because the job was not submitted."""

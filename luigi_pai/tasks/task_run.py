@@ -250,7 +250,7 @@ class TaskRun:
         if status is None:
             return (yield from self.book.holder(self._name, number))
         note(name, is_there=True)
-        self.evidence.posted()
+        self.evidence.posted(status)
         return self.book.posted(self._name, number, status)
 
     def _in_array(self) -> Steps[Entry]:

@@ -208,6 +208,24 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
 
 
+@pytest.mark.parametrize("stored", ["other", "own"])
+def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
+    """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
+    other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")]})
+    other()._task_run().evidence.claim(1, "train")
+    forget()
+    if stored == "other":
+        body = '{"message": "update job train successfully"}'
+        pai.fail("POST", "/jobs$", 202, body=body, when=lambda _: bool(pai.add("train")))
+    begun = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
+    Train().run()
+    ended = json.loads((hdfs / "train" / "output" / "_luigi_pai" / "train.1.json").read_text())
+    assert pai.posts() == ["train"]
+    assert (ended["digest"] == begun["digest"]) == (stored == "other")
+    warning = "Job train was submitted with another definition than the task has now; it runs as it was"
+    assert (warning in caplog.text) == (stored == "other")
+
+
 def test_an_unknown_error_after_a_job_was_taken_keeps_its_claim(pai, hdfs, settings):
     """The job is found and watched. If its lookup fails, the error says that it may be there."""
     unknown = '{"code": "UnknownError", "message": "no"}'
