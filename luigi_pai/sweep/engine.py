@@ -16,7 +16,7 @@ from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.jobs import OF_ALL, Ended, JournalClaims, Member, NotConfirmedError, Point
 from luigi_pai.sweep.results import Row
 from luigi_pai.sweep.sending import Sending
-from luigi_pai.sweep.starting import Pack, Started, begin, record, submit
+from luigi_pai.sweep.starting import Pack, Started, record, start_pack
 from luigi_pai.sweep.stopping import Pruning, stop, stopped_by_message
 from luigi_pai.sweep.table import failure
 from luigi_pai.sweep.workers import Start, Workers
@@ -210,9 +210,7 @@ class Engine:
         if not pack.members:
             return
         self.book = pack.members[0].run.book
-        is_new, sending = pack.name is None, self.sending
-        steps = begin(pack.members, self._limits, sending) if is_new else submit(pack, sending)
-        self._workers.add(steps, pack.members)
+        self._workers.add(start_pack(pack, self._limits, self.sending), pack.members)
 
     def _next_members(self) -> list[Member]:
         """Draw points for a job."""

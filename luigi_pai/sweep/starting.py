@@ -87,6 +87,11 @@ class Pack:
     due: float = -math.inf
 
 
+def start_pack(pack: Pack, limits: SweepLimits, sending: Sending) -> Steps[Started]:
+    """Look up the points of a pack; if they have been looked up, submit them in an array."""
+    return begin(pack.members, limits, sending) if pack.name is None else submit(pack, sending)
+
+
 def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> Steps[Started]:
     """Look up points, and submit each point that needs a job and is not to share one.
 

@@ -129,7 +129,7 @@ def test_a_request_whose_new_token_is_refused_fails_after_one_more_login(serve, 
     with pytest.raises(TokenLost) as caught:
         session.request(*POST, body={})
     assert str(caught.value) == (
-        f"POST {server.url}/api/v1/jobs: 401 UnauthorizedUserError: Guest.; the password is right, but the "
+        f"POST {server.url}/api/v1/jobs: 401 UnauthorizedUserError: Guest; the password is right, but the "
         "server does not accept the token that it has just issued; if this continues, make an application "
         "token on your profile page of the web portal, and write token = ... in [OpenPai] of luigi.cfg"
     )

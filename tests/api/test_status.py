@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from luigi_pai.api.dialects.job_replies import job_status, listed_jobs
+from luigi_pai.api.dialects.job_replies import job_status, listed_job, listed_jobs
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus, instance_statuses
 
 
@@ -52,7 +52,7 @@ def test_a_state_is_read_with_the_state_of_the_launcher(release, sub_states, wor
     """No job whose containers have finished is WAITING or RUNNING, in a lookup and in a list."""
     for sub_state in sub_states.split():
         status = {"name": "j", "state": word, "subState": sub_state}
-        (row,) = listed_jobs([status])
+        (row,) = listed_jobs([listed_job(status)])
         for read in (row, job_status("j", {"jobStatus": status})):
             assert (read.state.value, read.raw_state) == (meaning, meaning), (release, sub_state)
             assert read.summary() == meaning

@@ -382,7 +382,12 @@ def lost_replies_are_not_looked_up(monkeypatch):
 
 def claims_come_after_the_post(monkeypatch):
     """A worker that is killed between the two leaves a job that nobody finds."""
-    monkeypatch.setattr(Evidence, "claim", lambda _evidence, _number, job_name: job_name)
+
+    def unclaimed(_evidence, _number, job_name):
+        yield 0.0
+        return job_name
+
+    monkeypatch.setattr(Evidence, "claim", unclaimed)
 
 
 BUGS = [

@@ -47,14 +47,15 @@ def _claims_after_the_post() -> None:
     claim, post = Evidence.claim, Posting.steps
     claimed: dict[str, list[tuple[Evidence, int]]] = {}
 
-    def later(self: Evidence, number: int, job_name: str) -> str:
+    def later(self: Evidence, number: int, job_name: str) -> Generator[float, None, str]:
+        yield 0.0
         claimed.setdefault(job_name, []).append((self, number))
         return job_name
 
     def posted(self: Posting, job: Any) -> Generator[float, None, Any]:
         status = yield from post(self, job)
         for evidence, number in claimed.pop(self._name, []):
-            claim(evidence, number, self._name)
+            yield from claim(evidence, number, self._name)
         return status
 
     Evidence.claim, Posting.steps = later, posted  # type: ignore[method-assign]
