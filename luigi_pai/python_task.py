@@ -276,9 +276,11 @@ class PaiPythonTask(PaiTask):
             f'[ -s "${_FILE}" ] || {{ echo "luigi_pai: {problem}" >&2; exit 1; }}',
             f"export {VALUES}={values} {SECRETS}={f'@{SECRETS}@' if secrets else ''}",
         ]
+        # 0.9 to 0.14 replaces line breaks by the letter n; on v2, arrays share the lines of their points
+        separator = "; " if api_version == "v1" else "\n"
         for role in job.taskRoles:
             if isinstance(role, TaskRole) and f"${_FILE}" in role.command:
-                role.command = "\n".join([*lines, role.command])
+                role.command = separator.join([*lines, role.command])
         super()._definition().prepare(job, api_version, hdfs)
         return self._with_secrets(job, secrets) if secrets else job
 

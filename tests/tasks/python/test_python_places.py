@@ -15,7 +15,7 @@ from luigi.parameter import ParameterVisibility
 from old_python import oldest_python
 from places import ROOT
 from python_clusters import label
-from python_tasks import InImage
+from python_tasks import InImage, Square
 
 from luigi_pai import OpenPai, PaiJobFailed, PaiSweep, PaiSweepFailed, SpecError, grid, reset_clusters
 from luigi_pai.payload.container import MISSING_MODULE, WRONG_PYTHON
@@ -286,6 +286,16 @@ def test_private_parameters_are_secrets_of_the_protocol(run_id):
     with pytest.raises(PaiJobFailed, match=r"ValueError: [*]{6}") as caught:
         Login(run_id=run_id, number=2).run()
     assert task.password not in str(caught.value)
+
+
+@on(("v1", True))
+def test_a_command_of_v1_has_no_line_break(run_id):
+    """OpenPAI 0.9 to 0.14 replaces it by the letter n."""
+    task = Square(run_id=run_id, number=3)
+    task.run()
+    (role,) = OpenPai().cluster().job(task.name).config()["taskRoles"]
+    assert "work-" in role["command"]
+    assert "\n" not in role["command"]
 
 
 @on(("v1", True))
