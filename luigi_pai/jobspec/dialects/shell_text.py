@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from typing import Final
 
 _DELIMITER = r"""(?:\\.|'[^'\n]*'|"[^"\n]*"|[^\s'"\\;&|<>()])+"""
-_ANY = r"""(?P<open>\$\(\(|\$\(|\$\{|["`]) | (?P<other>[\s\S])"""
+_BACKQUOTED = r"`(?:\\[\s\S]|[^`\\])*`"  # bash looks for the second backquote only
+_ANY = r"""(?P<open>\$\(\(|\$\(|\$\{|") | (?P<other>[\s\S])"""
 _COMMAND = re.compile(
     rf"""(?P<word>[^\s\\'"`$();|&<>\#]+) |
     (?P<blank>[ \t\r]+|\\\n) | (?P<escape>\\[\s\S]) | (?P<backslash>\\) |
-    (?P<quoted>\$'(?:\\[\s\S]|[^'\\])*'|'[^']*') | (?P<unclosed>\$?') |
+    (?P<quoted>\$'(?:\\[\s\S]|[^'\\])*'|'[^']*'|{_BACKQUOTED}) |
+    (?P<unclosed>\$?'|`) |
     (?P<bracket>\(\(?) | (?P<newline>\n) |
     (?P<redirection><<<|&>>?|[<>]&|>\|) | <<(?P<tabs>-?)[ \t]*(?P<here>{_DELIMITER}) |
     (?P<operator>&&|\|\||\|&|;;&?|;&|[&|]) | (?P<semicolon>;) | (?P<hash>\#) | {_ANY}""",
     re.VERBOSE,
 )
-_QUOTED = re.compile(rf"""(?P<word>[^\\"`$]+|\\[\s\S]) | {_ANY}""", re.VERBOSE)
-_PARAMETER = re.compile(rf"""(?P<word>[^\\'"`$}}]+|\\[\s\S]|'[^']*') | {_ANY}""", re.VERBOSE)
-_ARITHMETIC = re.compile(rf"""(?P<word>[^\\"`$()]+|\\[\s\S]) | (?P<bracket>\() | {_ANY}""", re.VERBOSE)
+_QUOTED = re.compile(rf"""(?P<word>[^\\"`$]+|\\[\s\S]|{_BACKQUOTED}) | {_ANY}""", re.VERBOSE)
+_PARAMETER = re.compile(rf"""(?P<word>[^\\'"`$}}]+|\\[\s\S]|'[^']*'|{_BACKQUOTED}) | {_ANY}""", re.VERBOSE)
+_ARITHMETIC = re.compile(
+    rf"""(?P<word>[^\\"`$()]+|\\[\s\S]|{_BACKQUOTED}) | (?P<bracket>\() | {_ANY}""", re.VERBOSE
+)
 _INSIDE: Final = {
     "$((": ("))", _ARITHMETIC),
     "((": ("))", _ARITHMETIC),
@@ -32,7 +36,6 @@ _INSIDE: Final = {
     "(": (")", _COMMAND),
     "${": ("}", _PARAMETER),
     '"': ('"', _QUOTED),
-    "`": ("`", _COMMAND),
 }
 """What opens something: what closes it, and the tokens inside."""
 _CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
@@ -134,9 +137,8 @@ class _Reader:
         if kind == "unclosed":
             return piece
         if kind == "hash" and not self._in_word:
-            in_backquotes = any(opener == "`" for opener, *_rest in self._open)
-            stop = re.compile(r"[\n`]|\Z" if in_backquotes else r"\n|\Z").search(self._text, self._at)
-            self._at = len(self._text) if stop is None else stop.start()
+            end = self._text.find("\n", self._at)
+            self._at = len(self._text) if end < 0 else end
         elif kind in ("blank", "semicolon"):
             self._at = found.end()
             self._in_word = self._in_word and piece == "\\\n"

@@ -41,7 +41,7 @@ def config_ending_findings(path: Path, command: str, release: str | None) -> Ite
     appends = number < _FIRST_EVAL and ("OpenPAI 0.7 and 0.8" if release is None else release_title(release))
     if with_line_feeds(command) != command:
         yield _line_ends(path)
-    if appends and sent != with_line_feeds(command):
+    if appends and not last.operator and sent != with_line_feeds(command):
         yield _warning(path, _why_repaired(with_line_feeds(command), appends))
     yield from _last_findings(path, last, f" (it is a syntax error on {appends})" if appends else "")
     if release is None or _FIRST_EVAL <= number < _FIRST_V2:
@@ -72,11 +72,14 @@ def protocol_ending_findings(
     if commands:
         yield from _last_findings(commands[-1][0], ending("\n".join(texts)))
     if release is not None and release < _FIRST_SCRIPT:
-        for (path, _), text in zip(commands[:-1], texts, strict=False):
-            last = ending(text)
-            if how := _how_it_ends(text, last) or last.unclosed or last.operator:
-                wrong = f"ends with {how}, after which OpenPAI 0.15 and 0.16 append && and the next command"
-                yield _warning(path, f"{wrong}, and the job fails or does not run it; write both as one")
+        found = [
+            (path, _how_it_ends(text, ending(text))) for (path, _), text in zip(commands, texts, strict=True)
+        ]
+        broken = [(path, how) for path, how in found[:-1] if how]
+        for path, how in broken[:1]:
+            more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+            wrong = f"ends with {how}{more}, after which OpenPAI 0.15 and 0.16 append && and the next command"
+            yield _warning(path, f"{wrong}, and the job fails or does not run it; write both as one")
 
 
 def _last_findings(path: Path, last: Ending, of_background: str = "") -> Iterator[Finding]:
@@ -111,10 +114,11 @@ def _why_repaired(command: str, appends: str) -> str:
 
 
 def _how_it_ends(text: str, last: Ending) -> str:
+    """Return what a command ends with, if nothing can be appended to it; empty for other commands."""
     if last.is_here_document:
         return "a here-document"
     rest = text[last.end :].strip(" \t")
-    return "a comment" if "#" in rest else rest.strip()[:1] if ";" in rest else ""
+    return "a comment" if "#" in rest else ";" if ";" in rest else last.unclosed or last.operator
 
 
 def _line_ends(path: Path) -> Finding:
