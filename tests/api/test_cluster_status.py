@@ -82,9 +82,9 @@ def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, r
     with pytest.raises(PaiHttpError) as caught:
         new_cluster(URL, token="t", api_version="v1").submit(JOB)
     assert str(caught.value) == (
-        f"POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher of the cluster refused the "
-        "job; the server does not pass on the reason. Launchers refuse memoryMB or cpuNumber of 0, negative "
-        "gpuNumber, over-long names, and ports with a fixed number"
+        f"job 'j' was not submitted: POST {URL}/api/v1/jobs: 400 UnknownError: Bad Request; the launcher of "
+        "the cluster refused the job; the server does not pass on the reason. Launchers refuse memoryMB or "
+        "cpuNumber of 0, negative gpuNumber, over-long names, and ports with a fixed number"
     )
     assert (caught.value.status, caught.value.code) == (400, "UnknownError")
     assert caught.value.server_message == "Bad Request"

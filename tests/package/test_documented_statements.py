@@ -97,6 +97,7 @@ def statements(page: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.tree
 @pytest.mark.parametrize("page", CLAIMS)
 def test_each_claim_of_a_page_on_security_has_a_row(page):
     """And each row is on its page, word by word."""

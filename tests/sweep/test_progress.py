@@ -184,9 +184,9 @@ class Member:
         )
 
 
-def submitted(members, _limits, _sending):
+def submitted(pack, _limits, _sending):
     """Submit one of them, while others are submitted, too."""
-    (member,) = members
+    (member,) = pack.members
     yield member.run.book.trip
     status = member.run.book.submit(member.point.name)
     return Started([SweepJob(member.point.name, member.run.book, [member], status, posted=True)])
@@ -223,7 +223,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     cluster, counts = Simulated(clock, trip, runs_for), Counts()
     points = [Point(None, f"p{number}", number) for number in range(count)]
     monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
-    monkeypatch.setattr("luigi_pai.sweep.engine.begin", submitted)
+    monkeypatch.setattr("luigi_pai.sweep.engine.start_pack", submitted)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
     source = Source(SimpleNamespace(is_search=False), points, limits, journal, counts)

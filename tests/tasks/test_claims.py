@@ -212,7 +212,7 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
 def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
     """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
     other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")]})
-    other()._task_run().evidence.claim(1, "train")
+    run_steps(other()._task_run().evidence.claim(1, "train"), lambda _seconds: None)
     forget()
     if stored == "other":
         body = '{"message": "update job train successfully"}'

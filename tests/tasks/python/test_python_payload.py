@@ -49,9 +49,9 @@ class Protocol(PaiProtocolTask):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A folder with a module, which is imported once."""
+    """A folder with a module, which is imported once: Luigi knows the classes of each import."""
     folder = tmp_path_factory.mktemp("sends")
     (folder / "sends.py").write_text(MODULE)
     (folder / "code").mkdir()
