@@ -20,7 +20,7 @@ TABLE = {"a": [1, 2]}
 def helper(task):
     return task.rate
 
-class Fit(PaiPythonTask):
+class PayloadFit(PaiPythonTask):
     rate = luigi.FloatParameter()
     key = luigi.Parameter(default="s3cret-key", visibility=ParameterVisibility.PRIVATE)
     image = "x"
@@ -32,19 +32,19 @@ class Fit(PaiPythonTask):
     def work(self):
         return {"rate": helper(self), "table": TABLE, "url": self.url}
 
-class Leaking(Fit):
+class PayloadLeaking(PayloadFit):
     def work(self):
         return {"url": f"{'s3cret-key'}"}
 
-class Sends(PaiTask):
+class PayloadSends(PaiTask):
     name = image = "x"
     uploads = {"code": "/Data/code"}
     tasks = [TaskRole("main", "true")]
 
-class Bare(Sends):
+class PayloadBare(PayloadSends):
     uploads = {}
 
-class Protocol(PaiProtocolTask):
+class PayloadProtocol(PaiProtocolTask):
     protocol = "job.yaml"
 """
 
@@ -74,34 +74,35 @@ def payload(folder, monkeypatch):
 
 
 def test_it_shows_files_values_and_the_names_of_secrets(payload):
-    text = payload("sends", "Fit", "--rate", "0.1")
+    text = payload("sends", "PayloadFit", "--rate", "0.1")
     assert re.search(r"^work.pickle +[\d,]+$", text, re.MULTILINE)
     assert re.search(r"^total +[\d,]{6}$", text, re.MULTILINE)
-    assert "functions: Fit.work, helper" in text
+    assert "functions: PayloadFit.work, helper" in text
     assert re.search(r"^self.rate +float +21 +0.1$", text, re.MULTILINE)
-    assert re.search(r"^TABLE +dict +\d+ +\{'a': \[1, 2\]\} +Fit.work \(sends.py:\d+\)$", text, re.MULTILINE)
+    table = r"^TABLE +dict +\d+ +\{'a': \[1, 2\]\} +PayloadFit.work \(sends.py:\d+\)$"
+    assert re.search(table, text, re.MULTILINE)
     assert text.splitlines()[-1] == "secrets: self.url"
     assert "s3cret" not in text
 
 
 def test_as_json(payload):
-    found = json.loads(payload("--json", "sends", "Fit", "--rate", "0.1"))
+    found = json.loads(payload("--json", "sends", "PayloadFit", "--rate", "0.1"))
     assert found["secrets"] == ["self.url"]
     assert {"name": "self.rate", "type": "float", "size": 21, "value": "0.1", "place": ""} in found["values"]
     assert set(found["parts"]) == {"__main__.py", "cloudpickle", "luigi_pai", "task.json", "work.pickle"}
 
 
 def test_uploads_have_their_sizes(payload):
-    assert payload("sends", "Sends").splitlines() == [
+    assert payload("sends", "PayloadSends").splitlines() == [
         "upload  to HDFS     files  bytes",
         "code    /Data/code  1      1,200",
         "",
     ]
-    assert payload("sends", "Bare") == "Bare() sends only its job, see luigi-pai render\n"
+    assert payload("sends", "PayloadBare") == "PayloadBare() sends only its job, see luigi-pai render\n"
 
 
 def test_what_cannot_be_sent_is_an_error(payload):
-    text = payload("sends", "Leaking", "--rate", "0.1", expect=1)
+    text = payload("sends", "PayloadLeaking", "--rate", "0.1", expect=1)
     assert "work() contains the value of the private parameter key" in text
     assert "s3cret" not in text
-    assert "Protocol of sends is not a PaiTask" in payload("sends", "Protocol", expect=2)
+    assert "PayloadProtocol of sends is not a PaiTask" in payload("sends", "PayloadProtocol", expect=2)
