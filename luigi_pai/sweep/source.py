@@ -126,9 +126,8 @@ class Source:
         if point is None:
             return None
         try:
-            if (
-                self._sweep.is_search and point.proposed and not point.handled
-            ):  # points of a list were checked before the run
+            # points of a list were checked before the run
+            if self._sweep.is_search and point.proposed and not point.handled:
                 return self._checked(point)
             return self._table.known(point) or point
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):

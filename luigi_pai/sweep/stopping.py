@@ -58,9 +58,8 @@ class Pruning:
     def watch(self, job: SweepJob, status: JobStatus) -> None:
         """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
         now = self._clock.monotonic()
-        if (
-            job.shared or self._keep is None
-        ):  # a sweep without keep() stops nothing, whatever its journal says
+        # a sweep without keep() stops nothing, whatever its journal says
+        if job.shared or self._keep is None:
             return
         if job.members[0].point.record.pruned:
             self._due.setdefault(job, now)

@@ -284,7 +284,7 @@ class Jobs:
                 state.pop(UNREACHABLE, None)
 
     def _is_unlisted(self, name: str) -> bool:
-        """Return whether an LTP's current list, made after the last submission, lacks a job."""
+        """Return whether LTP's current list, made after the last submission, does not have a job."""
         listing = None if self.api.dialect.whole_lists else self._lists.current(self.api)
         if listing is None or self.api.job_name(name) in listing.jobs:
             return False

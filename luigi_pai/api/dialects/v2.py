@@ -177,7 +177,7 @@ class V2Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, with its secrets as ``******``.
 
-        0.15 stores and sends the secrets as they were submitted, so they are replaced here, too.
+        0.15 stores and sends the secrets as they were submitted, so they are also replaced here.
         """
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  as above
 

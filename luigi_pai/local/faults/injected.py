@@ -102,6 +102,7 @@ class InjectedFaults:
 
     async def choose(self, line: RequestStartLine, headers: HTTPHeaders) -> Fate | None:
         """Apply a delay, revoke the token, or mark a login. Return any other fault, or None."""
+        headers.pop(RACE, None)  # only a rule sets it
         path = unquote(line.path.partition("?")[0]).removeprefix(PREFIX)
         faults = self._api.faults
         if not faults.rules or path.startswith(CONTROL):
