@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import luigi.parameter
 
 from luigi_pai.api.logs.failed_task import log_end
-from luigi_pai.api.retries import run_steps
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem, SpecError
@@ -136,7 +135,7 @@ class PaiPythonTask(PaiTask):
         if found and not isinstance(found, LastReports):
             return found
         run = self._task_run()
-        entry = run_steps(run.newest(), run.book.api.clock.sleep)
+        entry = run.newest()
         if entry is None or entry.status is None:
             return found
         status, index = run.book.of(entry.job), entry.index or 0

@@ -11,7 +11,6 @@ from luigi_pai.api.dialects.detection import DialectDetector
 from luigi_pai.api.job import Job
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.rest_api import JobRequests, RestApi
-from luigi_pai.api.retries import run_steps
 from luigi_pai.api.server import Server, default_portal
 from luigi_pai.api.session import Session
 from luigi_pai.api.shared import SharedDocument
@@ -147,7 +146,7 @@ class Cluster(JobRequests):
         name, began = book.api.job_name(name), self.clock.time()
         posting = Posting(book, name, must_be_new=True)
         try:
-            status = run_steps(posting.steps(job), self.clock.sleep)
+            status = posting.post(job)
         except PaiApiError as error:
             raise posting.outcome(error, "look it up before you submit it again") from None
         if status is None or (posting.may_be_submitted and self.server.had(status, began)):

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job_failure import job_failure
-from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watching import Outcome, Watcher
@@ -143,7 +143,7 @@ class Job:
         clock = self._api.clock
         retry = Retry(self._api.polling.patience, clock, f"job {self.name}")
         try:
-            status = run_steps(retry.call(lambda: self.book.of(self.name)), clock.sleep)
+            status = retry.call(lambda: self.book.of(self.name))
         except JobNotFound:
             if self._submitted is None:
                 raise

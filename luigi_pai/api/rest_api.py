@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
-from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList, JobState
 from luigi_pai.errors import ServerFault
 
@@ -198,7 +198,7 @@ class RestApi(JobRequests):
             what: what the request is, for the log.
         """
         retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.token_patience)
-        return run_steps(retry.call(request), self.clock.sleep)
+        return retry.call(request)
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""

@@ -1,14 +1,9 @@
-"""Retry of transient errors with exponential backoff until a deadline.
-
-``Steps`` never sleep. They are generators that yield the seconds to wait before their next
-step, and return a result. ``run_steps`` is the one loop that sleeps.
-"""
+"""Retry of transient errors with exponential backoff until a deadline."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Generator
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,6 +19,8 @@ from luigi_pai.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -38,29 +35,6 @@ _WINDOWS = 3  # a deadline is at least this many times the wait that the server 
 _JITTER = 0.1
 
 T = TypeVar("T")
-Steps = Generator[float, None, T]
-"""A generator that yields the seconds to wait before its next step, and returns a result."""
-
-
-def run_steps(steps: Steps[T], sleep: Callable[[float], None]) -> T:
-    """Run steps to their end and return their result.
-
-    Args:
-        steps: the generator.
-        sleep: a function that waits for a number of seconds.
-    """
-    try:
-        wait = next(steps)
-        while True:
-            try:
-                sleep(wait)
-            except BaseException as interruption:  # noqa: BLE001  the steps log it and raise it again
-                wait = steps.throw(interruption)
-            else:
-                wait = next(steps)
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 class Retry:
@@ -79,6 +53,7 @@ class Retry:
         what: subject of the log lines, such as ``job NAME``.
         longest: seconds; if a request limit ends later than that, the error is raised without a wait.
         token_limit: replaces ``limit`` after ``TokenLost``, if it is longer.
+        sleep: waits for a number of seconds; default: ``clock.sleep``.
     """
 
     __slots__ = (
@@ -89,6 +64,7 @@ class Retry:
         "_longest",
         "_next",
         "_since",
+        "_sleep",
         "_token_limit",
         "_what",
     )
@@ -100,11 +76,13 @@ class Retry:
         what: str = "",
         longest: float = _LONGEST_LIMIT,
         token_limit: float = 0.0,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._limit = limit
         self._token_limit = token_limit
         self._longest = longest
         self._clock = clock
+        self._sleep = clock.sleep if sleep is None else sleep
         self._what = f"{what}: " if what else ""
         self._since: float | None = None
         self._next = _FIRST_WAIT
@@ -156,8 +134,8 @@ class Retry:
             logger.info("%s%s replies again after %.0f s", self._what, self._failed, seconds)
         self._since, self._next, self._granted = None, _FIRST_WAIT, 0.0
 
-    def call(self, request: Callable[[], T]) -> Steps[T]:
-        """Call a function until it succeeds, yield the waits between the calls, and return the result.
+    def call(self, request: Callable[[], T]) -> T:
+        """Call a function until it succeeds, wait between the calls, and return the result.
 
         Raises:
             PaiError: a transient error (of the server or of HDFS) after which ``wait_after`` gives up, or
@@ -167,14 +145,14 @@ class Retry:
             try:
                 result = request()
             except TRANSIENT as error:
-                yield self.wait_after(error)
+                self._sleep(self.wait_after(error))
             except PaiHttpError:
                 self.succeeded()
                 raise
             except PaiError as error:
                 if not error.transient:
                     raise
-                yield self.wait_after(error)
+                self._sleep(self.wait_after(error))
             else:
                 self.succeeded()
                 return result

@@ -2,8 +2,7 @@
 
 Only a 202 (0.12 to 0.14: also 201) proves that the server has taken the job, and only a known refusal that it
 has not. After any other response, and without a response, the job is looked up. It is posted again only after
-a lookup shows that the server does not know its name. All waits are yielded as ``retries.Steps``; nothing
-here sleeps.
+a lookup shows that the server does not know its name.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.retries import Steps
     from luigi_pai.jobspec.protocol import JobProtocol
 
 logger = logging.getLogger(__name__)
@@ -55,6 +53,7 @@ class Posting:
             up after the post.
         must_be_new: whether to raise ``NameConflict`` at once if the name is in use.
         before_post: called with the name before each post.
+        sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
 
     Attributes:
         may_be_submitted: whether the server may have accepted a post whose reply was lost, or was an error.
@@ -68,8 +67,10 @@ class Posting:
         single: bool = True,
         must_be_new: bool = False,
         before_post: Callable[[str], None] = lambda _: None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._api = book.api
+        self._sleep = book.api.clock.sleep if sleep is None else sleep
         self._book = book
         self._name = name
         self._single = single
@@ -82,7 +83,7 @@ class Posting:
         self._is_held_back = False
         self.may_be_submitted = False
 
-    def steps(self, job: PaiJob | JobProtocol) -> Steps[JobStatus | None]:
+    def post(self, job: PaiJob | JobProtocol) -> JobStatus | None:
         """Post the job until the server has it, and return its first status.
 
         Return None if the name is in use by another job of the user. A server may refuse a name as in use
@@ -100,24 +101,24 @@ class Posting:
         self._warn_of_public_secrets(job)
         with self._counted():
             while True:
-                yield from self._turn()
+                self._turn()
                 began = self._api.clock.monotonic()
                 try:
                     self._post(job)
                     break
                 except TRANSIENT as error:
                     self._began = began if self._began is None else self._began
-                    status = yield from self._after(error, posts, self._api.clock.monotonic() - began)
+                    status = self._after(error, posts, self._api.clock.monotonic() - began)
                     if status is not None:
                         return status
                 except PaiHttpError as error:
                     if not isinstance(error, NameConflict):
-                        return (yield from self._taken(error))
+                        return self._taken(error)
                     if self.may_be_submitted:
                         break
                     if self._must_be_new:
-                        return (yield from self._taken(error))
-                    if (yield from self._is_held(error)):
+                        return self._taken(error)
+                    if self._is_held(error):
                         return None
         posts.succeeded()
         self._book.failed_posts.end()
@@ -161,7 +162,7 @@ class Posting:
         finally:
             self._book.note_post(self._name)
 
-    def _turn(self) -> Steps[None]:
+    def _turn(self) -> None:
         """While the server makes posts fail, wait until ``FailedPosts`` allows one, or until the deadline."""
         clock, failed_posts = self._api.clock, self._book.failed_posts
         end = (clock.monotonic() if self._began is None else self._began) + self._api.polling.patience
@@ -171,13 +172,14 @@ class Posting:
                 logger.info(
                     "Job %s is not submitted yet: %s fails all submissions", self._name, self._api.url
                 )
-            yield min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
+            wait = min(wait * random.uniform(1, 1 + _JITTER), max(end - clock.monotonic(), 0.01))  # noqa: S311  spreads load
+            self._sleep(wait)
 
-    def _is_held(self, error: NameConflict) -> Steps[bool]:
+    def _is_held(self, error: NameConflict) -> bool:
         """Return True if a lookup finds the job that uses the name; else wait a second and return False."""
         if error.mocked:
             raise error
-        if (yield from self._lookups.call(self._status)) is not None:
+        if (self._lookups.call(self._status)) is not None:
             return True
         now = self._api.clock.monotonic()
         self._refused_since = now if self._refused_since is None else self._refused_since
@@ -187,10 +189,10 @@ class Posting:
                 "another name for the task",
                 self._name,
             )
-        yield 1.0
+        self._sleep(1.0)
         return False
 
-    def _after(self, error: PaiApiError, posts: Retry, took: float) -> Steps[JobStatus | None]:
+    def _after(self, error: PaiApiError, posts: Retry, took: float) -> JobStatus | None:
         """Wait after a transient error; return the job's status if the post was accepted, else None.
 
         Args:
@@ -202,17 +204,17 @@ class Posting:
         self.may_be_submitted |= may_be_accepted
         wait = posts.wait_after(error)
         is_lost = may_be_accepted and isinstance(error, ClusterUnreachable)
-        yield max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait
+        self._sleep(max(wait, min(took, _LONGEST_TIMEOUT_WAIT)) if is_lost else wait)
         if not may_be_accepted:
             return None
-        if (status := (yield from self._looked_up())) is not None:
+        if (status := (self._looked_up())) is not None:
             return status
         self._faults += is_about_the_job
         if self._faults >= _FAULTS_TAKEN:
             raise error
         return None
 
-    def _taken(self, error: PaiHttpError) -> Steps[JobStatus]:
+    def _taken(self, error: PaiHttpError) -> JobStatus:
         """Return the job's status if the server has it in spite of the error; else raise the error.
 
         Known refusals are raised without a lookup. If the lookup fails, its error is raised, extended by
@@ -222,7 +224,7 @@ class Posting:
             raise error
         before, self.may_be_submitted = self.may_be_submitted, True
         try:
-            status = yield from self._looked_up()
+            status = self._looked_up()
         except PaiApiError as failed:
             raise failed.extended(f"the response to the submission was: {error}") from None
         if status is None:
@@ -230,9 +232,9 @@ class Posting:
             raise error
         return status
 
-    def _looked_up(self) -> Steps[JobStatus | None]:
+    def _looked_up(self) -> JobStatus | None:
         """Look up the job after a post that may have been accepted; return None if there is no such job."""
-        status = yield from self._lookups.call(self._status)
+        status = self._lookups.call(self._status)
         if status is not None:
             logger.info("Job %s is on the server: its submission was accepted", self._name)
             self._book.failed_posts.end()
@@ -266,10 +268,10 @@ class Posting:
         return status
 
     def outcome(self, error: PaiError, advice: str) -> PaiError:
-        """Return the error that ended the steps; a PaiApiError now states whether the job was submitted.
+        """Return the error that ended ``post``; a PaiApiError now states whether the job was submitted.
 
         Args:
-            error: raised by ``steps``.
+            error: raised by ``post``.
             advice: what to do about a job that may have been submitted.
         """
         if not isinstance(error, PaiApiError):
@@ -279,7 +281,8 @@ class Posting:
         return error.reworded(f"job {self._name!r} was not submitted: {error}")
 
     def _retry(self) -> Retry:
-        return Retry(self._api.polling.patience, self._api.clock, f"job {self._name}")
+        name = f"job {self._name}"
+        return Retry(self._api.polling.patience, self._api.clock, name, sleep=self._sleep)
 
 
 def _may_be_accepted(error: Exception) -> bool:

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 import click
 
 from luigi_pai.api.book.entries import Entry
-from luigi_pai.api.retries import run_steps
 from luigi_pai.cli.failures import complain, give_up, plain_failures
 from luigi_pai.errors import ConfigError, JobNotFound, PaiHttpError, PaiNameTaken
 from luigi_pai.jobspec.hints import closest
@@ -145,7 +144,7 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
         if number > 1:
             with contextlib.suppress(JobNotFound):
                 return Entry(number, job, book.of(job))
-        entry = run_steps(book.latest(work, patience=_PATIENCE), cluster.clock.sleep)
+        entry = book.latest(work, patience=_PATIENCE)
     except (PaiNameTaken, PaiHttpError) as error:  # another user has this job, or the list failed
         try:
             entry = Entry(number, job, book.of(job))

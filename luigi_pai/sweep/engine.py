@@ -198,7 +198,7 @@ class Engine:
                 self._taken(start)
             while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
                 self._start_next()
-            if not self._workers.advance() or self._clock.monotonic() >= end:
+            if not self._workers.wait() or self._clock.monotonic() >= end:
                 break
         if self._source.waits and not (self._jobs or self._workers.starts or self._packs):
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
@@ -210,7 +210,7 @@ class Engine:
         if not pack.members:
             return
         self.book = pack.members[0].run.book
-        self._workers.add(start_pack(pack, self._limits, self.sending), pack.members)
+        self._workers.add(lambda: start_pack(pack, self._limits, self.sending), pack.members)
 
     def _next_members(self) -> list[Member]:
         """Draw points for a job."""
@@ -235,14 +235,11 @@ class Engine:
         return members
 
     def _taken(self, start: Start) -> None:
-        """Handle the result of a step."""
-        future, start.future = start.future, None
+        """Handle the result of a call."""
         members = start.members
-        assert future is not None
         try:
-            start.due = self._clock.monotonic() + future.result()
+            result = start.future.result()
         except Exception as error:
-            self._workers.starts.remove(start)
             if not members:  # record() handles the errors that it expects; any other error ends the sweep
                 raise
             points = [member.point for member in members]
@@ -253,14 +250,12 @@ class Engine:
             for point in points:  # the error concerns only these points
                 self._fail(point, error)
         else:
-            if start.result is not None:
-                self._workers.starts.remove(start)
-                if members:
-                    self._started(start.result)
-                for ending in start.result.recorded:
-                    ending.job.unrecorded -= 1
-                    self._end(ending.ended())
-                    self._free(ending.job)
+            if members:
+                self._started(result)
+            for ending in result.recorded:
+                ending.job.unrecorded -= 1
+                self._end(ending.ended())
+                self._free(ending.job)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
         """Put points back and pause starts after a transient error. Return False if there is no retry."""
@@ -380,8 +375,9 @@ class Engine:
         Only then does the journal get the ends, because no later run looks up a point whose end is there.
         """
         if (self._seen or self._endings) and all(start.members for start in self._workers.starts):
-            self._workers.add(record(self._seen, self._endings, self._recording), [])
+            seen, endings = self._seen, self._endings
             self._seen, self._endings = [], []
+            self._workers.add(lambda: record(seen, endings, self._recording), [])
 
     def _free(self, job: SweepJob) -> None:
         if job.is_over and not job.unrecorded and self._jobs.get((job.key, job.name)) is job:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.retries import Retry, Steps
+    from luigi_pai.api.retries import Retry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
@@ -282,10 +282,10 @@ class Ending:
     update: Update
     error: Exception | None = None
 
-    def record(self, retry: Retry) -> Steps[None]:
+    def record(self, retry: Retry) -> None:
         """Record the end on HDFS, in any thread."""
         try:
-            yield from self.member.run.record(self.entry, self.update, retry)
+            self.member.run.record(self.entry, self.update, retry)
         except Exception as error:  # noqa: BLE001  raised again by ended()
             self.error = error
 

@@ -34,7 +34,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.clock import LATEST_MS
-from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.sweep.point_records import Record, valid_asked, valid_row
@@ -358,4 +358,4 @@ def _check_run(event: Mapping[str, Any]) -> None:
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:
     """Call a function, with retries of transient errors for ``limit`` seconds; return its result."""
-    return run_steps(Retry(limit, clock).call(act), clock.sleep)
+    return Retry(limit, clock).call(act)

@@ -5,9 +5,6 @@ completion flag as in a job without other points, but its claims name the array 
 name is made from the names of the intended submissions, so the server accepts only one of two arrays with the
 same submissions. Each submission is claimed before its array is sent, and an array runs only the points whose
 claims name it.
-
-Functions that wait return ``retries.Steps``: generators that yield the seconds to wait before the next step.
-Each step may run in another thread.
 """
 
 from __future__ import annotations
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from luigi_pai.api.book.entries import Entry
-    from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.jobs import Ending, Member
@@ -87,12 +83,12 @@ class Pack:
     due: float = -math.inf
 
 
-def start_pack(pack: Pack, limits: SweepLimits, sending: Sending) -> Steps[Started]:
+def start_pack(pack: Pack, limits: SweepLimits, sending: Sending) -> Started:
     """Look up the points of a pack; if they have been looked up, submit them in an array."""
     return begin(pack.members, limits, sending) if pack.name is None else submit(pack, sending)
 
 
-def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> Steps[Started]:
+def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> Started:
     """Look up points, and submit each point that needs a job and is not to share one.
 
     Points that are to share a job are returned for a later submission. An error that concerns one point only
@@ -105,13 +101,13 @@ def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> S
     """
     started, alone, book = Started(), limits.points_per_job == 1, members[0].run.book
     if not alone:
-        yield from Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
+        Retry(book.api.polling.patience, book.api.clock).call(lambda: check_cluster(book))
     for member in members:
         try:
             if member.is_proposed:
-                yield from _begin(member, started, limits, sending, alone=alone)
+                _begin(member, started, limits, sending, alone=alone)
             else:
-                started.jobs.append((yield from _confirmed(member)))
+                started.jobs.append(_confirmed(member))
         except Exception as error:
             if isinstance(error, OF_ALL) or (isinstance(error, PaiError) and error.transient):
                 raise
@@ -119,7 +115,7 @@ def begin(members: Sequence[Member], limits: SweepLimits, sending: Sending) -> S
     return started
 
 
-def _confirmed(member: Member) -> Steps[SweepJob]:
+def _confirmed(member: Member) -> SweepJob:
     """Look up a point that only the journal names, and return its job, which the user must have submitted.
 
     Others may have written the journal, so its parameters are confirmed by the server before they are used:
@@ -129,13 +125,13 @@ def _confirmed(member: Member) -> Steps[SweepJob]:
         NotConfirmedError: there is no such job.
     """
     book, api = member.run.book, member.run.book.api
-    entry = yield from book.latest(member.point.name)
+    entry = book.latest(member.point.name)
     if entry is None or entry.status is None:
         raise NotConfirmedError("the server has no such job")
     if member.run.evidence.has_flag:
         from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
 
-        stored = yield from Retry(api.polling.patience, api.clock).call(lambda: api.config(entry.job))
+        stored = Retry(api.polling.patience, api.clock).call(lambda: api.config(entry.job))
         theirs = api.dialect.output_folder(stored)
         if member.folder is None or theirs is None or not same_path(member.folder, theirs):
             raise NotConfirmedError(
@@ -144,14 +140,12 @@ def _confirmed(member: Member) -> Steps[SweepJob]:
     return _taken_over(member, entry)
 
 
-def _begin(
-    member: Member, started: Started, limits: SweepLimits, sending: Sending, *, alone: bool
-) -> Steps[None]:
+def _begin(member: Member, started: Started, limits: SweepLimits, sending: Sending, *, alone: bool) -> None:
     run, record = member.run, member.point.record
     run.options.check()
     entry = None
     if not _is_new(member, alone=alone) or run.evidence.last() is not None:
-        entry = yield from run.newest(max_age=RECENT if not member.looked_up else 0.0)
+        entry = run.newest(max_age=RECENT if not member.looked_up else 0.0)
     member.looked_up = run.book.api.clock.monotonic()
     if run.is_done(entry):
         started.ended.append(Ended(member.point, Row("SUCCEEDED")))
@@ -173,7 +167,7 @@ def _begin(
     if entry is not None and is_claimed and entry.job != member.submission:
         (started.again if _may_arrive(member) else started.claimed.setdefault(entry.job, [])).append(member)
     elif alone or is_claimed:  # a claimed job may be sent again, as the server accepts its name only once
-        started.jobs += yield from _submit_alone(member, started, sending)
+        started.jobs += _submit_alone(member, started, sending)
     else:
         started.to_submit.append(member)
 
@@ -223,12 +217,12 @@ def _taken_over(member: Member, entry: Entry) -> SweepJob:
     return SweepJob(entry.job, member.run.book, [member], status, posted=entry.posted)
 
 
-def _submit_alone(member: Member, started: Started, sending: Sending) -> Steps[list[SweepJob]]:
+def _submit_alone(member: Member, started: Started, sending: Sending) -> list[SweepJob]:
     """Submit a point as a job of its own."""
     run, member.index, member.claims.shares_job = member.run, None, False
     note = sending.noting(run.book, [member])
     try:
-        entry = yield from run.submit(member.number, note)
+        entry = run.submit(member.number, note)
     except RunsInArrayError:
         entry = None
     if entry is None or not entry.posted:
@@ -254,18 +248,16 @@ def _add_tags(job: SweepJob) -> None:
     add_tags(api, replace(job.status, takes_tags=takes_tags), job.members[0].run.options.tags)
 
 
-def record(seen: Sequence[tuple[Member, JobStatus]], endings: list[Ending], retry: Retry) -> Steps[Started]:
+def record(seen: Sequence[tuple[Member, JobStatus]], endings: list[Ending], retry: Retry) -> Started:
     """Record on HDFS the start times of points whose server does not send them, and the ends of points."""
     for member, status in seen:
-        yield 0.0
         member.run.evidence.with_start(status)
     for ending in endings:
-        yield 0.0
-        yield from ending.record(retry)
+        ending.record(retry)
     return Started(recorded=endings)
 
 
-def submit(pack: Pack, sending: Sending) -> Steps[Started]:
+def submit(pack: Pack, sending: Sending) -> Started:
     """Claim points, and submit an array of the claimed points. All other points are to be looked up again.
 
     ``sending`` has the array from before its post on.
@@ -284,17 +276,17 @@ def submit(pack: Pack, sending: Sending) -> Steps[Started]:
     note = sending.noting(book, claimed)
     posting = Posting(book, name, single=False, before_post=note)
     try:
-        jobs = yield from _claim(pack.members, name, claimed, started)
+        jobs = _claim(pack.members, name, claimed, started)
         if not claimed:
             return started
-        status = yield from posting.steps(array_of(name, jobs))
+        status = posting.post(array_of(name, jobs))
     except PaiError as error:
         if not posting.may_be_submitted:
             note("")
             _release(claimed)
         raise posting.outcome(error, TRY_AGAIN) from None
     if status is None or posting.may_be_submitted:  # a job has the name, perhaps with other points
-        entry = yield from book.holder(name, 1)
+        entry = book.holder(name, 1)
         if entry is None or entry.status is None:
             raise JobNotFound(f"the server refuses the name {name!r} as in use, but has no job of this name")
         started.again += claimed
@@ -311,14 +303,13 @@ def submit(pack: Pack, sending: Sending) -> Steps[Started]:
 
 def _claim(
     members: Sequence[Member], name: str, claimed: list[Member], started: Started
-) -> Steps[list[JobProtocol]]:
+) -> list[JobProtocol]:
     """Claim points for an array. Append the successfully claimed points to ``claimed``; return their jobs."""
     jobs, settings = [], OpenPai.current(members[0].point.task.cluster)
     for member in members:
-        yield 0.0  # ends a step; any thread may take the next one
         member.claims.shares_job = True
         job = as_protocol(member.run.prepare(member.number), settings).protocol
-        if (yield from member.run.evidence.claim(member.number, name)) == name:
+        if member.run.evidence.claim(member.number, name) == name:
             member.index = len(claimed)
             claimed.append(member)
             jobs.append(job)

@@ -17,10 +17,9 @@ from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
 from luigi_pai.hdfs.small_files import create_once, read_small, remove_once, tidy_beside, written_again
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.api.retries import Steps
     from luigi_pai.hdfs.client import WebHdfs
 
 _FOLDER = "_luigi_pai"  # folder of the claims; Hadoop's own readers skip names that begin with an underscore
@@ -224,7 +223,7 @@ class Claims:
             ) from None
 
 
-def claim_once(store: ClaimStore, claim: Claim, api: RestApi) -> Steps[Claim]:
+def claim_once(store: ClaimStore, claim: Claim, api: RestApi, sleep: Callable[[float], None]) -> Claim:
     """Claim a submission; return ``claim``, or the earlier claim. Retry for ``poll_patience`` if NotClaimed.
 
     Raises:
@@ -235,7 +234,7 @@ def claim_once(store: ClaimStore, claim: Claim, api: RestApi) -> Steps[Claim]:
         try:
             return store.claim(claim)
         except NotClaimed as error:
-            yield retry.wait_after(error)
+            sleep(retry.wait_after(error))
 
 
 def _text(claim: Claim) -> bytes:

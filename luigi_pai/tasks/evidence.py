@@ -13,9 +13,11 @@ from luigi_pai.errors import PaiError, PaiOutputElsewhere
 from luigi_pai.tasks.refusals import ago, check_folder, forgotten
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry
-    from luigi_pai.api.retries import Retry, Steps
+    from luigi_pai.api.retries import Retry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.tasks.claims import Claim, Claims, ClaimStore
     from luigi_pai.tasks.definition import Definition, TaskJob
@@ -59,7 +61,9 @@ class Evidence:
         book: Book,
         jobs: TaskJob,
         claims: ClaimStore | None = None,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
+        self._sleep = sleep or book.api.clock.sleep
         self._definition = definition
         self._outputs = outputs
         self._book = book
@@ -165,7 +169,7 @@ class Evidence:
             return claim.number + 1
         raise forgotten(claim, age, self._definition.folder, api)
 
-    def claim(self, number: int, job_name: str) -> Steps[str]:
+    def claim(self, number: int, job_name: str) -> str:
         """Claim a submission before it is sent; return the name of the job that it is claimed for.
 
         This is ``job_name``, or the name of another job for which another process has claimed the submission.
@@ -188,7 +192,7 @@ class Evidence:
             claimed_ms=int(api.clock.time() * 1000),
             digest=self._jobs.digest,
         )
-        held = yield from claim_once(self._claims, mine, api)
+        held = claim_once(self._claims, mine, api, self._sleep)
         is_to_post = held.token == mine.token or (known is not None and known.number == number)
         if number > 1 and self._flag is not None and is_to_post and held.state is None:
             # Only now, because before the claim another process may submit this job and set the flag.
@@ -293,7 +297,7 @@ class Evidence:
         claim = self.last()
         return claim is not None and claim.number == entry.number and claim.state is None
 
-    def record(self, entry: Entry, retry: Retry | None = None) -> Steps[None]:
+    def record(self, entry: Entry, retry: Retry | None = None) -> None:
         """If the output folder is on HDFS, record a submission's end there: completion flag and final state.
 
         If HDFS fails, the error is logged and the task does not fail, because the server keeps the job
@@ -314,7 +318,7 @@ class Evidence:
             if retry is None:
                 record()
             else:
-                yield from retry.call(record)
+                retry.call(record)
         except PaiOutputElsewhere:
             raise
         except PaiError as error:

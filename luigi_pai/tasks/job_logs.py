@@ -11,10 +11,9 @@ from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
 
 logger = logging.getLogger("luigi-interface")
@@ -59,11 +58,11 @@ class LogStream:
         except PaiApiError as error:
             self._put_off(error)
 
-    def end(self, status: JobStatus) -> Steps[None]:
+    def end(self, status: JobStatus, sleep: Callable[[float], None]) -> None:
         """Log the remaining lines of an ended job, and which logs could not be read."""
         self._status, self._steps = status, None  # steps begun before the job's end miss its last lines
         errors = 0
-        yield min(self.idle(status), self._reader.per_log)
+        sleep(min(self.idle(status), self._reader.per_log))
         while True:
             try:
                 if self._advance(status):
@@ -74,7 +73,7 @@ class LogStream:
                     logger.warning("The logs of job %s could not be read to their end: %s", self._job, error)
                     return
                 self._put_off(error)
-            yield self.idle(status)
+            sleep(self.idle(status))
         for log in self._reader.unreadable:
             logger.warning("Job %s: a log could not be read: %s", self._job, log)
 

@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import luigi.configuration
 from luigi.task import MixinNaiveBulkComplete
 
-from luigi_pai.api.retries import run_steps
 from luigi_pai.config_file import with_address
 from luigi_pai.console import install
 from luigi_pai.jobspec.job import PaiJob
@@ -195,7 +194,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """
         with with_address(self.cluster):
             task_run = self._task_run()
-            run_steps(task_run.steps(), task_run.pause)
+            task_run.execute()
 
     def complete(self) -> bool:
         """Return whether the task is complete.

@@ -18,8 +18,9 @@ from luigi_pai.tasks.reports import Reports
 from luigi_pai.tasks.signals import continues
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.retries import Steps
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
     from luigi_pai.tasks.definition import Definition, TaskJob
@@ -51,12 +52,13 @@ class JobWatch:
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
 
-    def steps(self, status: JobStatus, *, submitted: bool) -> Steps[Update]:
+    def until_end(self, status: JobStatus, *, submitted: bool, sleep: Callable[[float], None]) -> Update:
         """Watch a job, and return its last update.
 
         Args:
             status: its last known status.
             submitted: whether this process has submitted the job just now.
+            sleep: waits for a number of seconds.
 
         Raises:
             PaiApiError: lookups failed until their deadline; the text says that the job continues.
@@ -82,7 +84,7 @@ class JobWatch:
             self._tell(status)
             while last is None:
                 idle = math.inf if logs is None else logs.idle(status)
-                yield min(watcher.idle(), self._reasons.idle(status), idle)
+                sleep(min(watcher.idle(), self._reasons.idle(status), idle))
                 for update in watcher.step():
                     status = self.evidence.with_start(update.status)
                     last = update if update.outcome is not Outcome.CHANGED else None
@@ -96,7 +98,7 @@ class JobWatch:
             raise error.extended(continues(self._api, name)) from None
         self.on_kill.note("")
         if logs is not None and last.outcome is Outcome.ENDED:
-            yield from logs.end(status)
+            logs.end(status, sleep)
         return last
 
     def show(self, status: JobStatus) -> None:

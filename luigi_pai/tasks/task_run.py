@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import NEXT_SUBMISSION, job_failure
-from luigi_pai.api.retries import Retry, run_steps
+from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
 from luigi_pai.api.watching import Outcome, Update
@@ -29,12 +29,12 @@ from luigi_pai.tasks.options import Options
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.tasks.refusals import RunsInArrayError
 from luigi_pai.tasks.signals import TRY_AGAIN, OnKill, before_signals
+from luigi_pai.work.lookup import newest_submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.book.entries import Entry
-    from luigi_pai.api.retries import Steps
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.claims import ClaimStore
     from luigi_pai.tasks.definition import Definition
@@ -84,12 +84,13 @@ class TaskRun:
         self._job = TaskJob(definition, self.book, self.options)
         self._on_kill = OnKill(self.book.api, self.options, self._stop_sent)
         self._made = 0  # attempts of this run
+        self._sleep = self.book.api.clock.sleep
         self._check_signals: Callable[[], None] = lambda: None
 
     @functools.cached_property
     def evidence(self) -> Evidence:
         """Information about the job that its server does not have."""
-        return Evidence(self._definition, self.outputs, self.book, self._job, self._claims)
+        return Evidence(self._definition, self.outputs, self.book, self._job, self._claims, self._sleep)
 
     @functools.cached_property
     def _watch(self) -> JobWatch:
@@ -110,7 +111,7 @@ class TaskRun:
         if entry is None or entry.status is None:
             return self.evidence.is_complete()
         if entry.status.finished:
-            run_steps(self._record(entry, watched=False), self.book.api.clock.sleep)
+            self._record(entry, watched=False)
         return entry.succeeded
 
     def forecast(self) -> Forecast:
@@ -132,8 +133,7 @@ class TaskRun:
     def _newest_now(self) -> Entry | None:
         """Look up the newest submission; transient errors are retried for 2 s at most."""
         patience = min(_LOOKUP_PATIENCE, self._settings.poll_patience)
-        steps = self.book.latest(self._name, self.evidence, patience=patience)
-        return run_steps(steps, self.book.api.clock.sleep)
+        return self._latest(patience=patience)
 
     # a run
 
@@ -142,7 +142,7 @@ class TaskRun:
         self._check_signals()
         self._watch.pause(seconds)
 
-    def steps(self) -> Steps[None]:
+    def execute(self) -> None:
         """Find or submit the job, and wait for its end; if it fails, submit it again (``max_attempts``).
 
         Raises:
@@ -152,19 +152,22 @@ class TaskRun:
         """
         for warning in self._definition.check(self._job.job):
             logger.warning("Job %s: %s", self._name, warning)
+        self._sleep = self.pause
         with before_signals(self._on_kill.act) as self._check_signals:
             while True:
-                entry = yield from self.begin()
+                entry = self.begin()
                 if entry is None or entry.status is None:
                     return
                 self._made += 1
                 update = Update(entry.job, entry.status, Outcome.ENDED)
                 if not entry.status.finished:
-                    update = yield from self._watch.steps(entry.status, submitted=entry.posted)
+                    update = self._watch.until_end(entry.status, submitted=entry.posted, sleep=self._sleep)
                 elif entry.posted:  # it has ended before it was watched
                     self._watch.show(entry.status)
-                retry = Retry(self.book.api.polling.patience, self.book.api.clock, f"job {entry.job}")
-                yield from self.record(entry, update, retry)
+                retry = Retry(
+                    self.book.api.polling.patience, self.book.api.clock, f"job {entry.job}", sleep=self._sleep
+                )
+                self.record(entry, update, retry)
                 try:
                     self.finish(entry, update, next_step=self._next_step(update))
                 except PaiJobFailed as error:
@@ -174,7 +177,7 @@ class TaskRun:
                 else:
                     return
 
-    def begin(self) -> Steps[Entry | None]:
+    def begin(self) -> Entry | None:
         """Find or submit the job, and return its newest submission; None if the outputs are complete.
 
         A job that is submitted or taken over gets its tags, and triggers an event.
@@ -185,11 +188,11 @@ class TaskRun:
             PaiError: the job was not submitted, or may have been submitted; the text says which.
         """
         self.options.check()
-        entry = yield from self.newest()
+        entry = self.newest()
         if self.is_done(entry):
             return None
         while entry is None or entry.status is None or entry.failed:
-            entry = yield from self.submit(self.evidence.next_number(entry, self.options["on_forgotten"]))
+            entry = self.submit(self.evidence.next_number(entry, self.options["on_forgotten"]))
             if entry is not None and entry.posted:
                 break
         assert entry is not None
@@ -201,7 +204,7 @@ class TaskRun:
         self.announce(entry)
         return entry
 
-    def newest(self, *, max_age: float = RECENT) -> Steps[Entry | None]:
+    def newest(self, *, max_age: float = RECENT) -> Entry | None:
         """Return the newest submission, from a lookup or as ``complete()`` has just found it.
 
         Until this run has made an attempt, a reply that lacks owner or submission time, as in mocked tests,
@@ -211,9 +214,15 @@ class TaskRun:
             max_age: seconds for which an answer may be reused.
         """
         self._job.check_owner()
-        entry = yield from self.book.latest(self._name, self.evidence, max_age=max_age)
+        entry = self._latest(max_age=max_age)
         is_one = entry is None or entry.status is None or entry.status.identified or self._made > 0
         return entry if is_one else None
+
+    def _latest(self, *, max_age: float = 0.0, patience: float | None = None) -> Entry | None:
+        """Find the newest submission: by its names, then by the last claim, then in the list of jobs."""
+        return newest_submission(
+            self.book, self._name, self.evidence, max_age=max_age, patience=patience, sleep=self._sleep
+        )
 
     def is_done(self, entry: Entry | None) -> bool:
         """Return whether the outputs are complete, for a job that the server does not know."""
@@ -222,7 +231,7 @@ class TaskRun:
         self._log("Job %s is complete: its outputs show it; the server no longer knows the job", self._name)
         return True
 
-    def submit(self, number: int, note: Note | None = None) -> Steps[Entry | None]:
+    def submit(self, number: int, note: Note | None = None) -> Entry | None:
         """Claim and post a submission. Return it, or the existing submission with the same name or claim.
 
         Args:
@@ -233,27 +242,27 @@ class TaskRun:
         note = note or self._on_kill.note
         name = self.book.job_name(self._name, number)
         job = self.prepare(number)
-        if (yield from self.evidence.claim(number, name)) != name:
-            return (yield from self._in_array())
-        posting = Posting(self.book, name, single=self._single, before_post=note)
+        if self.evidence.claim(number, name) != name:
+            return self._in_array()
+        posting = Posting(self.book, name, single=self._single, before_post=note, sleep=self._sleep)
         spoken = self.book.api.dialect.version
         try:
-            status = yield from posting.steps(job)
+            status = posting.post(job)
         except PaiError as error:
             if not posting.may_be_submitted:
                 note("")
                 self.evidence.release()
                 if isinstance(error, PaiHttpError) and self.book.api.dialect.version != spoken:
                     # The refusal showed that the server has the other API version; use it for the lookup.
-                    return (yield from self.book.latest(self._name, self.evidence))
+                    return self._latest()
             raise posting.outcome(error, TRY_AGAIN) from None
         if status is None:
-            return (yield from self.book.holder(self._name, number))
+            return self.book.holder(self._name, number, self._sleep)
         note(name, is_there=True)
         self.evidence.posted(status)
         return self.book.posted(self._name, number, status)
 
-    def _in_array(self) -> Steps[Entry]:
+    def _in_array(self) -> Entry:
         """Return the submission that another process has claimed for an array.
 
         Raises:
@@ -261,7 +270,7 @@ class TaskRun:
         """
         claim = self.evidence.last()
         assert claim is not None
-        entry = yield from self.book.submission(self._name, claim)
+        entry = self.book.submission(self._name, claim, self._sleep)
         if entry.status is None:
             raise RunsInArrayError.of(self._name, entry)
         return entry
@@ -297,7 +306,7 @@ class TaskRun:
 
     # the end
 
-    def record(self, entry: Entry, update: Update, retry: Retry) -> Steps[None]:
+    def record(self, entry: Entry, update: Update, retry: Retry) -> None:
         """Copy the logs and record the end on HDFS. If this process is killed before, the next run does both.
 
         Args:
@@ -313,9 +322,9 @@ class TaskRun:
         ended, is_news = replace(entry, status=update.status, posted=False), _is_news(entry)
         if is_news:
             self.book.take(self._name, ended)
-        yield from self._record(ended, watched=is_news, retry=retry)
+        self._record(ended, watched=is_news, retry=retry)
 
-    def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> Steps[None]:
+    def _record(self, entry: Entry, *, watched: bool, retry: Retry | None = None) -> None:
         """Keep the logs if this process ``watched`` the job or no end is recorded; then record the end."""
         if entry.status is not None and self.options["keep_logs"]:
             from luigi_pai.tasks.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
@@ -323,7 +332,7 @@ class TaskRun:
             if watched or self.evidence.lacks_end(entry):
                 secrets = self._definition.secrets()
                 KeptLogs(self.book, self.outputs.hdfs, self._definition.folder, secrets).keep(entry.status)
-        yield from self.evidence.record(entry, retry)
+        self.evidence.record(entry, retry)
 
     def finish(self, entry: Entry, update: Update, *, next_step: str = NEXT_SUBMISSION) -> None:
         """Trigger the event of a submission's end, which ``record`` must have recorded before.

@@ -10,7 +10,6 @@ import pytest
 from mocked_rest import JOB, URL
 
 from luigi_pai.api.polling import Polling
-from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import (
     InvalidReply,
@@ -162,14 +161,14 @@ def test_many_threads_and_a_fork_submit_each_job_once(faulty, new_cluster, in_fo
     cluster = new_cluster(faulty.url, polling=Polling(patience=30))
 
     def work(name):
-        assert run_steps(cluster.book.latest(name), time.sleep) is None
+        assert cluster.book.latest(name) is None
         spoken = cluster.book.api.dialect.version
         job = PaiJob(name, "i", [TaskRole("w", "c")])
         try:
-            status = run_steps(Posting(cluster.book, name).steps(job), time.sleep)
+            status = Posting(cluster.book, name).post(job)
         except PaiHttpError:  # the server speaks v2 since
             assert spoken == "v1"
-            status = run_steps(Posting(cluster.book, name).steps(job), time.sleep)
+            status = Posting(cluster.book, name).post(job)
         assert status is not None
 
     def thread(number):

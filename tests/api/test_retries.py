@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from luigi_pai.api.retries import TRANSIENT, Retry, run_steps
+from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import (
     ClusterUnreachable,
     InvalidReply,
@@ -32,9 +32,9 @@ def bear(clock):
 
 
 @pytest.fixture
-def call(clock):
+def call():
     """Call something until it answers, as a Retry says."""
-    return lambda retry, ask: run_steps(retry.call(ask), clock.sleep)
+    return lambda retry, ask: retry.call(ask)
 
 
 def down():
@@ -192,68 +192,31 @@ def test_a_limit_is_logged_with_its_wait(clock, bear, caplog):
     assert caplog.messages == [f"request limit of OpenPAI reached; waiting 40 s, until {until} (429 at /x)"]
 
 
-# ---------------------------------------------------------------- steps
+def test_the_waits_are_slept_as_the_caller_says(clock):
+    """A task answers messages in its waits, so it hands in its own sleep."""
+    slept, answers = [], iter([ServerFault("x"), ServerFault("x"), None])
 
-
-def test_steps_are_carried_out_and_their_result_returned():
-    """Each wait is slept, in order."""
-    slept = []
-
-    def steps():
-        yield 1.0
-        yield 2.5
+    def ask():
+        if (error := next(answers)) is not None:
+            raise error
         return "done"
 
-    assert run_steps(steps(), slept.append) == "done"
-    assert slept == [1.0, 2.5]
+    assert Retry(100, clock, sleep=slept.append).call(ask) == "done"
+    assert len(slept) == 2
+    assert not clock.slept
 
 
-def test_steps_without_a_wait_are_done_at_once():
-    """Nothing is slept where nothing is waited for."""
+def test_an_interruption_of_the_sleep_ends_the_call(clock):
+    """Ctrl-C while a server is away: nothing is asked again."""
+    asked = []
 
-    def steps():
-        return "done"
-        yield
-
-    assert run_steps(steps(), lambda _: pytest.fail("slept")) == "done"
-
-
-def test_an_interruption_of_the_sleep_is_thrown_into_the_steps():
-    """They say what goes on, and raise it: Ctrl-C while a job is watched."""
-    log = []
-
-    def steps():
-        try:
-            yield 1.0
-        except KeyboardInterrupt:
-            log.append("interrupted")
-            raise
-        finally:
-            log.append("cleaned up")
+    def ask():
+        asked.append(1)
+        raise ServerFault("x")
 
     def sleep(_seconds):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_steps(steps(), sleep)
-    assert log == ["interrupted", "cleaned up"]
-
-
-def test_steps_may_go_on_after_an_interruption():
-    """What they yield then is slept as usual."""
-    slept = []
-
-    def steps():
-        try:
-            yield 1.0
-        except TimeoutError:
-            yield 2.0
-        return "done"
-
-    def sleep(seconds):
-        slept.append(seconds)
-        if seconds == 1.0:
-            raise TimeoutError
-
-    assert run_steps(steps(), sleep) == "done"
-    assert slept == [1.0, 2.0]
+        Retry(100, clock, sleep=sleep).call(ask)
+    assert len(asked) == 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
+from clocks import Sleepers
 
 from luigi_pai.api.polling import Polling
-from luigi_pai.api.retries import run_steps
 from luigi_pai.api.status import JobState
 from luigi_pai.api.submitting import Posting
 from luigi_pai.api.wire.refusals import REFUSALS
@@ -42,15 +43,9 @@ def cluster(request, faulty, new_cluster, clock):
 
 
 @pytest.fixture
-def posted(cluster, do):
+def posted(cluster):
     """Post a job as a run does, and return its first status."""
-    return lambda name="train": do(Posting(cluster.book, name).steps(job(name)))
-
-
-@pytest.fixture
-def do(clock):
-    """Carry out steps on the clock of the test."""
-    return lambda steps: run_steps(steps, clock.sleep)
+    return lambda name="train": Posting(cluster.book, name).post(job(name))
 
 
 def lookups(faulty) -> list[str]:
@@ -174,19 +169,20 @@ def test_a_job_that_was_accepted_shows_that_a_500_is_about_the_job(faulty, clust
     assert faulty.submissions == 7
 
 
-def test_one_post_tests_for_all_whether_the_server_accepts_jobs(faulty, cluster, clock, do):
+def test_one_post_tests_for_all_whether_the_server_accepts_jobs(faulty, cluster, clock):
     """While it does not, ten jobs make about as many posts as one."""
     faulty.fail(*POST, 500, times=float("inf"), body={"code": "ECONNREFUSED", "message": "down"})
-    running = [Posting(cluster.book, f"train{number}").steps(job(f"train{number}")) for number in range(10)]
-    due = dict.fromkeys(running, 0.0)
-    while clock.elapsed < 90:
-        steps = min(due, key=due.__getitem__)
-        clock.advance(max(0.0, due[steps] - clock.elapsed))
-        due[steps] = clock.elapsed + next(steps)
+    threads = Sleepers(clock)
+    names = [f"train{number}" for number in range(10)]
+    ended = [
+        threads.start(partial(Posting(cluster.book, name, sleep=threads.sleep).post, job(name)))
+        for name in names
+    ]
+    threads.run(until=90)
     assert 8 <= faulty.submissions <= 12
     faulty.faults.clear()
-    for steps in running:
-        assert do(steps).succeeded
+    threads.run()
+    assert all(each.result().succeeded for each in ended)
     assert len(faulty.posts()) == 10
 
 
@@ -339,11 +335,11 @@ def test_a_name_in_use_is_no_submission_of_a_run(faulty, posted):
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_the_job_that_has_a_name_is_the_newest(faulty, cluster, do, number):
+def test_the_job_that_has_a_name_is_the_newest(faulty, cluster, number):
     """Also where the first ones are forgotten by now, and where it has failed and another one came."""
     faulty.add(attempt_name("train", number), ends_as="FAILED")
     faulty.add(attempt_name("train", number + 1), runs_for=3600)
-    entry = do(cluster.book.holder("train", number))
+    entry = cluster.book.holder("train", number)
     assert (entry.number, entry.status.finished) == (number + 1, False)
 
 
@@ -399,7 +395,7 @@ def test_a_server_that_turns_out_to_speak_v2(faulty, cluster, posted, release):
     assert faulty.posts() == [name]
 
 
-def test_a_refusal_in_the_right_dialect_is_the_error(faulty, new_cluster, do):
+def test_a_refusal_in_the_right_dialect_is_the_error(faulty, new_cluster):
     """The server's words."""
     faulty.release = "1.8.0"
     cluster = new_cluster(faulty.url, api_version="v2")
@@ -407,7 +403,7 @@ def test_a_refusal_in_the_right_dialect_is_the_error(faulty, new_cluster, do):
         *POST, 400, body={"code": "InvalidProtocolError", "message": "Prerequisite x does not exist."}
     )
     with pytest.raises(PaiHttpError, match="Prerequisite x does not exist"):
-        do(Posting(cluster.book, "train").steps(job()))
+        Posting(cluster.book, "train").post(job())
 
 
 def test_a_job_protocol_goes_to_a_v2_server_at_once(faulty, cluster):

@@ -20,7 +20,6 @@ from process_state import install_clock
 
 from luigi_pai import OpenPai, PaiTask, TaskRole
 from luigi_pai.api.caches import BoundedCache
-from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
 from luigi_pai.api.watching import Outcome, Watcher
 from luigi_pai.jobspec.job import PaiJob
@@ -85,7 +84,7 @@ class Week:
         self.begun += 1
         self.pai.plan = {"runs_for": self.chance.uniform(0.2, 4) * HOUR, "ends_as": self.chance.choice(ENDS)}
         job = PaiJob(name, "x", [TaskRole("main", "true")])
-        status = run_steps(Posting(book, name, single=False).steps(job), self.clock.sleep)
+        status = Posting(book, name, single=False).post(job)
         watcher.add(status, new=True)
 
     def live(self) -> list[Day]:

@@ -7,7 +7,6 @@ import json
 import math
 import re
 import threading
-import time
 from pathlib import Path
 
 import luigi
@@ -30,7 +29,6 @@ from luigi_pai import (
     grid,
     zipped,
 )
-from luigi_pai.api.retries import run_steps
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
@@ -408,7 +406,7 @@ def test_an_outage_that_another_process_has_noticed_is_waited_out(pai, monkeypat
     def plan(_):
         if pai.submissions == 2:
             with pytest.raises(ClusterUnreachable):
-                run_steps(OpenPai.current().cluster().book.latest("other", patience=0.0), time.sleep)
+                OpenPai.current().cluster().book.latest("other", patience=0.0)
         return {}
 
     pai.plan = plan

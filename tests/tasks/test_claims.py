@@ -31,7 +31,6 @@ from luigi_pai import (
     ServerFault,
     TaskRole,
 )
-from luigi_pai.api.retries import run_steps
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.small_files import create_once
 from luigi_pai.tasks.flag import CompletionFlag
@@ -64,7 +63,7 @@ def claims(hdfs, name="train") -> list[str]:
 
 def claimed(evidence, number: int, job: str) -> str:
     """Claim a submission without waits, and return the name of the job that it is claimed for."""
-    return run_steps(evidence.claim(number, job), lambda _seconds: None)
+    return evidence.claim(number, job)
 
 
 def kill_worker(pai, monkeypatch, task) -> None:
@@ -212,7 +211,7 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
 def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
     """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
     other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")]})
-    run_steps(other()._task_run().evidence.claim(1, "train"), lambda _seconds: None)
+    other()._task_run().evidence.claim(1, "train")
     forget()
     if stored == "other":
         body = '{"message": "update job train successfully"}'

@@ -15,9 +15,8 @@ from luigi_pai.errors import ClusterUnreachable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from luigi_pai.api.book.entries import Evidence, Recorded
+    from luigi_pai.api.book.entries import Recorded
     from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.api.retries import Steps
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
@@ -72,44 +71,62 @@ class Book(Jobs):
     def latest(
         self,
         name: str,
-        evidence: Evidence | None = None,
         *,
         max_age: float = 0.0,
         patience: float | None = None,
-    ) -> Steps[Entry | None]:
-        """Find the newest submission of a piece of work; None if there is none.
+        sleep: Callable[[float], None] | None = None,
+    ) -> Entry | None:
+        """Find the newest submission of a piece of work from what the server says; None if there is none.
 
         Args:
             name: of the work; its first submission has this name.
-            evidence: information from outside the server; default: none.
             max_age: seconds for which the last answer for this name may be reused.
             patience: seconds for which transient errors are retried; default: the setting of the cluster.
+            sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
 
         Raises:
             PaiNameTaken: the name belongs to another user.
             ClusterUnreachable: the server does not reply, or did not reply to a lookup in the last 10 s.
             PaiApiError: a lookup failed.
         """
+        recent = self.recent(name, max_age)
+        if recent is not None:
+            return recent[0]
+        search = Search(self, name, patience, sleep)
+        entry = self.by_name(name, search)
+        if entry is None or entry.may_have_successor:
+            entry = search.by_list(entry)
+        self.take(name, entry)
+        return entry
+
+    def recent(self, name: str, max_age: float) -> tuple[Entry | None] | None:
+        """Return the last answer for a piece of work, in a tuple; None if it is ``max_age`` seconds old."""
         recent = self._answers.get(self._key(name))
-        if recent is not None and self.api.clock.monotonic() - recent[0] < max_age:
-            return recent[1]
+        if recent is None or self.api.clock.monotonic() - recent[0] >= max_age:
+            return None
+        return (recent[1],)
+
+    def by_name(self, name: str, search: Search) -> Entry | None:
+        """Find the newest submission by the names of a work's submissions; see ``Search.by_name``.
+
+        Raises:
+            ClusterUnreachable, PaiNameTaken, PaiApiError: see ``latest``.
+        """
+        known = self.known(name)
         self._raise_if_unreachable()
-        first = 1 if recent is None or recent[1] is None else recent[1].number
         try:
-            entry = yield from self._search(name, patience).newest(first, evidence)
+            return search.by_name(1 if known is None else known.number)
         except ClusterUnreachable as error:
             with self._shared.update() as state:
                 state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
             raise
-        self.take(name, entry)
-        return entry
 
-    def holder(self, name: str, number: int) -> Steps[Entry | None]:
+    def holder(self, name: str, number: int, sleep: Callable[[float], None] | None = None) -> Entry | None:
         """Look up a submission under its own name. If it has failed, return the newest later submission."""
-        search = self._search(name)
-        entry = yield from search.at(number, single=True)
+        search = Search(self, name, sleep=sleep)
+        entry = search.at(number, single=True)
         if entry is not None and entry.failed:
-            entry = yield from search.later_than(entry)
+            entry = search.later_than(entry)
         self.take(name, entry)
         return entry
 
@@ -118,9 +135,11 @@ class Book(Jobs):
         recent = self._answers.get(self._key(name))
         return None if recent is None else recent[1]
 
-    def submission(self, name: str, recorded: Recorded) -> Steps[Entry]:
+    def submission(
+        self, name: str, recorded: Recorded, sleep: Callable[[float], None] | None = None
+    ) -> Entry:
         """Look up a recorded submission. If the server does not know the job, the entry has no status."""
-        entry = yield from self._search(name).recorded(recorded)
+        entry = Search(self, name, sleep=sleep).recorded(recorded)
         self.take(name, entry)
         return entry
 
@@ -151,6 +170,3 @@ class Book(Jobs):
         at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
         if 0 <= self.api.clock.monotonic() - at < _OUTAGE_KEPT:
             raise ClusterUnreachable(text)
-
-    def _search(self, name: str, patience: float | None = None) -> Search:
-        return Search(self, name, patience)

@@ -1,4 +1,4 @@
-"""Arguments and results of the book: evidence, recorded submissions, entries."""
+"""Arguments and results of the book: recorded submissions, entries."""
 
 from __future__ import annotations
 
@@ -20,18 +20,6 @@ class Recorded(Protocol):
     @property
     def job(self) -> str:
         """The name of the job that runs the submission. The job may be an array with other submissions."""
-        ...
-
-
-class Evidence(Protocol):
-    """Information about a piece of work from outside the server: claims and outputs on HDFS."""
-
-    def last(self) -> Recorded | None:
-        """Return the last recorded submission; None if there is none."""
-        ...
-
-    def may_have_run(self) -> bool:
-        """Return whether work without a record may have run before, because an output exists."""
         ...
 
 
@@ -77,3 +65,11 @@ class Entry:
     def failed(self) -> bool:
         """Whether the submission has ended without success."""
         return self.status is not None and self.status.finished and not self.status.succeeded
+
+    @property
+    def may_have_successor(self) -> bool:
+        """Whether a later submission is to be looked for: it has failed, and the reply is identified.
+
+        A reply that has neither an owner nor a submission time is from a mocked test.
+        """
+        return self.failed and self.known.identified

@@ -207,7 +207,7 @@ class LogReader:
         pause = _SHORTEST
         while True:
             if status is None:
-                yield from self._retry.call(self._look_up)
+                self._retry.call(self._look_up)
             else:
                 self.status = status()
             found_some, ended = False, self.status is not None and self.status.finished

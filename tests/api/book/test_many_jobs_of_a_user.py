@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mocked_rest import URL, reply
 
-from luigi_pai.api.retries import run_steps
 from luigi_pai.errors import JobNotFound
 from luigi_pai.jobspec.names import array_name
 
@@ -303,7 +302,7 @@ def test_a_full_status_is_looked_up(faulty, known_cluster):
     assert requests(faulty) == (3, 1)
 
 
-def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster, clock):
+def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster):
     """NAME has failed, NAME__attempt2 too, NAME__attempt3 succeeded; what comes after it is not looked up."""
     for name in names(20):
         for suffix in ("", "__attempt2"):
@@ -311,10 +310,10 @@ def test_the_submissions_of_a_failed_job_are_in_the_list(faulty, known_cluster, 
         faulty.add(f"{name}__attempt3")
     known = known_cluster()
     for name in ("j0", "j1"):
-        assert run_steps(known.book.latest(name), clock.sleep).number == 3
+        assert known.book.latest(name).number == 3
     assert requests(faulty) == (6, 0)
     for name in names(20)[2:]:
-        assert run_steps(known.book.latest(name), clock.sleep).number == 3
+        assert known.book.latest(name).number == 3
     assert requests(faulty) == (6, 1)
 
 

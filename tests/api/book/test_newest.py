@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from luigi_pai.api.polling import Polling
-from luigi_pai.api.retries import run_steps
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.names import attempt_name
+from luigi_pai.work.lookup import newest_submission
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -26,12 +26,6 @@ def cluster(faulty, new_cluster, clock):
     return new_cluster(faulty.url, clock=clock, polling=Polling(patience=100))
 
 
-@pytest.fixture
-def do(clock):
-    """Carry out steps on the clock of the test."""
-    return lambda steps: run_steps(steps, clock.sleep)
-
-
 def lookups(faulty) -> list[str]:
     """Return the names that were looked up, in order."""
     paths = [path for method, path in faulty.calls if method == "GET" and "/jobs/" in path]
@@ -39,17 +33,17 @@ def lookups(faulty) -> list[str]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_nothing_is_found_where_nothing_is(faulty, cluster, do, release):
+def test_nothing_is_found_where_nothing_is(faulty, cluster, release):
     """No entry."""
     faulty.release = release
-    assert do(cluster.book.latest("train")) is None
+    assert cluster.book.latest("train") is None
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
-def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, cluster, do, state):
+def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, cluster, state):
     """Nothing else is asked for."""
     faulty.add("train", ends_as=state)
-    found = do(cluster.book.latest("train"))
+    found = cluster.book.latest("train")
     assert (found.number, found.status.finished, found.succeeded) == (
         1,
         state != "RUNNING",
@@ -60,38 +54,38 @@ def test_the_first_is_found_where_it_goes_on_or_succeeded(faulty, cluster, do, s
 
 
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
-def test_behind_a_failed_one_the_next_is_looked_for(faulty, cluster, do, release):
+def test_behind_a_failed_one_the_next_is_looked_for(faulty, cluster, release):
     """To the first that is unknown."""
     faulty.release = release
     for name in ("train", "train__attempt2", "train__attempt3"):
         faulty.add(name, ends_as="FAILED", exit_code=1)
-    found = do(cluster.book.latest("train"))
+    found = cluster.book.latest("train")
     assert (found.number, found.status.name) == (3, "train__attempt3")
     assert lookups(faulty)[-4:] == ["train", "train__attempt2", "train__attempt3", "train__attempt4"]
 
 
-def test_a_second_search_begins_at_the_newest_that_was_seen(faulty, cluster, do, clock):
+def test_a_second_search_begins_at_the_newest_that_was_seen(faulty, cluster, clock):
     """And looks behind it when that has failed by now."""
     faulty.add("train", ends_as="FAILED")
     faulty.add("train__attempt2", runs_for=3600)
-    do(cluster.book.latest("train"))
+    cluster.book.latest("train")
     faulty.calls.clear()
-    assert do(cluster.book.latest("train")).number == 2
+    assert cluster.book.latest("train").number == 2
     assert lookups(faulty) == ["train__attempt2"]
     clock.advance(3601)
     faulty.jobs["train__attempt2"].ends_as = "FAILED"
     faulty.add("train__attempt3")
-    assert do(cluster.book.latest("train")).number == 3
+    assert cluster.book.latest("train").number == 3
 
 
-def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(faulty, cluster, do, clock):
+def test_a_server_that_has_forgotten_the_newest_is_searched_from_the_first(faulty, cluster, clock):
     """Another server may answer by now."""
     faulty.add("train", ends_as="FAILED")
     faulty.add("train__attempt2", runs_for=3600)
-    do(cluster.book.latest("train"))
+    cluster.book.latest("train")
     faulty.jobs.clear()
     clock.advance(31)
-    assert do(cluster.book.latest("train")) is None
+    assert cluster.book.latest("train") is None
     assert lookups(faulty)[-2:] == ["train__attempt2", "train"]
 
 
@@ -117,96 +111,94 @@ class Known:
         return self.ran
 
 
-def test_a_recorded_submission_is_looked_up_without_a_list(faulty, cluster, do):
+def test_a_recorded_submission_is_looked_up_without_a_list(faulty, cluster):
     """The first two are no longer known; what comes after the recorded one is found, too."""
     faulty.add("train__attempt3", ends_as="FAILED")
     faulty.add("train__attempt4")
-    assert do(cluster.book.latest("train", Known(Record(3, "train__attempt3")))).number == 4
+    assert newest_submission(cluster.book, "train", Known(Record(3, "train__attempt3"))).number == 4
     assert lookups(faulty) == ["train", "train__attempt3", "train__attempt4"]
     assert faulty.lists == 0
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, cluster, do, number):
+def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, cluster, number):
     """Its entry has no status; nothing is looked up twice."""
     if number == 2:
         faulty.add("train", ends_as="FAILED")
     name = attempt_name("train", number)
-    entry = do(cluster.book.latest("train", Known(Record(number, name))))
+    entry = newest_submission(cluster.book, "train", Known(Record(number, name)))
     assert (entry.number, entry.job, entry.status) == (number, name, None)
     assert lookups(faulty) == [attempt_name("train", each) for each in range(1, number + 1)]
 
 
-def test_the_record_of_an_end_that_the_server_knows_is_not_needed(faulty, cluster, do):
+def test_the_record_of_an_end_that_the_server_knows_is_not_needed(faulty, cluster):
     """HDFS is not asked about work that runs or has succeeded."""
     faulty.add("train", runs_for=3600)
     known = Known()
-    do(cluster.book.latest("train", known))
+    newest_submission(cluster.book, "train", known)
     faulty.jobs["train"].runs_for = 0
-    do(cluster.book.latest("train", known))
+    newest_submission(cluster.book, "train", known)
     assert known.asked == 0
 
 
 @pytest.mark.parametrize(("ran", "lists"), [(False, 0), (True, 1)])
-def test_new_work_without_record_and_outputs_needs_no_list(faulty, cluster, do, ran, lists):
+def test_new_work_without_record_and_outputs_needs_no_list(faulty, cluster, ran, lists):
     """On v1, where names are shared by all users. With outputs it may have been forgotten by the server."""
-    do(cluster.book.latest("train", Known(ran=ran)))
+    newest_submission(cluster.book, "train", Known(ran=ran))
     assert faulty.lists == lists
 
 
-def test_an_answer_may_be_used_again_within_seconds(faulty, cluster, do, clock):
+def test_an_answer_may_be_used_again_within_seconds(faulty, cluster, clock):
     """Luigi calls complete() right before run(), each with a lookup of its own."""
     faulty.add("train", runs_for=3600)
-    found = do(cluster.book.latest("train"))
-    assert do(cluster.book.latest("train", max_age=30)) is found
+    found = cluster.book.latest("train")
+    assert cluster.book.latest("train", max_age=30) is found
     clock.advance(31)
     assert lookups(faulty) == ["train"]
-    do(cluster.book.latest("train", max_age=30))
+    cluster.book.latest("train", max_age=30)
     assert lookups(faulty) == ["train"] * 2
 
 
-def test_a_failed_submission_is_not_the_newest_for_ever(faulty, cluster, do, in_forks):
+def test_a_failed_submission_is_not_the_newest_for_ever(faulty, cluster, in_forks):
     """Another process of the family has submitted the next one: whoever asks now finds it."""
     faulty.add("train", ends_as="FAILED")
-    assert do(cluster.book.latest("train")).failed
+    assert cluster.book.latest("train").failed
 
     def child(_number):
-        assert do(cluster.book.latest("train")).failed
+        assert cluster.book.latest("train").failed
         faulty_server_has_next()
 
     def faulty_server_has_next():
-        do(Posting(cluster.book, "train__attempt2").steps(PaiJob("train__attempt2", "x", [ROLE])))
+        Posting(cluster.book, "train__attempt2").post(PaiJob("train__attempt2", "x", [ROLE]))
 
     in_forks(child)
-    assert do(cluster.book.latest("train")).number == 2
+    assert cluster.book.latest("train").number == 2
 
 
 @pytest.mark.parametrize("posted", [False, True])
-def test_a_list_of_this_moment_shows_which_failed_submission_is_the_newest(
-    faulty, cluster, do, posted, clock
-):
+def test_a_list_of_this_moment_shows_which_failed_submission_is_the_newest(faulty, cluster, posted, clock):
     """Of a thousand failed tasks, none but the first two is looked for; a post makes the list an old one."""
     names = [f"j{number}" for number in range(20)]
     for name in names:
         faulty.add(name, ends_as="FAILED")
     for name in names[:3]:
-        do(cluster.book.latest(name))
+        cluster.book.latest(name)
     assert lookups(faulty) == ["j0", "j0__attempt2", "j1", "j1__attempt2"]
     if posted:
         cluster.book.note_post("other")
     for name in names[3:]:
-        do(cluster.book.latest(name))
+        cluster.book.latest(name)
     assert len(lookups(faulty)) == (4 + 17 if posted else 4)
     clock.advance(3)
-    do(cluster.book.latest("j3"))
+    cluster.book.latest("j3")
     assert lookups(faulty)[-1] == "j3__attempt2"
 
 
-def test_a_name_of_somebody_else_is_an_error(faulty, cluster, do):
+def test_a_name_of_somebody_else_is_an_error(faulty, cluster):
     """With whose it is, and where to look."""
     faulty.add("train", username="bob")
     with pytest.raises(PaiNameTaken) as caught:
-        do(cluster.book.latest("train"))
+        cluster.book.latest("train")
     assert str(caught.value) == (
         f"the name 'train' belongs to a job of user 'bob' ({faulty.url}/view.html?jobName=train); "
         "names are shared by all users of a cluster, so choose another name for the task"
@@ -214,42 +206,42 @@ def test_a_name_of_somebody_else_is_an_error(faulty, cluster, do):
     assert caught.value.job_name == "train"
 
 
-def test_transient_errors_of_a_lookup_are_retried(faulty, cluster, do):
+def test_transient_errors_of_a_lookup_are_retried(faulty, cluster):
     """A truncated answer, a 500, a reset, a gateway's page; of a server that has answered before."""
-    do(cluster.book.latest("train"))
+    cluster.book.latest("train")
     faulty.add("train")
     for kind in ("truncated", 500, "reset", 502):
         faulty.fail(*GET, kind, times=3)
-    assert do(cluster.book.latest("train")).succeeded
+    assert cluster.book.latest("train").succeeded
 
 
-def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluster, do, clock):
+def test_a_server_that_stays_away_is_given_up_after_poll_patience(faulty, cluster, clock):
     """That of the caller, where it names one: complete() asks for seconds only."""
-    do(cluster.book.latest("other"))
+    cluster.book.latest("other")
     faulty.fail("GET", "/jobs/", 500, times=float("inf"))
     began = clock.monotonic()
     with pytest.raises(ServerFault):
-        do(cluster.book.latest("train", patience=2))
+        cluster.book.latest("train", patience=2)
     assert 2 <= clock.monotonic() - began < 3
 
 
-def test_a_server_that_was_never_there_is_not_waited_for(faulty, cluster, do, clock):
+def test_a_server_that_was_never_there_is_not_waited_for(faulty, cluster, clock):
     """A wrong address is no outage."""
     faulty.down()
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        do(cluster.book.latest("train"))
+        cluster.book.latest("train")
     with pytest.raises(ClusterUnreachable, match="Connection refused"):
-        do(Posting(cluster.book, "train").steps(PaiJob("train", "x", [ROLE])))
+        Posting(cluster.book, "train").post(PaiJob("train", "x", [ROLE]))
     assert clock.slept == []
 
 
-def test_an_address_without_a_server_is_found_out_once(faulty, cluster, do, clock, in_forks):
+def test_an_address_without_a_server_is_found_out_once(faulty, cluster, clock, in_forks):
     """A thousand tasks do not each find it out: for ten seconds they are told what the first has met."""
     faulty.down()
 
     def child(_number):
         with pytest.raises(ClusterUnreachable, match="Connection refused"):
-            do(cluster.book.latest("train"))
+            cluster.book.latest("train")
 
     in_forks(child)
     faulty.up()
@@ -258,7 +250,7 @@ def test_an_address_without_a_server_is_found_out_once(faulty, cluster, do, cloc
         clock.set_wall_clock(-86400)
     assert faulty.calls == []
     clock.advance(10.5)
-    assert do(cluster.book.latest("train")) is None
+    assert cluster.book.latest("train") is None
 
 
 # ---------------------------------------------------------------- the list
@@ -295,7 +287,7 @@ class Claimed:
     job: str = "train-array-0123456789ab"
 
 
-def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_point(cluster, do, monkeypatch):
+def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_point(cluster, monkeypatch):
     """Else the point would be submitted once more, under the next number."""
     looks = iter([JobNotFound("not there yet")])
 
@@ -305,11 +297,11 @@ def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_poi
         return ["train"]
 
     monkeypatch.setattr(type(cluster.book), "members", members)
-    entry = do(cluster.book.submission("train", Claimed()))
+    entry = cluster.book.submission("train", Claimed())
     assert (entry.status, entry.void) == (None, False)
 
 
-def test_an_array_without_the_point_will_never_run_it(cluster, do, monkeypatch):
+def test_an_array_without_the_point_will_never_run_it(cluster, monkeypatch):
     """It was sent with fewer points than were claimed for it."""
     monkeypatch.setattr(type(cluster.book), "members", lambda *_: ["other"])
-    assert do(cluster.book.submission("train", Claimed())).void
+    assert cluster.book.submission("train", Claimed()).void

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -18,16 +17,18 @@ from fault_server import Request
 
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.registry import Clusters
-from luigi_pai.sweep.workers import Workers
+from luigi_pai.sweep.workers import Start, Workers
 from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pytest
     from fault_server import FaultServer
 
     from chaos.small_hdfs import SmallHdfs
+    from luigi_pai.sweep.jobs import Member
+    from luigi_pai.sweep.starting import Started
 
 __all__ = ["GO", "LOST", "Interleaving", "KilledError", "Worker"]
 
@@ -138,15 +139,15 @@ class Worker:
 
 
 class _InlineWorkers(Workers):
-    """The steps of a sweep in the thread of its worker."""
+    """The calls of a sweep in the thread of its worker."""
 
-    def advance(self) -> bool:
-        now = self._clock.monotonic()
-        due = [start for start in self.starts if start.future is None and start.due <= now]
-        for start in due:
-            start.future = Future()
-            start.take(start.future)
-        return bool(due)
+    def add(self, act: Callable[[], Started], members: Sequence[Member]) -> None:
+        start = Start(act, members, self._clock.monotonic())
+        self.starts.append(start)
+        try:
+            start.future.set_result(act())
+        except Exception as error:  # noqa: BLE001  raised again by the engine
+            start.future.set_exception(error)
 
 
 class Interleaving:

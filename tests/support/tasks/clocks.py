@@ -9,12 +9,15 @@ import queue
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 _TICK = 2.0**-20  # seconds: sums of it are exact in both clocks, which so never differ
 _TIMES = struct.Struct("dd")  # time() and monotonic()
@@ -101,3 +104,63 @@ class MovableClock(StandingClock):
         self.slept.append(seconds)
         self.advance(math.ceil(seconds / _TICK) * _TICK)
         time.sleep(0)  # let the threads of the servers run
+
+
+class Sleepers:
+    """Threads that sleep on one clock: time passes only while all of them sleep, to the next that wakes.
+
+    Args:
+        clock: of the test.
+    """
+
+    def __init__(self, clock: MovableClock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._busy = 0
+        self._due: dict[int, float] = {}  # of each sleeping thread, by its id
+        self._awake: set[int] = set()
+
+    def start(self, do: Callable[[], T]) -> Future[T]:
+        """Call a function in a thread, and return when it sleeps or has ended."""
+        future: Future[T] = Future()
+        with self._changed:
+            self._busy += 1
+            threading.Thread(target=self._work, args=(do, future), daemon=True).start()
+            self._changed.wait_for(lambda: not self._busy)
+        return future
+
+    def sleep(self, seconds: float) -> None:
+        """In a thread: wait until ``run`` reaches the moment."""
+        me = threading.get_ident()
+        with self._changed:
+            self._due[me] = self._clock.monotonic() + seconds
+            self._busy -= 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: me in self._awake)
+            self._awake.discard(me)
+
+    def run(self, until: float = math.inf) -> None:
+        """Let time pass until all threads have ended, or up to ``until`` seconds after the clock's start."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._busy)
+                if not self._due:
+                    return
+                who = min(self._due, key=self._due.__getitem__)
+                wait = self._due[who] - self._clock.monotonic()
+                if self._clock.elapsed + wait > until:
+                    return
+                del self._due[who]
+                self._clock.advance(max(0.0, wait))
+                self._busy += 1
+                self._awake.add(who)
+                self._changed.notify_all()
+
+    def _work(self, do: Callable[[], T], future: Future[T]) -> None:
+        try:
+            future.set_result(do())
+        except BaseException as error:  # noqa: BLE001  judged by the test
+            future.set_exception(error)
+        with self._changed:
+            self._busy -= 1
+            self._changed.notify_all()
