@@ -29,7 +29,37 @@ def private_folder() -> Path:
         PermissionError: the folder fails one of these checks.
         OSError: the folder cannot be made.
     """
-    folder = Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}")
+    return make_private(Path(tempfile.gettempdir(), f"luigi-pai-{os.getuid()}"))
+
+
+def state_folder() -> Path:
+    """Return the folder ``luigi_pai`` in XDG_STATE_HOME or, if unset, in ~/.local/state; make it.
+
+    The checks are those of ``private_folder``. The home folder must belong to this user, so that a process of
+    root leaves nothing in the home of another user.
+
+    Raises:
+        PermissionError: a folder fails one of these checks.
+        OSError: the folder cannot be made.
+        RuntimeError: this user has no home folder.
+    """
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not base.is_absolute():
+        home = Path.home()
+        check_owner(home, home.stat())
+        base = home / ".local" / "state"
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return make_private(base / "luigi_pai")
+
+
+def make_private(folder: Path) -> Path:
+    """Make a folder that only this user has access to, if it does not exist; check it, and return it.
+
+    Raises:
+        PermissionError: it is not a folder but, for example, a link; it belongs to another user; or other
+            users have access to it.
+        OSError: it cannot be made.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):

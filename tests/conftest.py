@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,9 @@ def _is_in(paths: tuple[str, ...], path: Path) -> bool:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Run each test with no [OpenPai] section, no remembered job, and no proxy or netrc of the user's.
+    """Run each test with no [OpenPai] section, no remembered job, and nothing else of the user's.
+
+    That is: no proxy, no netrc, and no claims in the home folder.
 
     Sections that the test adds are removed: Luigi warns of keys that no task of a later test knows.
     """
@@ -140,6 +143,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("NETRC", str(tmp_path_factory.getbasetemp() / "no-netrc"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / uuid.uuid4().hex))
     reset_clusters()
     before = config.sections()
     yield

@@ -130,7 +130,7 @@ def tidy_beside(server: Connection, folder: str, entries: Iterable[Mapping[str, 
     """
     for entry in entries:
         is_old = entry["modificationTime"] / 1000 < time.time() - _ABANDONED
-        if not is_old or not _TEMPORARY.fullmatch(entry["pathSuffix"]) or entry["owner"] != server.owner:
+        if not is_old or not is_temporary(entry["pathSuffix"]) or entry["owner"] != server.owner:
             continue
         place = f"{folder}/{entry['pathSuffix']}"
         try:
@@ -138,6 +138,11 @@ def tidy_beside(server: Connection, folder: str, entries: Iterable[Mapping[str, 
             logger.info("Removed %s, which a process that has ended left behind", place)
         except HdfsError as error:
             logger.info("%s may be left behind: %s", place, error)
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file has a temporary name, which it has until it is complete."""
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def _beside(place: str) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PATH_VARIABLE = "LUIGI_CONFIG_PATH"
+_STATE_VARIABLE = "XDG_STATE_HOME"
 
 Sections = dict[str, dict[str, Any]]
 
@@ -30,7 +31,8 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
 
     Files that Luigi reads during the test (``add_config_path``, or a new parser) do not change the settings.
     Each [OpenPai:NAME] gets them too, so that no test submits to a real cluster by mistake. Started processes
-    read them from a file in ``folder``, which contains the password and is deleted afterwards.
+    read them from a file in ``folder``, which contains the password and is deleted afterwards. Claims are
+    also stored in ``folder``, so that a test leaves nothing in the user's home folder.
 
     Raises:
         ConfigError: Luigi's configuration is a luigi.toml.
@@ -58,6 +60,7 @@ def luigi_configured(section: Mapping[str, Any], folder: Path) -> Iterator[None]
         with mock.patch.object(parser, "read", read_others), pytest.MonkeyPatch.context() as environment:
             environment.setenv(_PATH_VARIABLE, str(file))
             environment.delenv(CLUSTER_VARIABLE, raising=False)
+            environment.setenv(_STATE_VARIABLE, str(folder / "state"))
             for name in ("no_proxy", "NO_PROXY"):
                 environment.setenv(
                     name, ",".join(filter(None, (os.environ.get(name), "127.0.0.1,localhost")))

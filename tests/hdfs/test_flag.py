@@ -8,7 +8,7 @@ import pytest
 from hdfs_backend import content, names, written
 
 from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.tasks.flag import CompletionFlag
+from luigi_pai.work.flag import CompletionFlag
 
 
 def test_flag(fs: WebHdfs, home: str) -> None:

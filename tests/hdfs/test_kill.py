@@ -34,7 +34,7 @@ import random, sys, time
 from pathlib import Path
 from luigi_pai.hdfs import HdfsTarget, WebHdfs, upload
 from luigi_pai.hdfs.connection import Connection
-from luigi_pai.tasks.flag import CompletionFlag
+from luigi_pai.work.flag import CompletionFlag
 url, user, folder, phase, source = sys.argv[1:]
 fs, send = WebHdfs(url, user), Connection.send_once
 is_late = phase != "publish"

@@ -81,6 +81,6 @@ def test_a_run_without_hdfs_loads_none_of_its_modules(tmp_path):
         [sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
     )
     loaded = json.loads(done.stdout)
-    assert "luigi_pai.tasks.task_run" in loaded
+    assert "luigi_pai.work.run" in loaded
     assert [name for name in loaded if name == "hdfs" or name.startswith("luigi.contrib.hdfs")] == []
     assert [name for name in loaded if name.startswith("luigi_pai.hdfs.")] == ["luigi_pai.hdfs.errors"]

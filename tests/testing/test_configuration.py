@@ -43,6 +43,31 @@ def test_after():
     assert code == 0, out
 
 
+def test_a_test_leaves_no_claims_in_the_state_of_the_user(run, tmp_path):
+    """Each test has a new folder; afterwards the user's own is named again."""
+    code, out = run(
+        """
+import os
+import pytest
+
+@pytest.mark.parametrize("fixture", ["pai", "pai", "pai_mock"])
+def test_in(fixture, request):
+    before = os.environ["XDG_STATE_HOME"]
+    request.getfixturevalue(fixture)
+    state = os.environ["XDG_STATE_HOME"]
+    assert state != before
+    assert not os.path.exists(state)
+    os.makedirs(state)
+
+def test_after():
+    assert os.environ["XDG_STATE_HOME"].endswith("/mine")
+""",
+        XDG_STATE_HOME=str(tmp_path / "mine"),
+    )
+    assert code == 0, out
+    assert not (tmp_path / "mine").exists()
+
+
 def test_other_processes_have_the_rest_of_the_users_configuration(run):
     """The sections of the file that LUIGI_CONFIG_PATH named before."""
     code, out = run(

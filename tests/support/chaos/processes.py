@@ -23,10 +23,11 @@ _CONTEXT.set_forkserver_preload(
     [
         "luigi.configuration",
         "luigi_pai.sweep.sweep_run",
-        "luigi_pai.tasks.claims",
-        "luigi_pai.tasks.flag",
         "luigi_pai.tasks.job_watch",
         "luigi_pai.tasks.options",
+        "luigi_pai.work.claims",
+        "luigi_pai.work.flag",
+        "luigi_pai.work.hdfs_claims",
     ]
 )
 
@@ -46,6 +47,7 @@ def _run(arguments: str, folder: str, log: str) -> None:
     for name in list(os.environ):
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
             del os.environ[name]
+    os.environ["XDG_STATE_HOME"] = f"{folder}/state"
     output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -1,0 +1,307 @@
+"""Claims: small files that record the submissions of a piece of work, and how each of them ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from luigi_pai.api.clock import LATEST_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from luigi_pai.api.retries import Retry
+    from luigi_pai.errors import PaiError
+    from luigi_pai.work.claim_folder import ClaimFolder
+
+_LONGEST = 200  # characters of a job's name in the names of its claim files
+_LONGEST_TASK = 200  # characters
+_HASH = 12
+_MOST = 999_999_999  # largest number of a submission; it has at most nine digits in the name of a claim file
+_RUNNING = "RUNNING"
+_STOP_SENT = "STOPPING"
+_RELEASED = ("FAILED", "STOPPED")  # states after which the outputs of a submission no longer count
+_START = re.compile(rf"{_RUNNING}-(\d{{1,9}})-(\d{{1,15}})")
+_FILE = re.compile(r"(?P<stem>.+)\.(?P<number>[1-9]\d{0,8})\.(?P<what>[A-Za-z0-9-]+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A submission of a task's job, claimed before it is posted.
+
+    Attributes:
+        name: of the task's job.
+        number: of the submission, from 1.
+        job: name of the job on the server that runs the submission, alone or as an instance of an array.
+        cluster: URL of the rest-server.
+        user: who submitted it.
+        claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
+        digest: of the job, see ``jobspec.comparison.job_digest``.
+        task: ``MODULE.CLASS`` of the work; empty in claims of versions that did not record it.
+        token: distinguishes claims that are otherwise equal.
+        runs_since: the number of retries by the cluster, and the time when the submission was first seen
+            running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
+            sends the start time.
+        stop_sent: whether a run that was interrupted has asked the server to stop the submission.
+        state: final state of the submission, ``SUCCEEDED``, ``FAILED`` or ``STOPPED``; None if not known.
+    """
+
+    name: str
+    number: int
+    job: str
+    cluster: str
+    user: str
+    claimed_ms: int
+    digest: str
+    task: str = ""
+    token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    runs_since: tuple[int, int] | None = None
+    stop_sent: bool = False
+    state: str | None = None
+
+
+class NotClaimed(Exception):
+    """The file of a claim was not created, although it does not exist.
+
+    Another process may have just released its claim.
+
+    Attributes:
+        error: the error to raise if this does not change.
+    """
+
+    def __init__(self, error: PaiError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class ClaimStore(Protocol):
+    """A store of the claims of one piece of work."""
+
+    def last(self) -> Claim | None:
+        """Return the claim of the last submission, with its final state if known; None if no claim exists."""
+        ...
+
+    def claim(self, claim: Claim) -> Claim:
+        """Claim a submission; return ``claim``, or the earlier claim if the submission was claimed before."""
+        ...
+
+    def replace(self, claim: Claim) -> Claim:
+        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
+        ...
+
+    def release(self, claim: Claim) -> None:
+        """Remove a claim whose job was certainly not submitted."""
+        ...
+
+
+class Claims:
+    """The claims of one piece of work in a folder. The folder may also contain claims of other work.
+
+    ``NAME.N.json`` claims submission N. The file appears only when it is complete, and only one process can
+    create it; another process that tries to create it reads it instead. Empty files record events:
+    ``NAME.N.RUNNING-RETRIES-TIME`` is written when the job is first seen running, if its server does not
+    send the start time, ``NAME.N.STOPPING`` when an interrupted run has asked the server to stop the job, and
+    ``NAME.N.STATE`` when the job has ended.
+
+    Args:
+        folder: The folder.
+        name: The name of the work.
+    """
+
+    def __init__(self, folder: ClaimFolder, name: str) -> None:
+        self._folder = folder
+        self._stem = name
+        if len(name) > _LONGEST:
+            self._stem = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"
+        self._listed: dict[str, dict[int, set[str]]] | None = None
+        self._made: Claim | None = None  # the last claim that this object has written and not released
+
+    def last(self) -> Claim | None:
+        """Return the claim of the last submission, with its final state if known; None if no claim exists.
+
+        A claim that this object has written is not read again.
+
+        Raises:
+            PaiError: The folder cannot be read, or the file of the claim contains something else.
+        """
+        self._listed = None
+        return self.last_of(self._stem)
+
+    def others(self) -> list[str]:
+        """Return which other work has claims in the folder, unless its last submission failed or was stopped.
+
+        So each of them has succeeded, or its end is not recorded. The names are those of the files, which for
+        long names end in a hash; ``last_of`` returns the claim. This uses the listing of ``last()``.
+
+        Raises:
+            PaiError: The folder cannot be read.
+        """
+        numbers = {stem: found for stem, found in self._files().items() if stem != self._stem}
+        return sorted(
+            stem
+            for stem, found in numbers.items()
+            if (newest := _newest(found)) and not found[newest].intersection(_RELEASED)
+        )
+
+    def last_of(self, stem: str) -> Claim | None:
+        """Return the last claim of a piece of work that ``others()`` has named; None if it is gone.
+
+        Raises:
+            PaiError: The folder cannot be read, or the file of the claim contains something else.
+        """
+        numbers = self._files().get(stem, {})
+        number = _newest(numbers)
+        if number == 0:
+            return None
+        mine = self._made
+        is_mine = mine is not None and stem == self._stem and mine.number == number
+        claim = mine if is_mine else self._read(stem, number)
+        return None if claim is None else _with_events(claim, numbers[number])
+
+    def claim(self, claim: Claim) -> Claim:
+        """Claim a submission; return ``claim``, or the submission's earlier claim (with its state, if known).
+
+        Raises:
+            NotClaimed: The submission is not claimed, neither by this process nor by another.
+            PaiError: The folder cannot be read or written.
+        """
+        name = self._file(claim, "json")
+        self._made = None
+        if self._folder.create_once(name, _text(claim)):
+            self._made = claim
+            return claim
+        last = self.last()
+        held = (
+            last if last is not None and last.number == claim.number else self._read(self._stem, claim.number)
+        )
+        if held is None:
+            problem = f"was not created, although it does not exist, so job {claim.job} was not submitted"
+            raise NotClaimed(self._folder.failed(name, problem))
+        return held
+
+    def replace(self, claim: Claim) -> Claim:
+        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
+        self._folder.replace(self._file(claim, "json"), _text(claim))
+        self._made = claim
+        return claim
+
+    def end(self, claim: Claim, state: str) -> Claim:
+        """Record the final state of a submission, if it is not recorded; return the claim with this state."""
+        self._folder.add(self._file(claim, state))
+        return replace(claim, state=state)
+
+    def runs(self, claim: Claim, retries: int, moment: int) -> None:
+        """Record when a submission was first seen running.
+
+        Args:
+            claim: The claim of the submission.
+            retries: The number of retries by the cluster before ``moment``.
+            moment: When it was first seen running, in milliseconds since 1970 UTC.
+        """
+        self._folder.add(self._file(claim, f"{_RUNNING}-{retries}-{moment}"))
+
+    def stops(self, claim: Claim) -> None:
+        """Record that the server was asked to stop a submission, whose end nobody may see."""
+        self._folder.add(self._file(claim, _STOP_SENT))
+
+    def release(self, claim: Claim) -> None:
+        """Remove a claim whose job was certainly not submitted."""
+        self._made = None
+        self._folder.remove(self._file(claim, "json"))
+
+    def _file(self, claim: Claim, what: str) -> str:
+        return f"{self._stem}.{claim.number}.{what}"
+
+    def _files(self) -> dict[str, dict[int, set[str]]]:
+        """Return stem -> number of the submission -> what its files record, from one listing."""
+        if self._listed is None:
+            listed: dict[str, dict[int, set[str]]] = {}
+            for found in filter(None, map(_FILE.fullmatch, self._folder.names())):
+                if found["stem"] != self._stem and found["stem"].startswith("."):  # hidden, no claim of work
+                    continue
+                numbers = listed.setdefault(found["stem"], {})
+                numbers.setdefault(int(found["number"]), set()).add(found["what"])
+            self._listed = listed
+        return self._listed
+
+    def _read(self, stem: str, number: int) -> Claim | None:
+        name = f"{stem}.{number}.json"
+        data = self._folder.read(name)
+        if data is None:
+            return None
+        try:
+            return claim_of(json.loads(data), number)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            problem = "is not the record of a submission, so it is not known whether the job was submitted"
+            step = "remove the file if its job does not run"
+            raise self._folder.failed(name, problem, step) from None
+
+
+def claim_once(store: ClaimStore, claim: Claim, retry: Retry, sleep: Callable[[float], None]) -> Claim:
+    """Claim a submission; return ``claim``, or the earlier claim. Try again after NotClaimed.
+
+    Args:
+        store: The claims of the work.
+        claim: The claim.
+        retry: Says how long to wait, and when to give up.
+        sleep: A function that waits for a number of seconds.
+
+    Raises:
+        PaiError: The folder cannot be read or written, or still does not create the claim.
+    """
+    while True:
+        try:
+            return store.claim(claim)
+        except NotClaimed as refusal:
+            error = refusal.error
+        sleep(retry.wait_after(error))
+
+
+def _newest(numbers: Mapping[int, set[str]]) -> int:
+    """Return the number of the last claimed submission; 0 if there is no claim."""
+    return max((number for number, files in numbers.items() if "json" in files), default=0)
+
+
+def _text(claim: Claim) -> bytes:
+    fields = asdict(claim)
+    del fields["state"], fields["runs_since"], fields["stop_sent"]
+    if not claim.task:
+        del fields["task"]
+    return (json.dumps(fields, indent=2) + "\n").encode()
+
+
+def _with_events(claim: Claim, files: Iterable[str]) -> Claim:
+    """Return a claim with what the names of the event files next to it record."""
+    starts = [(int(found[1]), -int(found[2])) for found in map(_START.fullmatch, files) if found]
+    retries, moment = max(starts, default=(0, 0))
+    states = sorted(what for what in files if what.isalpha() and what not in ("json", _STOP_SENT))
+    return replace(
+        claim,
+        state=states[0] if states else None,
+        stop_sent=_STOP_SENT in files,
+        runs_since=(retries, -moment) if starts else None,
+    )
+
+
+def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
+    """Return the claim with these fields; raise an error if one is missing or not valid."""
+    claimed, task = int(fields["claimed_ms"]), fields.get("task", "")
+    if not (0 < number <= _MOST and 0 <= claimed < LATEST_MS):
+        raise ValueError(number, claimed)
+    if not isinstance(task, str) or len(task) > _LONGEST_TASK:
+        raise ValueError(task)
+    return Claim(
+        name=str(fields["name"]),
+        number=number,
+        job=str(fields["job"]),
+        cluster=str(fields["cluster"]),
+        user=str(fields["user"]),
+        claimed_ms=claimed,
+        digest=str(fields["digest"]),
+        token=str(fields["token"]),
+        task=task,
+    )

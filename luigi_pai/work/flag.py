@@ -1,0 +1,91 @@
+"""CompletionFlag: the file ``_SUCCESS`` in an output folder, by which Hadoop, too, marks success."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.hdfs.small_files import create_once, read_small
+
+if TYPE_CHECKING:
+    from luigi_pai.hdfs.client import WebHdfs
+
+_NAME = re.compile(r"[A-Za-z0-9._~-]+")
+_LARGEST = 1_000_000  # bytes
+
+
+class CompletionFlag:
+    """The completion flag of a folder.
+
+    It contains the name of the first job that completed. If the file is empty (written by Spark, by Hadoop,
+    or by hand), it counts for all jobs that were submitted with this folder. Each further job that
+    completes gets a file ``_SUCCESS.NAME``. So adding a job rewrites no file, and jobs that end at the same
+    time do not overwrite each other's flag.
+
+    Args:
+        fs: the file system.
+        directory: the output folder.
+        name: of the file.
+    """
+
+    def __init__(self, fs: WebHdfs, directory: str, name: str = "_SUCCESS") -> None:
+        self._fs = fs
+        self.path = f"{directory.rstrip('/')}/{name}"
+
+    def holds(self, job: str, *, submitted_here: bool = False) -> bool:
+        """Return whether the flag says that a job has completed.
+
+        Args:
+            job: its name.
+            submitted_here: whether it was submitted with this folder, so that an empty flag counts for it.
+        """
+        names = self._names()
+        if names is not None and (job in names or (submitted_here and not names)):
+            return True
+        return self._fs.exists(self._path_of(job))
+
+    def add(self, job: str, *, submitted_here: bool) -> None:
+        """Add a job (arguments: see ``holds``); missing folders are created, flags of other jobs are kept."""
+        if create_once(self._fs, self.path, f"{job}\n".encode()):
+            return
+        if not self.holds(job, submitted_here=submitted_here):
+            create_once(self._fs, self._path_of(job), b"")
+
+    def discard(self, job: str) -> None:
+        """Remove a job; ``_SUCCESS`` is deleted if it names no other job, so also if it is empty."""
+        own = self._path_of(job)
+        if self._fs.exists(own):
+            self._fs.remove(own, recursive=False)
+        names = self._names()
+        if names is None:
+            return
+        others = [name for name in names if name != job]
+        if not others:
+            self._fs.remove(self.path, recursive=False)
+        elif len(others) < len(names):
+            with self._fs.open_writer(self.path) as file:
+                file.write("".join(f"{name}\n" for name in others).encode())
+
+    def _path_of(self, job: str) -> str:
+        return f"{self.path}.{job}"
+
+    def _names(self) -> list[str] | None:
+        """Return the names of jobs in the file ``_SUCCESS``; None if this file does not exist.
+
+        Raises:
+            HdfsError: HDFS failed, or the content is not a list of names but, for example, a page of a proxy.
+        """
+        data = read_small(self._fs, self.path, _LARGEST)
+        if data is None:
+            return None
+        names = data.decode("utf-8", "replace").split()
+        odd = [name for name in names if not _NAME.fullmatch(name)]
+        if odd:
+            raise HdfsError(
+                f"{self.path} contains {odd[0][:50]!r}, not a job name; remove the file if only a "
+                "completion flag belongs there",
+                operation="read",
+                path=self.path,
+            )
+        return names
