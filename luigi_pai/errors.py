@@ -312,6 +312,10 @@ class PaiOutputElsewhere(PaiJobError):
     """A job with the task's name already exists, but it writes to another folder than the task expects."""
 
 
+class PaiWorkConflict(PaiJobError):
+    """Another task has used the same job name or output folder."""
+
+
 class PaiSweepFailed(PaiError, RuntimeError):
     """A sweep did not succeed.
 

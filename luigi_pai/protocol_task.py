@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import functools
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +19,14 @@ from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.templates.references import references
 from luigi_pai.jobspec.templates.secrets import logged_secrets
 from luigi_pai.jobspec.validate_protocol import check_protocol
-from luigi_pai.tasks.attributes import attribute, base_folder, check_class
-from luigi_pai.tasks.definition import Definition, not_returned
+from luigi_pai.tasks.attributes import attribute, base_folder
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
+from luigi_pai.tasks.task_work import not_returned
+from luigi_pai.work.decide import Done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from luigi_pai.jobspec.job import PaiJob
 
@@ -132,8 +132,18 @@ class PaiProtocolTask(JobTask):
             text = f"protocol of {type(self).__name__}: there is no such file; {_RELATIVE}"
             raise FileNotFoundError(error.errno, text, str(file)) from None
 
-    def _definition(self) -> Definition:
-        check_class(self)
+    # for TaskWork
+
+    _api_version = "v2"
+
+    def _targets(self) -> list[luigi.Target]:
+        return overridden_targets(self, PaiProtocolTask)
+
+    def _secret_texts(self) -> Sequence[str]:
+        return logged_secrets(self.job().to_dict())
+
+    def _check_class(self) -> None:
+        super()._check_class()
         vars(self).pop("_read_protocol", None)  # Luigi caches tasks, and the file may have changed
         settings = OpenPai.current(self.cluster)
         if settings.api_version == "v1":
@@ -141,16 +151,6 @@ class PaiProtocolTask(JobTask):
                 f"{type(self).__name__} is a job of the YAML protocol, and api_version = v1 is set in "
                 f"[{settings.section}] of luigi.cfg; clusters of OpenPAI 0.7 to 0.14 run PaiTask only"
             )
-        return Definition(
-            task=self,
-            name=self.name,
-            folder=None,
-            check=self._check,
-            targets=functools.partial(overridden_targets, self, PaiProtocolTask),
-            secrets=lambda: logged_secrets(self.job().to_dict()),
-            api_version="v2",
-            compares_stored_job=True,
-        )
 
 
 class PaiJobTarget(luigi.Target):
@@ -168,8 +168,8 @@ class PaiJobTarget(luigi.Target):
 
     def exists(self) -> bool:
         """Return whether the job has succeeded; False if the server no longer knows it."""
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  as in JobTask
+        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in JobTask
+        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
 
-        definition = self.task._definition()  # noqa: SLF001  of this module
         # leave out the outputs that the task defines, because this target may be among these outputs
-        return TaskRun(replace(definition, targets=tuple)).is_complete()
+        return isinstance(Run(TaskWork(self.task, ())).decision(), Done)

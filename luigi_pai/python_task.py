@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import luigi.parameter
@@ -25,6 +24,8 @@ from luigi_pai.payload.secrets import Secrets
 from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
+from luigi_pai.tasks.task_work import TaskWork
+from luigi_pai.work.run import Run
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.payload.contents import Contents
     from luigi_pai.payload.file import Payload
-    from luigi_pai.tasks.definition import Definition
 
 __all__ = ["PaiPythonTask"]
 
@@ -134,13 +134,13 @@ class PaiPythonTask(PaiTask):
         found = super().result()
         if found and not isinstance(found, LastReports):
             return found
-        run = self._task_run()
-        entry = run.newest()
+        work = TaskWork(self)
+        entry = Run(work).newest()
         if entry is None or entry.status is None:
             return found
-        status, index = run.book.of(entry.job), entry.index or 0
+        status, index = work.book.of(entry.job), entry.index or 0
         tasks = [task for task in status.tasks if task.index == index]
-        lines = log_end(run.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
+        lines = log_end(work.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
         for line in reversed(lines):
             with contextlib.suppress(ValueError, RecursionError):
                 if line.startswith(RESULT):
@@ -149,13 +149,10 @@ class PaiPythonTask(PaiTask):
 
     # of PaiTask
 
-    def _definition(self) -> Definition:
-        def secrets() -> list[str]:
-            secret, parameters = self._values(self._payload())[1], self._private()
-            hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
-            return [str(value) for value in hidden.values()]
-
-        return replace(super()._definition(), secrets=secrets, prepare=self._prepared)
+    def _secret_texts(self) -> list[str]:
+        secret, parameters = self._values(self._payload())[1], self._private()
+        hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
+        return [str(value) for value in hidden.values()]
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
@@ -280,7 +277,7 @@ class PaiPythonTask(PaiTask):
         for role in job.taskRoles:
             if isinstance(role, TaskRole) and f"${_FILE}" in role.command:
                 role.command = separator.join([*lines, role.command])
-        super()._definition().prepare(job, api_version, hdfs)
+        super()._prepared(job, api_version, hdfs)
         return self._with_secrets(job, secrets) if secrets else job
 
     def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:

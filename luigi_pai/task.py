@@ -13,10 +13,10 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import Problem
 from luigi_pai.jobspec.job import PaiJob, default_output
 from luigi_pai.jobspec.names import room_for_attempts
-from luigi_pai.tasks.attributes import attribute, check_class
-from luigi_pai.tasks.definition import Definition, not_returned
+from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
+from luigi_pai.tasks.task_work import not_returned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,17 +143,18 @@ class PaiTask(JobTask):
             )
         return HdfsTarget(folder, cluster=self.cluster)
 
-    def _definition(self) -> Definition:
-        check_class(self)
-        return Definition(
-            task=self,
-            name=self.name,
-            folder=self._output_folder(),
-            folder_is_set=self.output_dir not in (None, "", default_output(self.name)),
-            check=self._check,
-            targets=functools.partial(overridden_targets, self, PaiTask),
-            prepare=functools.partial(_send_uploads, self),
-        )
+    def _targets(self) -> list[luigi.Target]:
+        return overridden_targets(self, PaiTask)
+
+    def _folder_is_set(self) -> bool:
+        return self.output_dir not in (None, "", default_output(self.name))
+
+    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+        from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
+
+        del api_version
+        send_uploads(self, job.codeDir, hdfs)
+        return job
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         from luigi_pai.jobspec.validate import check_job  # noqa: PLC0415  only runs need it
@@ -183,13 +184,6 @@ class PaiTask(JobTask):
             )
             if actual != expected
         ]
-
-
-def _send_uploads(task: PaiTask, job: PaiJob, _api_version: str, hdfs: WebHdfs | None) -> PaiJob:
-    from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
-
-    send_uploads(task, job.codeDir, hdfs)
-    return job
 
 
 _POLICY_OF = "_get_retry_policy_dict"  # returns a task's retry policy; in luigi.worker of Luigi 3.2 to 3.8

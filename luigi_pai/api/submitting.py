@@ -75,7 +75,7 @@ class Posting:
         self._name = name
         self._single = single
         self._must_be_new = must_be_new
-        self._before_post = before_post
+        self.before_post = before_post
         self._lookups = self._retry()
         self._tries = self._faults = 0  # posts; failed posts that the job may have caused
         self._began: float | None = None  # start of the first post that failed
@@ -152,7 +152,7 @@ class Posting:
     def _post(self, job: PaiJob | JobProtocol) -> None:
         dialect = self._api.dialect
         self._tries += 1
-        self._before_post(self._name)
+        self.before_post(self._name)
         try:
             dialect.submit(job)
         except PaiHttpError as error:

@@ -18,7 +18,7 @@ from luigi_pai.cli.tables import is_terminal
 from luigi_pai.cli.task_argument import TaskCommand, check_scheduler, task_named
 from luigi_pai.console import install
 from luigi_pai.private_folder import private_folder
-from luigi_pai.tasks.signals import ENDING, end_with_main_process, handled
+from luigi_pai.work.signals import ENDING, end_with_main_process, handled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,15 +38,15 @@ from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal_files import journal_files
 from luigi_pai.sweep.point_records import Record, valid_asked, valid_row
-from luigi_pai.tasks.claims import claim_of
+from luigi_pai.work.claims import claim_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.sweep.journal_files import Lines
     from luigi_pai.sweep.results import Row
-    from luigi_pai.tasks.claims import Claim
+    from luigi_pai.work.claims import Claim
 
 T = TypeVar("T")
 
@@ -151,22 +151,32 @@ class Journal:
                 with self._state:
                     del self._unwritten[: len(lines)]
 
-    def begin(self, claim: Claim) -> Claim:
-        """Claim a submission in the journal. Return ``claim``, or the earlier claim of another process.
+    def begin(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Note claims in one write. Return them, or the earlier claims of other processes.
 
-        On a local file system, a lock lets only one of several processes claim the submission. The same
-        errors are raised as by ``write``.
+        On a local file system, a lock lets only one of several processes claim a submission. The same errors
+        are raised as by ``write``.
         """
         with self._writing, self._files.locked() as others:
             self._take(others)
-            known = self.of(claim.name).claim
-            if known is None or known.number != claim.number:
-                known = claim
-                self.note_claim(claim)
+            held = []
+            for claim in claims:
+                known = self.of(claim.name).claim
+                if known is None or known.number != claim.number:
+                    known = claim
+                    self._note_claim(claim)
+                held.append(known)
             self.flush()
-        return known
+        return held
 
-    def note_claim(self, claim: Claim) -> None:
+    def release(self, name: str, number: int) -> None:
+        """Record that a submission never runs, so that it does not count as an attempt of the point."""
+        record = self.of(name)
+        if number in record.begun:
+            token = record.claim.token if record.claim is not None else ""
+            self.write({"event": "released", "point": name, "number": number, "token": token})
+
+    def _note_claim(self, claim: Claim) -> None:
         """Queue the claim of a submission."""
         fields = {key: value for key, value in asdict(claim).items() if key not in ("name", "state")}
         self.note({"event": "begun", "point": claim.name, "claim": fields})

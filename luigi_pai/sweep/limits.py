@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.request_limits import Window
-    from luigi_pai.sweep.jobs import Point
+    from luigi_pai.sweep.point import Point
 
 _HOUR = 3600.0
 _PACKED = (2, 5, 10, 20, 50, 100, 200, 500)  # values of points_per_job that ``pace`` may suggest

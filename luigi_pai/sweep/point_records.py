@@ -14,7 +14,7 @@ from luigi_pai.sweep.results import Row, bounded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from luigi_pai.tasks.claims import Claim
+    from luigi_pai.work.claims import Claim
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "PRUNED")
 _LONGEST = 10_000  # characters of a text of a row

@@ -23,11 +23,12 @@ from luigi_pai.jobspec.containers import for_containers
 from luigi_pai.jobspec.convert import Conversion, convert
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import v2_name
-from luigi_pai.sweep.jobs import Point
 from luigi_pai.sweep.limits import LIMITS
+from luigi_pai.sweep.point import Point
 from luigi_pai.sweep.progress import Best
 from luigi_pai.tasks.attributes import misspelt, users_classes
 from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.tasks.task_work import TaskWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,7 +170,7 @@ def check_job(task: Any) -> list[str]:
     if not isinstance(task, JobTask):
         what = "the class itself, not a task of it" if isinstance(task, type) else f"{type(task).__name__}"
         raise ValueError(f"is {what}; a point is a PaiTask or PaiProtocolTask")  # noqa: TRY004  one of many
-    return task._definition().check(task.job())  # noqa: SLF001  of this package
+    return TaskWork(task).check_job()
 
 
 def too_many_points(most: int) -> str:

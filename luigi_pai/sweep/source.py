@@ -12,7 +12,7 @@ from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.jobs import OF_ALL, Ended, Point
+from luigi_pai.sweep.point import Ended, Point
 from luigi_pai.sweep.points import (
     check_job,
     describe,
@@ -23,6 +23,7 @@ from luigi_pai.sweep.points import (
 )
 from luigi_pai.sweep.results import Row
 from luigi_pai.tasks.job_task import JobTask
+from luigi_pai.work.stopping import OF_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -342,6 +343,6 @@ def _with(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
 def _name_of(task: JobTask) -> str:
     """Return the name of a point, or its task as text if ``name`` raises an error."""
     try:
-        return task._definition().name  # noqa: SLF001  of this package
+        return str(task.name)  # type: ignore[attr-defined]  # of each subclass
     except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
         return str(task)

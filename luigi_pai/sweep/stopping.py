@@ -1,34 +1,31 @@
-"""Stops the job of a point for which ``keep()`` returns False, or several jobs of a sweep at once."""
+"""Stops the job of a point for which ``keep()`` returns False, or the jobs of a sweep after a message."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.status import JobState
 from luigi_pai.console import first_line, user_error
-from luigi_pai.errors import JobNotFound, PaiApiError, PaiError
-from luigi_pai.sweep.jobs import OF_ALL
+from luigi_pai.errors import PaiError
+from luigi_pai.sweep.point import PointMember
+from luigi_pai.work.stopping import stop, stop_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.jobs import Point, SweepJob
     from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.point import Point
+    from luigi_pai.work.submission import Submission
 
 logger = logging.getLogger("luigi-interface")
 
 _REPORTS_EVERY = 10.0  # seconds between two readings of the reports of a job; containers send them every 10 s
 _SLICE = 0.5  # maximum time in seconds to read reports, before the sweep does other work
-_THREADS = 16  # for requests to stop jobs
 _MESSAGE_WITHIN = 30.0  # seconds for the requests after the message ``stop``
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds between requests to stop a job that is being submitted
 
 
 class Pruning:
@@ -53,20 +50,21 @@ class Pruning:
         self._journal = journal
         self._clock = clock
         self._failed_code = failed_code
-        self._due: dict[SweepJob, float] = {}
+        self._due: dict[Submission, float] = {}
 
-    def watch(self, job: SweepJob, status: JobStatus) -> None:
+    def watch(self, job: Submission, status: JobStatus) -> None:
         """Watch a job. If an earlier, killed run has pruned its point already, ``step()`` stops the job."""
         now = self._clock.monotonic()
         # a sweep without keep() stops nothing, whatever its journal says
-        if job.shared or self._keep is None:
+        member = job.members[0] if job.members else None
+        if job.is_array or self._keep is None or not isinstance(member, PointMember):
             return
-        if job.members[0].point.record.pruned:
+        if member.point.record.pruned:
             self._due.setdefault(job, now)
         elif status.state is JobState.RUNNING:
             self._due.setdefault(job, now + _REPORTS_EVERY)
 
-    def forget(self, job: SweepJob) -> None:
+    def forget(self, job: Submission) -> None:
         """Forget a job that has ended."""
         self._due.pop(job, None)
 
@@ -81,11 +79,12 @@ class Pruning:
             if self._clock.monotonic() > now + _SLICE:
                 break
             member = job.members[0]
-            point = member.point
+            assert isinstance(member, PointMember)
+            point, outputs = member.point, member.work.outputs
             self._due[job] = self._clock.monotonic() + _REPORTS_EVERY
             try:
                 if not point.record.pruned:
-                    if self._is_kept(point, member.run.outputs.reports(job.name)):
+                    if self._is_kept(point, outputs.reports(job.name)):
                         continue
                     self._journal.write({"event": "pruned", "point": point.name, "job": job.name})
             except (PaiError, OSError) as error:
@@ -104,87 +103,19 @@ class Pruning:
             return True
 
 
-def stop(job: SweepJob) -> PaiApiError | None:
-    """Ask the server to stop a job; retry for some seconds. Return the error if the request still fails."""
-    try:
-        job.book.api.stop_surely(job.name)
-    except JobNotFound:
-        return None
-    except PaiApiError as error:
-        return error
-    return None
-
-
-def stop_jobs(
-    jobs: Sequence[SweepJob], seconds: float, stopped: Callable[[SweepJob], None] = lambda _: None
-) -> tuple[list[SweepJob], str]:
-    """Ask the server to stop as many jobs as the time allows, several at once, the last of ``jobs`` first.
-
-    Args:
-        jobs: to stop.
-        seconds: the time.
-        stopped: called with each job that was asked to stop.
-
-    Returns:
-        the jobs that were asked to stop; the first problem, or an empty text.
-    """
-    asked: list[SweepJob]
-    problems: list[PaiApiError]
-    left, asked, problems = list(jobs), [], []
-
-    def work() -> None:
-        with contextlib.suppress(IndexError):
-            while True:
-                error = _stop_when_there(job := left.pop(), end)
-                if error is None:
-                    asked.append(job)
-                    stopped(job)
-                else:
-                    problems.append(error)
-                if isinstance(error, OF_ALL):  # all other requests would fail too, perhaps slowly
-                    left.clear()
-
-    end = time.monotonic() + seconds
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(_THREADS, len(left)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    return list(asked), first_line(problems[0]) if problems else ""
-
-
-def _stop_when_there(job: SweepJob, end: float) -> PaiApiError | None:
-    """Ask the server to stop a job; if it is being submitted and not there yet, ask again until ``end``."""
-    if job.is_there:
-        return stop(job)
-    pause = _FIRST_PAUSE
-    while True:
-        try:
-            job.book.api.stop_surely(job.name)
-        except JobNotFound as error:
-            if job.is_over or time.monotonic() + pause >= end:
-                return error
-        except PaiApiError as error:
-            return error
-        else:
-            return None
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def stopped_by_message(watched: Sequence[SweepJob], sending: Sequence[SweepJob]) -> str:
+def stopped_by_message(watched: Sequence[Submission], starting: Sequence[Submission]) -> str:
     """Ask the server to stop the jobs that wait or run, and return a summary.
 
     Args:
         watched: these jobs.
-        sending: jobs that are being submitted; they are stopped as soon as the server has them.
+        starting: jobs that are being submitted; they are stopped as soon as the server has them.
     """
-    asked, problem = stop_jobs(watched, _MESSAGE_WITHIN)
+    asked, problems = stop_jobs(watched, _MESSAGE_WITHIN)
     text = f"{counted_jobs(len(asked))} asked to stop"
-    if problem:
-        text += f"; {len(watched) - len(asked)} could not be: {problem}"
-    if sending:
-        text += f"; stopped once the server has taken them: {counted_jobs(len(sending))}"
+    if problems:
+        text += f"; {len(watched) - len(asked)} could not be: {first_line(problems[0])}"
+    if starting:
+        text += f"; stopped once the server has taken them: {counted_jobs(len(starting))}"
     return text
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.waiting import WaitingReasons
@@ -18,20 +19,21 @@ from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.jobs import SweepJob
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
 from luigi_pai.sweep.source import Source
-from luigi_pai.sweep.stopping import counted_jobs, stop_jobs
+from luigi_pai.sweep.stopping import counted_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
-from luigi_pai.tasks.signals import before_signals
+from luigi_pai.work.signals import before_signals
+from luigi_pai.work.stopping import stop_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from luigi_pai.sweep.sweep import PaiSweep
+    from luigi_pai.work.submission import Submission
 
 logger = logging.getLogger("luigi-interface")
 
@@ -120,7 +122,6 @@ class SweepRun:
             raise
         finally:
             self._source.warn_of_dropped()
-            self._engine.close()
         self._conclude()
 
     def _step(self) -> bool:
@@ -206,26 +207,23 @@ class SweepRun:
             ValueError: the message is not valid, or the points cannot share jobs; nothing is changed.
             PaiApiError: the cluster does not answer whether it supports shared jobs; nothing is changed.
         """
-        before, points, book = self._limits.points_per_job, self._source.points, self._engine.book
-        text = self._limits.change(message)
-        if self._limits.points_per_job > before == 1 and points:
-            try:
-                check_shared(self._name, points)
-                if book is not None:
-                    check_cluster(book)
-            except PaiError:
-                self._limits.points_per_job = before
-                raise
-        return text
+        changed, points, book = replace(self._limits), self._source.points, self._engine.book
+        changed.change(message)
+        if changed.points_per_job > self._limits.points_per_job == 1 and points:
+            check_shared(self._name, points)
+            if book is not None:
+                check_cluster(book)
+        return self._limits.change(message)
 
     # signals
 
     def _killed(self) -> None:
         """Stop the jobs with ``on_kill = stop``, as many as the time allows; log how many jobs continue."""
-        self._engine.sending.close()
-        to_stop = [job for job in self._jobs() if job.options["on_kill"] == "stop"]
-        self._journal.again([member.point.name for job in to_stop for member in job.members])
-        stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN, SweepJob.stop_sent)
+        self._engine.in_flight.close()
+        jobs = [job for job in self._engine.in_flight.jobs() if job.members]
+        to_stop = [job for job in jobs if job.members[0].work.options["on_kill"] == "stop"]
+        self._journal.again([member.work.name for job in to_stop for member in job.members])
+        stopped, _ = stop_jobs(to_stop, _STOPPED_WITHIN)
         asked = f"{counted_jobs(len(stopped))} asked to stop; " if stopped else ""
         continuing = self._continuing(stopped)
         logger.warning("%s: interrupted: %s%s", self._name, asked, continuing)
@@ -233,13 +231,7 @@ class SweepRun:
             # Not _save(), because if it records the end of the run, the next run retries all failed points.
             self._table.write(complete=False)
 
-    def _jobs(self) -> list[SweepJob]:
-        """Return the jobs that may be on the server, those that are being submitted first."""
-        watched = self._engine.watched()
-        names = {job.name for job in watched}
-        return [*(job for job in self._engine.sending.jobs() if job.name not in names), *watched]
-
-    def _continuing(self, stopped: Sequence[SweepJob] = ()) -> str:
+    def _continuing(self, stopped: Sequence[Submission] = ()) -> str:
         """Return a text that says how many jobs continue, and that the next run takes them over.
 
         It names the jobs that may have been submitted. Without any job, it says how to go on with the sweep.
@@ -247,7 +239,7 @@ class SweepRun:
         Args:
             stopped: jobs that were asked to stop, and are left out.
         """
-        jobs = [job for job in self._jobs() if job not in stopped]
+        jobs = [job for job in self._engine.in_flight.jobs() if job.members and job not in stopped]
         unsure = sorted(job.name for job in jobs if not job.is_there)
         count, texts = len(jobs) - len(unsure), []
         if count:

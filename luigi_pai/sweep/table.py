@@ -12,7 +12,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.jobs import Ended
+from luigi_pai.sweep.point import Ended
 from luigi_pai.sweep.points import describe, parameters_of
 from luigi_pai.sweep.progress import Progress
 from luigi_pai.sweep.results import Row, Summary, bounded, flattened, plain_values, points_digest
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.jobs import Point
     from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.point import Point
     from luigi_pai.sweep.progress import Best
     from luigi_pai.sweep.results import SweepResults
     from luigi_pai.tasks.job_task import JobTask

@@ -1,1 +1,1 @@
-"""Modules shared by the task classes: runs, outputs, claims and completion flag."""
+"""Modules shared by the task classes: definitions, runs, outputs and uploads."""

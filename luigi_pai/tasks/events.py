@@ -1,21 +1,10 @@
-"""Events and tags of a task's job. The events are handled like Luigi's own events."""
+"""Events of a task's job. They are handled like Luigi's own events."""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from luigi_pai.errors import PaiApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.api.status import JobStatus
-
-__all__ = ["PaiEvent", "add_tags", "trigger"]
-
-logger = logging.getLogger("luigi-interface")
+__all__ = ["PaiEvent", "trigger"]
 
 
 class PaiEvent:
@@ -48,25 +37,3 @@ class PaiEvent:
 def trigger(task: Any, event: str, *arguments: object) -> None:
     """Call the handlers of an event with a task and further arguments. Luigi logs the handlers' errors."""
     task.trigger_event(event, task, *arguments)
-
-
-def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
-    """Add each missing tag to a job by a request; nothing is sent if the server does not support tags.
-
-    The first error is logged, and no further tag is added. The job runs without the missing tags.
-
-    Args:
-        api: of the cluster.
-        status: of the job, with its present tags.
-        tags: that the job should have.
-    """
-    if not status.takes_tags:
-        return
-    for tag in tags:
-        if tag in status.tags:
-            continue
-        try:
-            api.add_tag(status.name, tag)
-        except PaiApiError as error:
-            logger.warning("Job %s runs without the tag %s: %s", status.name, tag, error)
-            return

@@ -6,7 +6,7 @@ import abc
 import hashlib
 import logging
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import luigi.configuration
@@ -16,15 +16,15 @@ from luigi_pai.config_file import with_address
 from luigi_pai.console import install
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
-from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.attributes import Task, attribute, check_class
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from luigi_pai.hdfs import WebHdfs
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.tasks.definition import Definition, Forecast
-    from luigi_pai.tasks.task_run import TaskRun
+    from luigi_pai.tasks.task_work import Forecast
 
 # luigi_pai.api has a logger of its own; with this parent, its lines appear with Luigi's.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
@@ -189,12 +189,17 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiJobLost: the server no longer knows the running job.
             PaiOutputElsewhere: the job of this name writes to another output folder.
             PaiNameTaken: the name belongs to another user.
+            PaiWorkConflict: another task has used the name or the output folder.
             PaiApiError: the server refused the job, or requests failed until their deadline.
             HdfsError: the uploads could not be sent, or the output folder could not be created.
         """
+        from luigi_pai.tasks.job_watch import JobWatch  # noqa: PLC0415  only runs need it
+        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as above
+        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
+
         with with_address(self.cluster):
-            task_run = self._task_run()
-            task_run.execute()
+            work = TaskWork(self)
+            Run(work, JobWatch(self, work)).execute()
 
     def complete(self) -> bool:
         """Return whether the task is complete.
@@ -207,15 +212,20 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             ConfigError: a setting is wrong.
             PaiNameTaken: the name belongs to another user.
+            PaiWorkConflict: another task has used the name.
             PaiOutputElsewhere: the job of this name wrote to another output folder.
             PaiApiError: the lookup failed. That does not mean "not complete".
             HdfsError: HDFS was needed and failed.
         """
+        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  only runs and lookups need it
+        from luigi_pai.work.decide import Done  # noqa: PLC0415  as above
+        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
+
         with with_address(self.cluster):
-            task_run = self._task_run()
-            if task_run.is_complete():
+            work = TaskWork(self)
+            if isinstance(Run(work).decision(), Done):
                 return True
-            _load_modules(task_run.book.api.dialect.version)
+            _load_modules(work.book.api.dialect.version)
             return False
 
     def result(self) -> Mapping[str, Any]:
@@ -231,7 +241,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
             ValueError: the file is too large, or not a JSON object.
             HdfsError: HDFS failed.
         """
-        return self._task_run().outputs.result(self)
+        from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
+
+        return TaskWork(self).outputs.result(self)
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: submit a job, take a job over, or neither. Nothing is submitted.
@@ -239,13 +251,25 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             PaiError: for the same reasons as in ``complete()``.
         """
-        return self._task_run().forecast()
+        from luigi_pai.tasks.task_work import Forecast, TaskWork  # noqa: PLC0415  as in complete()
+        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
 
-    def _task_run(self) -> TaskRun:
-        """Return the ``TaskRun`` with which the task's job is run or looked up."""
-        from luigi_pai.tasks.task_run import TaskRun  # noqa: PLC0415  only runs and lookups need it
+        return Forecast.of(Run(TaskWork(self)).decision())
 
-        return TaskRun(self._definition())
+    # for TaskWork
+
+    _api_version: ClassVar[str | None] = (
+        None  # ``v1`` or ``v2`` if the job runs only on clusters with this version
+    )
+
+    def _check_class(self) -> None:
+        """Check the task's class once, and what must hold before a lookup or a run.
+
+        Raises:
+            SpecError: attributes are methods, because ``@property`` was forgotten.
+            ConfigError: the cluster cannot run the job.
+        """
+        check_class(self)
 
     @abc.abstractmethod
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
@@ -256,8 +280,31 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """
 
     @abc.abstractmethod
-    def _definition(self) -> Definition:
-        """Return the settings and functions of this task that a run needs."""
+    def _targets(self) -> list[luigi.Target]:
+        """Return the targets of ``output()`` as a flat list; empty if the task does not override it."""
+
+    def _output_folder(self) -> str | None:
+        """Return the job's output folder; None for a job of the YAML protocol, which does not name it."""
+        return None
+
+    def _folder_is_set(self) -> bool:
+        """Return whether ``output_dir`` is set to a folder other than the default one."""
+        return True
+
+    def _secret_texts(self) -> Sequence[str]:
+        """Return the texts to redact in the job's logs and errors."""
+        return ()
+
+    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+        """Send the uploads of a v1 job to HDFS, and return the job as it is posted.
+
+        Args:
+            job: with the name of the submission.
+            api_version: of the cluster.
+            hdfs: of the cluster; None if none is configured.
+        """
+        del api_version, hdfs
+        return job
 
 
 def _load_modules(version: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
@@ -15,88 +14,102 @@ from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
 from luigi_pai.tasks.reports import Reports
-from luigi_pai.tasks.signals import continues
+from luigi_pai.work.signals import continues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
-    from luigi_pai.tasks.definition import Definition, TaskJob
-    from luigi_pai.tasks.evidence import Evidence
-    from luigi_pai.tasks.options import Options
-    from luigi_pai.tasks.outputs import Outputs
-    from luigi_pai.tasks.signals import OnKill
+    from luigi_pai.errors import PaiJobError
+    from luigi_pai.tasks.job_task import JobTask
+    from luigi_pai.tasks.task_work import TaskWork
+    from luigi_pai.work.submission import Submission
 
 logger = logging.getLogger("luigi-interface")
 
 
-@dataclass(eq=False)
 class JobWatch:
-    """Watches the job of one task, and shows its progress."""
+    """Watches the job of one task, and shows its progress; see ``work.run.Watch``.
 
-    definition: Definition
-    book: Book
-    outputs: Outputs
-    options: Options
-    on_kill: OnKill
-    evidence: Evidence
-    job: TaskJob
+    Args:
+        task: the task.
+        work: of the task.
+    """
 
-    def __post_init__(self) -> None:
-        self._api = self.book.api
-        self._reasons = WaitingReasons(self.book, lambda: self.job.job)
-        self._page = LuigiPage(self.definition.task, self._api.clock)
+    def __init__(self, task: JobTask, work: TaskWork) -> None:
+        self._task = task
+        self._work = work
+        self._api = work.book.api
+        self._reasons = WaitingReasons(work.book, lambda: work.job)
+        self._page = LuigiPage(task, self._api.clock)
+        self._job: Submission | None = None  # while it is watched
         self._logged = ""
         self._event: tuple[str, str] | None = None
         self._progress: int | None = None
 
-    def until_end(self, status: JobStatus, *, submitted: bool, sleep: Callable[[float], None]) -> Update:
+    def begun(self, entry: Entry) -> None:
+        """Trigger the event of a job that was submitted or taken over."""
+        event = PaiEvent.SUBMITTED if entry.posted else PaiEvent.TAKEN_OVER
+        trigger(self._task, event, entry.known)
+
+    def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
+        """Trigger the event of a job's end."""
+        if error is None:
+            trigger(self._task, PaiEvent.SUCCEEDED, status)
+        else:
+            trigger(self._task, PaiEvent.FAILED, status, error)
+
+    def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
         """Watch a job, and return its last update.
 
         Args:
-            status: its last known status.
-            submitted: whether this process has submitted the job just now.
+            job: the job.
             sleep: waits for a number of seconds.
 
         Raises:
             PaiApiError: lookups failed until their deadline; the text says that the job continues.
         """
-        name, status = status.name, self.evidence.with_start(status)
-        self.on_kill.note(name, is_there=True)
-        self._event = None
-        self._page.link(self._api.page(name))
-        watcher = Watcher(self.book)
+        self._job, self._event = job, None
+        self._page.link(self._api.page(job.name))
+        try:
+            return self._watch(job, sleep)
+        except PaiApiError as error:
+            raise error.extended(continues(self._api, job.name)) from None
+        finally:
+            self._job = None
+
+    def _watch(self, job: Submission, sleep: Callable[[float], None]) -> Update:
+        name, options, evidence = job.name, self._work.options, job.members[0].evidence
+        status = job.status = evidence.with_start(job.status)
+        watcher = Watcher(self._work.book)
         logs = None
-        if self.options["logs"] == "stream":
-            logs = LogStream(self.book, name, self.definition.secrets())
+        if options["logs"] == "stream":
+            logs = LogStream(self._work.book, name, self._work.secrets())
         watcher.add(
             status,
-            new=submitted,
-            queue_timeout=self.options["queue_timeout"],
-            run_timeout=self.options["run_timeout"],
+            new=job.posted,
+            queue_timeout=options["queue_timeout"],
+            run_timeout=options["run_timeout"],
         )
-        reports = Reports(self.outputs.hdfs, self.definition.folder, self._api.clock, self._page.report)
+        reports = Reports(self._work.outputs.hdfs, self._work.folder, self._api.clock, self._page.report)
+        self.show(status)
+        self._tell(status)
         last: Update | None = None
-        try:
+        while last is None:
+            idle = math.inf if logs is None else logs.idle(status)
+            sleep(min(watcher.idle(), self._reasons.idle(status), idle))
+            for update in watcher.step():
+                status = job.status = evidence.with_start(update.status)
+                last = update if update.outcome is not Outcome.CHANGED else None
             self.show(status)
             self._tell(status)
-            while last is None:
-                idle = math.inf if logs is None else logs.idle(status)
-                sleep(min(watcher.idle(), self._reasons.idle(status), idle))
-                for update in watcher.step():
-                    status = self.evidence.with_start(update.status)
-                    last = update if update.outcome is not Outcome.CHANGED else None
-                self.show(status)
-                self._tell(status)
-                if last is None:
-                    if logs is not None:
-                        logs.step(status)
-                    reports.show(name, self._logged)
-        except PaiApiError as error:
-            raise error.extended(continues(self._api, name)) from None
-        self.on_kill.note("")
+            if last is None:
+                if logs is not None:
+                    logs.step(status)
+                reports.show(name, self._logged)
+        self._job, job.is_over = None, True
         if logs is not None and last.outcome is Outcome.ENDED:
             logs.end(status, sleep)
         return last
@@ -116,29 +129,29 @@ class JobWatch:
 
     def _tell(self, status: JobStatus) -> None:
         """Trigger the event of a new status."""
-        task, reason = self.definition.task, self._reasons.of(status)
+        reason = self._reasons.of(status)
         known, self._event = self._event, None
         if status.state is JobState.RUNNING:
             self._event = PaiEvent.RUNNING, str(status.retries)
             if self._event != known:
-                trigger(task, PaiEvent.RUNNING, status)
+                trigger(self._task, PaiEvent.RUNNING, status)
         elif status.state is JobState.WAITING:
             self._event = PaiEvent.WAITING, reason or ""
             if reason and self._event != known:
-                trigger(task, PaiEvent.WAITING, status, reason)
+                trigger(self._task, PaiEvent.WAITING, status, reason)
 
     def pause(self, seconds: float) -> None:
         """Wait, and answer messages of the scheduler meanwhile."""
-        for _ in answered_within(self.definition.task, seconds, self._api.clock, self._answer):
+        for _ in answered_within(self._task, seconds, self._api.clock, self._answer):
             pass
 
     def _answer(self, message: str) -> str:
         """Do what a message says, and return the response."""
         if message.lower() != "stop":
             return f"{message!r} is not a valid message; send: stop"
-        if not self.on_kill.is_there:
+        if self._job is None:
             return "the job is not submitted yet; send the message again later"
-        name = self.on_kill.name
+        name = self._job.name
         try:
             self._api.stop_surely(name)
         except PaiError as error:

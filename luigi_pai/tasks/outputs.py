@@ -15,11 +15,10 @@ import luigi.task
 from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from luigi_pai.config import OpenPai
     from luigi_pai.hdfs import WebHdfs
-    from luigi_pai.tasks.definition import Definition
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
@@ -47,14 +46,22 @@ class Outputs:
 
     Args:
         hdfs: the cluster's HDFS; None if none is configured.
-        definition: of the task.
+        name: of the job.
+        folder: the output folder; None for a job of the YAML protocol.
+        targets: returns the targets of ``output()`` as a flat list; empty if the task does not override it.
     """
 
-    def __init__(self, hdfs: WebHdfs | None, definition: Definition) -> None:
+    def __init__(
+        self,
+        hdfs: WebHdfs | None,
+        name: str,
+        folder: str | None,
+        targets: Callable[[], Sequence[luigi.Target]],
+    ) -> None:
         self._hdfs = hdfs
-        self._name = definition.name
-        self._folder = definition.folder
-        self._targets = definition.targets
+        self._name = name
+        self._folder = folder
+        self._targets = targets
 
     @functools.cached_property
     def hdfs(self) -> WebHdfs | None:

@@ -30,9 +30,10 @@ from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.jobspec.job_file import read_job_file
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import Row, Summary, SweepResults
-from luigi_pai.tasks.claims import Claim, Claims
-from luigi_pai.tasks.flag import CompletionFlag
 from luigi_pai.tasks.reports import read_reports
+from luigi_pai.work.claims import Claim, Claims
+from luigi_pai.work.flag import CompletionFlag
+from luigi_pai.work.hdfs_claims import HdfsClaimFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,7 +197,7 @@ def test_claims(stored):
     for data in each_change("claims", CLAIM, 300):
         hdfs.files[f"{FOLDER}/train.1.json"] = data
         try:
-            claim = Claims(fs, "/out", "train").last()
+            claim = Claims(HdfsClaimFolder(fs, "/out"), "train").last()
         except HdfsError as error:
             assert "train.1.json" in str(error)
         else:
@@ -219,7 +220,7 @@ def test_names_of_events(stored):
     for chance in dice("events", 100):
         odd = [f"{FOLDER}/train.{chance.choice(('0', '1', '01', '2', '9' * 9, ''))}.{name}" for name in names]
         hdfs.files |= dict.fromkeys(chance.sample(odd, 4), b"")
-        claim = Claims(fs, "/out", "train").last()
+        claim = Claims(HdfsClaimFolder(fs, "/out"), "train").last()
         assert claim is not None
         assert claim.number == 1
         for path in odd:

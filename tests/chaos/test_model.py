@@ -28,9 +28,8 @@ from luigi_pai.errors import ClusterUnreachable, PaiSweepFailed
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.jobspec.arrays.jobs import jobs_in
 from luigi_pai.jobspec.names import base_name
-from luigi_pai.tasks.claims import Claims
-from luigi_pai.tasks.evidence import Evidence
-from luigi_pai.tasks.refusals import RunsInArrayError
+from luigi_pai.work.claims import Claims
+from luigi_pai.work.refusals import RunsInArrayError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -369,12 +368,11 @@ def claims_are_not_exclusive(monkeypatch):
 def lost_replies_are_not_looked_up(monkeypatch):
     """A post without a reply is sent again, and its name is in use then."""
 
-    def after(_posting, error, posts, _took):
-        yield posts.wait_after(error)
+    def after(posting, error, posts, _took):
+        posting._sleep(posts.wait_after(error))
 
     def is_held(_posting, error):
         raise error
-        yield 0.0
 
     monkeypatch.setattr(Posting, "_after", after)
     monkeypatch.setattr(Posting, "_is_held", is_held)
@@ -383,11 +381,7 @@ def lost_replies_are_not_looked_up(monkeypatch):
 def claims_come_after_the_post(monkeypatch):
     """A worker that is killed between the two leaves a job that nobody finds."""
 
-    def unclaimed(_evidence, _number, job_name):
-        yield 0.0
-        return job_name
-
-    monkeypatch.setattr(Evidence, "claim", unclaimed)
+    monkeypatch.setattr("luigi_pai.work.evidence.claim_once", lambda _claims, claim, *_: claim)
 
 
 BUGS = [

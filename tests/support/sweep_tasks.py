@@ -59,30 +59,32 @@ class Message(str):
 
 
 class _Inbox:
-    """A queue that hands a message over each time that a task waits."""
+    """A queue that hands a message over each time that a task waits, from a moment on."""
 
-    def __init__(self, messages, answers):
+    def __init__(self, messages, answers, when):
         self._messages = [*messages]
         self._answers = answers
+        self._when = when
 
     def get_nowait(self):
-        if not self._messages:
+        if not self._messages or not self._when():
             raise queue.Empty
         message = Message(self._messages.pop(0))
         message.answers = self._answers
         return message
 
 
-def run_with_messages(sweep, *messages, answers=None):
+def run_with_messages(sweep, *messages, answers=None, when=lambda: True):
     """Run a sweep that gets messages one after the other; return the responses.
 
     Args:
         sweep: the sweep.
         messages: to it.
         answers: a list that gets the responses, for a sweep that fails.
+        when: returns whether the first message may come.
     """
     answers = [] if answers is None else answers
-    sweep.scheduler_messages = _Inbox(messages, answers)
+    sweep.scheduler_messages = _Inbox(messages, answers, when)
     try:
         sweep.run()
     finally:

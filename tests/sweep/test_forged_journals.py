@@ -14,7 +14,7 @@ from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import PaiSweepFailed, grid
 from luigi_pai.sweep.sweep_run import SweepRun
-from luigi_pai.tasks.claims import Claim
+from luigi_pai.work.claims import Claim
 
 JOURNAL = Path("results/journal.jsonl")
 

@@ -21,7 +21,7 @@ from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.errors import FileAlreadyExists
 from luigi_pai.sweep.journal import Journal, Record, retried
 from luigi_pai.sweep.results import Row, flattened, plain_values
-from luigi_pai.tasks.claims import Claim
+from luigi_pai.work.claims import Claim
 
 JOURNAL = Path("results/journal.jsonl")
 
@@ -151,7 +151,7 @@ def test_of_two_processes_one_gets_a_claim():
     journals = [Journal("results", MovableClock()) for _ in range(8)]
     held = []
     threads = [
-        threading.Thread(target=lambda own=own: held.append(own.begin(claim("a", job=f"a-{id(own)}"))))
+        threading.Thread(target=lambda own=own: held.extend(own.begin([claim("a", job=f"a-{id(own)}")])))
         for own in journals
     ]
     for thread in threads:
@@ -165,9 +165,9 @@ def test_of_two_processes_one_gets_a_claim():
 def test_a_claim_waits_for_a_process_that_is_writing():
     """It then sees the other's claim, and does not write its own."""
     other, journal, held = Journal("elsewhere", MovableClock()), Journal("results", MovableClock()), []
-    other.begin(claim("a", job="other"))
+    other.begin([claim("a", job="other")])
     journal.start("Study", "study.py")
-    thread = threading.Thread(target=lambda: held.append(journal.begin(claim("a"))))
+    thread = threading.Thread(target=lambda: held.extend(journal.begin([claim("a")])))
     with JOURNAL.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         thread.start()
@@ -190,7 +190,7 @@ def test_a_claim_is_on_the_disk_before_its_job_is_submitted(monkeypatch):
     journal = Journal("results", MovableClock())
     for act in (
         lambda: journal.start("Study", "study.py"),
-        lambda: journal.begin(claim("a")),
+        lambda: journal.begin([claim("a")]),
         lambda: journal.write({"event": "pruned", "point": "a", "job": "a"}),
     ):
         act()
@@ -206,7 +206,7 @@ def test_a_write_that_fails_once_loses_no_event():
     resource.setrlimit(resource.RLIMIT_FSIZE, (JOURNAL.stat().st_size + 10, before[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            journal.begin(claim("a"))
+            journal.begin([claim("a")])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     journal.note({"event": "pruned", "point": "b", "job": "b"})

@@ -372,7 +372,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
 def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdfs, monkeypatch):
     """The worker was killed in between; another one might be about to send it: its name decides."""
     del hdfs
-    monkeypatch.setattr("luigi_pai.sweep.starting._ON_ITS_WAY", 0.5)
+    monkeypatch.setattr("luigi_pai.work.decide._ON_ITS_WAY", 0.5)
 
     def killed(*_):
         raise KeyboardInterrupt

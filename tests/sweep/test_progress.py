@@ -11,13 +11,15 @@ from clocks import MovableClock
 
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
+from luigi_pai.sweep.ending import Ending
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.jobs import Point, SweepJob
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
+from luigi_pai.sweep.point import Point, PointMember
 from luigi_pai.sweep.progress import Best, Progress
 from luigi_pai.sweep.source import Source
-from luigi_pai.sweep.starting import Started
+from luigi_pai.sweep.starting import Starter
+from luigi_pai.work.submission import Submission
 
 
 def status(name, state):
@@ -130,7 +132,7 @@ class Simulated:
         self.began = clock.monotonic()
         self.ends = {}
         self.lookups = self.most = 0
-        self.lists_from = 0.0
+        self.lists_from = self.arrives = 0.0
 
     def page(self, name):
         return f"{self.url}/{name}"
@@ -169,27 +171,19 @@ class Simulated:
         return {name: self.of(name) for name in names}
 
 
-class Member:
-    """A point on a simulated cluster."""
-
-    def __init__(self, cluster, point):
-        self.point, self.index, self.number, self.started_ms = point, None, 1, None
-        self.run = SimpleNamespace(
-            book=cluster,
-            options={"queue_timeout": None, "run_timeout": None, "on_kill": "leave"},
-            announce=lambda *_, **__: None,
-            record=lambda *_: iter(()),
-            finish=lambda *_: None,
-            evidence=SimpleNamespace(with_start=lambda status: status),
-        )
+def member_of(cluster, point):
+    """Return a point on a simulated cluster."""
+    options = {"queue_timeout": None, "run_timeout": None, "on_kill": "leave"}
+    work = SimpleNamespace(book=cluster, options=options)
+    return PointMember(work, SimpleNamespace(with_start=lambda status: status), 1, point=point)
 
 
-def submitted(pack, _limits, _sending):
-    """Submit one of them, while others are submitted, too."""
+def submitted(_starter, pack):
+    """Submit a point."""
     (member,) = pack.members
-    yield member.run.book.trip
-    status = member.run.book.submit(member.point.name)
-    return Started([SweepJob(member.point.name, member.run.book, [member], status, posted=True)])
+    status = member.work.book.submit(member.point.name)
+    job = Submission(member.point.name, member.work.book, [member], status, posted=True)
+    return [(member, job)]
 
 
 class Counts:
@@ -222,8 +216,20 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     clock = MovableClock()
     cluster, counts = Simulated(clock, trip, runs_for), Counts()
     points = [Point(None, f"p{number}", number) for number in range(count)]
-    monkeypatch.setattr("luigi_pai.sweep.engine.Member", lambda point, _: Member(cluster, point))
-    monkeypatch.setattr("luigi_pai.sweep.engine.start_pack", submitted)
+
+    def run_at_once(act, future):
+        """Call a function now; the results of a start arrive after a trip, while others are started, too."""
+        result = act()
+        cluster.arrives = clock.monotonic() + (trip if result and isinstance(result[0], tuple) else 0.0)
+        clock.call_later(cluster.arrives - clock.monotonic(), lambda: future.set_result(result))
+
+    for module in ("engine", "ending"):
+        monkeypatch.setattr(f"luigi_pai.sweep.{module}.trigger", lambda *_: None)
+    monkeypatch.setattr("luigi_pai.sweep.engine.run_in_thread", run_at_once)
+    monkeypatch.setattr("luigi_pai.sweep.engine.wait", lambda *_: None)
+    monkeypatch.setattr(PointMember, "of", lambda point: member_of(cluster, point))
+    monkeypatch.setattr(Starter, "start", submitted)
+    monkeypatch.setattr(Ending, "record", lambda *_: None)
     journal = Journal(str(tmp_path), clock)
     limits = SweepLimits(at_once, 0, 1, 1, 10_000)
     source = Source(SimpleNamespace(is_search=False), points, limits, journal, counts)
@@ -231,7 +237,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
     while not engine.done:
         engine.step()
         cluster.most = max(cluster.most, len(engine.watched()))
-        clock.advance(0.0 if engine.done else engine.idle())
+        clock.advance(0.0 if engine.done else engine.idle() or max(0.0, cluster.arrives - clock.monotonic()))
     return cluster, counts.rows
 
 

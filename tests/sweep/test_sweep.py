@@ -32,9 +32,9 @@ from luigi_pai import (
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
-from luigi_pai.tasks.claims import Claims
-from luigi_pai.tasks.evidence import Evidence
-from luigi_pai.tasks.flag import CompletionFlag
+from luigi_pai.work.claims import Claims
+from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.flag import CompletionFlag
 
 
 @pytest.fixture(autouse=True)
@@ -549,7 +549,7 @@ def test_a_stop_message_stops_the_jobs(pai):
     pai.plan = end_of(runs_for=60)
     sweep = type("ToStop", (Study,), {"tolerance": 5})()
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
-        run_with_messages(sweep, "stop")
+        run_with_messages(sweep, "stop", when=lambda: pai.submissions == 4)
     assert pai.submissions == 4
     assert {job.state for job in pai.jobs.values()} == {"STOPPED"}
     assert sorted(states(sweep)) == ["PENDING"] * 2 + ["STOPPED"] * 4
@@ -600,8 +600,8 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     answers = Mending(pai.fail("PUT", "/jobs/", "hang", times=float("inf")))
     sweep = type("ToStop", (Study,), {"tolerance": 5})()
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
-        run_with_messages(sweep, "stop", "stop", answers=answers)
-    assert answers[0].startswith("0 jobs asked to stop; 4 could not be: ")
+        run_with_messages(sweep, "stop", "stop", answers=answers, when=lambda: len(pai.posts()) == 4)
+    assert answers[0].startswith("0 jobs asked to stop; ")
     assert answers[1] == "4 jobs asked to stop"
 
 
@@ -661,7 +661,6 @@ def test_ends_that_cannot_be_taken_down_end_the_sweep(monkeypatch):
 
     def record(*_):
         raise RuntimeError("broken")
-        yield 0.0
 
     monkeypatch.setattr("luigi_pai.sweep.engine.record", record)
     with pytest.raises(RuntimeError, match="broken"):
@@ -672,11 +671,11 @@ def test_a_point_keeps_its_place_until_its_end_is_known(pai, hdfs, monkeypatch):
     """So that a search has the results of all that has ended before it draws a point."""
     record, end, most, told = Evidence.record, Table.ended, 0, []
 
-    def recorded(evidence, entry, retry=None):
+    def recorded(evidence, *arguments):
         nonlocal most
-        yield 0.3
+        pai.clock.sleep(0.3)
         most = max(most, pai.submissions - len(told))
-        yield from record(evidence, entry, retry)
+        record(evidence, *arguments)
 
     def ended(table, point):
         told.append(point)

@@ -27,13 +27,16 @@ from luigi_pai import (
     PaiOutputElsewhere,
     PaiProtocolTask,
     PaiTask,
+    PaiWorkConflict,
     RateLimited,
     ServerFault,
     TaskRole,
 )
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.small_files import create_once
-from luigi_pai.tasks.flag import CompletionFlag
+from luigi_pai.tasks.task_work import TaskWork
+from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.flag import CompletionFlag
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -61,9 +64,14 @@ def claims(hdfs, name="train") -> list[str]:
     return sorted(re.sub(r"RUNNING-0-\d+$", "RUNNING", file.name) for file in files)
 
 
+def evidence_of(task) -> Evidence:
+    """Return what a run of a task knows besides what the server says."""
+    return Evidence(TaskWork(task))
+
+
 def claimed(evidence, number: int, job: str) -> str:
     """Claim a submission without waits, and return the name of the job that it is claimed for."""
-    return evidence.claim(number, job)
+    return evidence.claim(number, job).job
 
 
 def kill_worker(pai, monkeypatch, task) -> None:
@@ -109,6 +117,7 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
     assert len(begun.pop("token")) == 12
     assert abs(begun.pop("claimed_ms") / 1000 - clock.time()) < HOUR
     assert begun == {
+        "task": "tests.tasks.test_claims.Train",
         "name": "train",
         "number": 1,
         "job": "train",
@@ -181,7 +190,7 @@ def test_a_late_claim_leaves_the_flag_of_another_process(pai, hdfs, monkeypatch,
         pai.jobs["train__attempt2"].runs_for = 0.0
     pai.plan = {}
     forget()
-    late = Train()._task_run().evidence
+    late = evidence_of(Train())
     assert late.last().number == (2 if is_claimed else 1)
     forget()
     Train().run()
@@ -210,8 +219,8 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
 @pytest.mark.parametrize("stored", ["other", "own"])
 def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
     """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
-    other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")]})
-    other()._task_run().evidence.claim(1, "train")
+    other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")], "__module__": __name__})
+    evidence_of(other()).claim(1, "train")
     forget()
     if stored == "other":
         body = '{"message": "update job train successfully"}'
@@ -254,7 +263,7 @@ def test_an_unknown_error_without_a_job_leaves_no_claim(pai, hdfs):
 def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdfs, monkeypatch):
     """Between the refusal of this one and its look at the other."""
     file = hdfs / "train" / "output" / "_luigi_pai" / "train.1.json"
-    evidence = Train()._task_run().evidence
+    evidence = evidence_of(Train())
 
     def released(*given):
         monkeypatch.undo()
@@ -263,9 +272,9 @@ def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdf
         return False
 
     assert claimed(evidence, 1, "train") == "train"
-    monkeypatch.setattr("luigi_pai.tasks.claims.create_once", released)
+    monkeypatch.setattr("luigi_pai.work.hdfs_claims.create_once", released)
     forget()
-    assert claimed(Train()._task_run().evidence, 1, "other") == "other"
+    assert claimed(evidence_of(Train()), 1, "other") == "other"
     assert json.loads(file.read_text())["job"] == "other"
 
 
@@ -275,9 +284,10 @@ def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience
     """A NameNode that replies ``false`` to each rename, and 404 to each lookup."""
     settings(poll_patience=100)
     tries = []
-    monkeypatch.setattr("luigi_pai.tasks.claims.create_once", lambda *_: tries.append(clock.monotonic()))
+    monkeypatch.setattr("luigi_pai.work.hdfs_claims.create_once", lambda *_: tries.append(clock.monotonic()))
     with pytest.raises(
-        HdfsError, match=r"^HDFS does not create \S+/train\.1\.json, .* job train was not submitted"
+        HdfsError,
+        match=r"/train\.1\.json was not created, .*, so job train was not submitted; check that the NameNode",
     ):
         Train().run()
     assert pai.count("POST", "/jobs") == 0
@@ -598,9 +608,11 @@ def test_an_empty_flag_of_a_shared_folder_completes_no_task_that_never_ran(pai, 
     forget()
     pai.jobs.clear()
     assert Shared(name="a").complete()
+    forget()
     assert not Shared(name="b").complete()
-    Shared(name="b").run()
-    assert pai.posts() == ["b"]
+    with pytest.raises(PaiWorkConflict, match=r"shared belongs to job 'a' of .*Shared, whose output"):
+        Shared(name="b").run()
+    assert not pai.posts()
 
 
 # ---------------------------------------------------------------- C15: a corrected command

@@ -12,7 +12,7 @@ from process_state import install_clock
 
 from luigi_pai import PaiJobFailed, PaiTask, TaskRole
 from luigi_pai.hdfs import WebHdfs
-from luigi_pai.tasks.evidence import Evidence
+from luigi_pai.work.evidence import Evidence
 
 pytestmark = pytest.mark.slow
 

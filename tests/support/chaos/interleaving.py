@@ -17,18 +17,16 @@ from fault_server import Request
 
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.registry import Clusters
-from luigi_pai.sweep.workers import Start, Workers
 from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from concurrent.futures import Future
 
     import pytest
     from fault_server import FaultServer
 
     from chaos.small_hdfs import SmallHdfs
-    from luigi_pai.sweep.jobs import Member
-    from luigi_pai.sweep.starting import Started
 
 __all__ = ["GO", "LOST", "Interleaving", "KilledError", "Worker"]
 
@@ -138,16 +136,12 @@ class Worker:
         self._back.release()
 
 
-class _InlineWorkers(Workers):
-    """The calls of a sweep in the thread of its worker."""
-
-    def add(self, act: Callable[[], Started], members: Sequence[Member]) -> None:
-        start = Start(act, members, self._clock.monotonic())
-        self.starts.append(start)
-        try:
-            start.future.set_result(act())
-        except Exception as error:  # noqa: BLE001  raised again by the engine
-            start.future.set_exception(error)
+def _run_inline(act: Callable[[], Any], future: Future[Any]) -> None:
+    """Call a function of a sweep in the thread of its worker."""
+    try:
+        future.set_result(act())
+    except Exception as error:  # noqa: BLE001  raised again by the engine
+        future.set_exception(error)
 
 
 class Interleaving:
@@ -196,7 +190,7 @@ class Interleaving:
         monkeypatch.setattr(Clusters, "_clusters", ignored[0], raising=False)
         monkeypatch.setattr(Clusters, "cache", ignored[1], raising=False)
         monkeypatch.setattr(TimedAdapter, "send", send)
-        monkeypatch.setattr("luigi_pai.sweep.engine.Workers", _InlineWorkers)
+        monkeypatch.setattr("luigi_pai.sweep.engine.run_in_thread", _run_inline)
 
     def start(self, name: str, work: Callable[[], Any]) -> Worker:
         """Add a worker."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.submitting import Posting
 from luigi_pai.hdfs.small_files import create_once
 from luigi_pai.sweep.source import Source
-from luigi_pai.tasks import claims
-from luigi_pai.tasks.evidence import Evidence
+from luigi_pai.work import evidence, hdfs_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
+
+    from luigi_pai.work.claims import Claim, Claims
 
 __all__ = ["BUGS", "apply"]
 
@@ -25,40 +26,38 @@ def _claims_without_exclusiveness() -> None:
                 file.write(data)
         return True
 
-    claims.create_once = write
+    hdfs_claims.create_once = write
 
 
 def _no_lookup_after_a_lost_reply() -> None:
     """A submission whose reply is lost is sent again, and the name that it has by then is an error."""
 
-    def after(_self: Any, error: Any, posts: Any, took: float) -> Generator[float, None, None]:
+    def after(self: Any, error: Any, posts: Any, took: float) -> None:
         del took
-        yield posts.wait_after(error)
+        self._sleep(posts.wait_after(error))
 
-    def is_held(_self: Any, error: Exception) -> Generator[float, None, bool]:
+    def is_held(_self: Any, error: Exception) -> bool:
         raise error
-        yield 0.0
 
     Posting._after, Posting._is_held = after, is_held  # type: ignore[method-assign,assignment]
 
 
 def _claims_after_the_post() -> None:
     """A submission is claimed when the server has its job."""
-    claim, post = Evidence.claim, Posting.steps
-    claimed: dict[str, list[tuple[Evidence, int]]] = {}
+    post = Posting.post
+    claimed: dict[str, list[tuple[Claims, Claim]]] = {}
 
-    def later(self: Evidence, number: int, job_name: str) -> Generator[float, None, str]:
-        yield 0.0
-        claimed.setdefault(job_name, []).append((self, number))
-        return job_name
+    def later(claims: Claims, claim: Claim, *_: object) -> Claim:
+        claimed.setdefault(claim.job, []).append((claims, claim))
+        return claim
 
-    def posted(self: Posting, job: Any) -> Generator[float, None, Any]:
-        status = yield from post(self, job)
-        for evidence, number in claimed.pop(self._name, []):
-            yield from claim(evidence, number, self._name)
+    def posted(self: Posting, job: Any) -> Any:
+        status = post(self, job)
+        for claims, claim in claimed.pop(self._name, []):
+            claims.claim(claim)
         return status
 
-    Evidence.claim, Posting.steps = later, posted  # type: ignore[method-assign]
+    evidence.claim_once, Posting.post = later, posted  # type: ignore[assignment,method-assign]
 
 
 def _no_replay_of_a_search() -> None:

@@ -81,8 +81,8 @@ def command_of(task):
 
 
 def warnings_about(task, caplog):
-    task._definition()
-    task._definition()
+    task._check_class()
+    task._check_class()
     return [record.getMessage().partition("): ")[2] for record in caplog.records]
 
 

@@ -8,26 +8,26 @@ import multiprocessing
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from luigi_pai.errors import PaiError
+from luigi_pai.work.stopping import stop_jobs
+from luigi_pai.work.submission import TRY_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
     from luigi_pai.api.rest_api import RestApi
-    from luigi_pai.tasks.options import Options
+    from luigi_pai.work.piece import WorkOptions
+    from luigi_pai.work.submission import InFlight
 
 logger = logging.getLogger("luigi-interface")
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process: SIGHUP comes when a terminal is closed or a connection of ssh breaks."""
 
-TRY_AGAIN = "run the task again: it looks up the job first"
-"""What to do about a job that may have been submitted."""
-
 _LONGEST = 5.0  # seconds for the function that is called at a signal
+_STOPPED_WITHIN = 4.5  # seconds of these for stopping jobs
 _PARENT_CHECKED = 1.0  # seconds between checks
 
 
@@ -117,51 +117,32 @@ def end_with_main_process(over: threading.Event | None = None) -> None:
     threading.Thread(target=wait, name="end-with-main-process", daemon=True).start()
 
 
-class Note(Protocol):
-    """Called with a job's name before each post of the job, and when it is there; see ``OnKill.note``."""
-
-    def __call__(self, name: str, *, is_there: bool = False) -> None:
-        """Note a job, or with "" that the job is certainly not on the server."""
-
-
 class OnKill:
-    """Stops the job last given to ``note``, if ``on_kill`` is ``stop``, and logs whether the job continues.
+    """Stops the job of an interrupted run if ``on_kill`` is ``stop``, and logs whether the job continues.
 
     Args:
-        api: of the cluster.
-        options: of the task.
-        stopped: called with the job's name when the server has accepted the request to stop it.
-
-    Attributes:
-        name, is_there: set by ``note``.
+        in_flight: the jobs of the run.
+        options: of the work.
     """
 
-    def __init__(self, api: RestApi, options: Options, stopped: Callable[[str], None]) -> None:
-        self._api = api
+    def __init__(self, in_flight: InFlight, options: WorkOptions) -> None:
+        self._in_flight = in_flight
         self._options = options
-        self._stopped = stopped
-        self.note("")
-
-    def note(self, name: str, *, is_there: bool = False) -> None:
-        """Note a job. If ``is_there``, it waits or runs; else it is being submitted. "" means no job."""
-        self.name, self.is_there = name, is_there
 
     def act(self) -> None:
         """Stop the job if ``on_kill`` is ``stop``, or log that it continues."""
-        if not self.name:
-            return
-        why = ""
-        if self._options["on_kill"] == "stop":
-            try:
-                self._api.stop_surely(self.name)
-            except PaiError as error:
-                why = f"job {self.name} could not be stopped ({error}): "
-            else:
-                logger.warning("Interrupted: job %s was asked to stop", self.name)
-                self._stopped(self.name)
-                return
-        rest = continues(self._api, self.name) if self.is_there else submission_unknown(self.name)
-        logger.warning("Interrupted: %s%s", why, rest)
+        self._in_flight.close()
+        for job in self._in_flight.jobs():
+            why = ""
+            if self._options["on_kill"] == "stop":
+                stopped, problems = stop_jobs([job], _STOPPED_WITHIN)
+                if stopped:
+                    logger.warning("Interrupted: job %s was asked to stop", job.name)
+                    continue
+                problem = str(problems[0]) if problems else "no answer in time"
+                why = f"job {job.name} could not be stopped ({problem}): "
+            rest = continues(job.book.api, job.name) if job.is_there else submission_unknown(job.name)
+            logger.warning("Interrupted: %s%s", why, rest)
 
 
 def continues(api: RestApi, name: str) -> str:

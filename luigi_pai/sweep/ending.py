@@ -1,0 +1,121 @@
+"""Ending: the end of a submission of a point, which is recorded before the end of the point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.status import JobState, instance_statuses
+from luigi_pai.api.watching import Outcome
+from luigi_pai.console import first_line
+from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
+from luigi_pai.redaction import printable
+from luigi_pai.sweep.point import Ended, PointMember
+from luigi_pai.sweep.results import Row
+from luigi_pai.tasks.events import PaiEvent, trigger
+from luigi_pai.work.record import failure_of, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.retries import Retry
+    from luigi_pai.api.watching import Update
+    from luigi_pai.work.submission import Member, Submission
+
+_LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job
+
+
+@dataclass(slots=True, eq=False)
+class Ending:
+    """The end of a submission of a point.
+
+    Attributes:
+        job: the job that ran the submission.
+        member: the point.
+        entry: the submission, with its status before ``update``.
+        update: the update that reported the end of the submission.
+        error: the error that ``record()`` met, which makes the point fail. An error of HDFS is only logged.
+    """
+
+    job: Submission
+    member: PointMember
+    entry: Entry
+    update: Update
+    error: Exception | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Whether this process has submitted the job, or has seen that it had not ended."""
+        return self.entry.posted or not self.entry.known.finished
+
+    def record(self, retry: Retry) -> None:
+        """Record the end, in any thread."""
+        if self.update.outcome is Outcome.LOST:
+            return
+        work, ended = self.member.work, replace(self.entry, status=self.update.status, posted=False)
+        try:
+            if self.is_news:
+                work.book.take(work.name, ended)
+            record(work, self.member.evidence, ended, watched=self.is_news, retry=retry)
+        except Exception as error:  # noqa: BLE001  raised again by ended()
+            self.error = error
+
+    def ended(self) -> Ended:
+        """Trigger the event of the end, and return how the point has ended."""
+        status, work, point = self.update.status, self.member.work, self.member.point
+        began, seconds = status.launched_ms or self.member.started_ms, None
+        if began is not None and status.completed_ms is not None:
+            seconds = max(0.0, (status.completed_ms - began) / 1000)
+        page = work.book.api.page(status.name)
+        row = Row(status.state.value, seconds=seconds, job=status.name, page=page)
+        ended = Ended(point, row, number=self.entry.number)
+        error = self.error or failure_of(work, self.update)
+        if self.error is None:
+            self._tell(error)
+        if error is None:
+            return ended
+        if isinstance(error, PaiJobFailed):
+            if status.state is JobState.STOPPED and point.record.pruned:
+                return replace(ended, row=replace(row, state="PRUNED"))
+            may_retry = status.state is JobState.FAILED and not isinstance(error, PaiJobTimeout)
+            may_retry = may_retry and work.options.is_retried(status)
+            return replace(ended, row=replace(row, error=_reason(error, self.update)), may_retry=may_retry)
+        if not isinstance(error, PaiError):
+            raise error
+        return replace(ended, row=replace(row, state="FAILED", error=first_line(error)))
+
+    def _tell(self, error: Exception | None) -> None:
+        """Trigger the event of the end."""
+        if error is not None:
+            trigger(self.member.point.task, PaiEvent.FAILED, self.update.status, error)
+        elif self.is_news:
+            trigger(self.member.point.task, PaiEvent.SUCCEEDED, self.update.status)
+
+
+def endings(job: Submission, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
+    """Yield an end for each point that has ended; if the job has ended, for each point without an end.
+
+    ``job.status`` must still be the status before ``update``. Points in ``kept`` that fail get their ends
+    only when the job ends, so that they can be submitted again in one job.
+    """
+    before, is_array = instance_statuses(job.status), job.is_array
+    job.is_over = update.outcome is not Outcome.CHANGED
+    for member, status in job.statuses(update.status):
+        if not job.is_over and not (status.finished and (status.succeeded or member not in kept)):
+            continue
+        job.members.remove(member)
+        outcome = update.outcome if not is_array else Outcome.LOST
+        outcome = Outcome.ENDED if status.finished else outcome
+        known = job.entry_of(member, job.status if member.index is None else before(member.index))
+        assert isinstance(member, PointMember)
+        yield Ending(job, member, known, replace(update, status=status, outcome=outcome))
+
+
+def _reason(error: PaiJobFailed, update: Update) -> str:
+    """Return in a line why a job failed: how it ended, and the last line of its log, or the reason."""
+    if update.missed is not None:
+        return f"{update.missed.value}: it was stopped, because it took longer"
+    end = first_line(error).removeprefix(f"job {error.status.name!r} ").removeprefix("ended as FAILED with ")
+    end, last = end.replace(" (UNKNOWN)", ""), error.last_line
+    return f"{end.partition(': ')[0]}: {printable(last)[:_LONGEST]}" if last else end

@@ -1,0 +1,368 @@
+"""Evidence: what is known of work besides what its server says: claims, completion flag, outputs."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.retries import Retry
+from luigi_pai.api.status import JobState
+from luigi_pai.errors import PaiError
+from luigi_pai.work.claims import Claim, Claims, claim_once
+from luigi_pai.work.refusals import check_folder, other_work_in_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.work.flag import CompletionFlag
+    from luigi_pai.work.piece import Work
+
+logger = logging.getLogger("luigi-interface")
+
+_FRESH = 30.0  # seconds for which cached claims are valid for a new run
+_RETENTION = 30 * 86400.0  # seconds for which claims on this machine are kept
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A process's cache of a job's last claim, when the claim was read, and the job's last recorded end.
+
+    ``others`` is what other work has claims in the folder, see ``Claims.others``.
+    """
+
+    claim: Claim | None = None
+    others: tuple[str, ...] = ()
+    read_at: float = -math.inf
+    missing_at: float = -math.inf  # when the output folder on HDFS last did not exist
+    end: tuple[int, str] | None = None  # of the submission: number, state
+
+
+class Evidence:
+    """Information about a piece of work that its server does not have.
+
+    If the output folder is on HDFS, claims and completion flag are there. If it is not, there is no
+    completion flag, and claims are in a folder of the user on this machine; they decide between the user's
+    processes there, and prove no success. A mocked test makes no such claims.
+
+    Args:
+        work: the work.
+        sleep: waits for a number of seconds.
+
+    Attributes:
+        noted: a claim of the work that is known from elsewhere, such as the journal of a sweep. It counts if
+            the output folder is not on HDFS, and no later claim is known.
+    """
+
+    def __init__(self, work: Work, sleep: Callable[[float], None] | None = None) -> None:
+        self.noted: Claim | None = None
+        self._work = work
+        self._book = work.book
+        self._clock = work.book.api.clock
+        self._sleep = sleep
+        self._mine: Claim | None = None  # the last claim that this run has made or tried to make
+        self._known = work.book.remembered(("evidence", work.name, work.folder), Recorded)
+        if self._clock.monotonic() - self._known.read_at > _FRESH:
+            self._known.read_at = -math.inf
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether claims and flag outlive the server's memory of a job, because they are on HDFS."""
+        return self._work.outputs.hdfs is not None
+
+    @functools.cached_property
+    def _flag(self) -> CompletionFlag | None:
+        hdfs = self._work.outputs.hdfs
+        if hdfs is None:
+            return None
+        from luigi_pai.work.flag import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+
+        return CompletionFlag(hdfs, str(self._work.folder))
+
+    @functools.cached_property
+    def _claims(self) -> Claims | None:
+        """The claims; None if this machine has no folder for them, or in a mocked test."""
+        work, api = self._work, self._book.api
+        if work.outputs.hdfs is not None:
+            from luigi_pai.work.hdfs_claims import HdfsClaimFolder  # noqa: PLC0415  as above
+
+            return Claims(HdfsClaimFolder(work.outputs.hdfs, str(work.folder)), work.name)
+        if api.session.mocked:
+            return None
+        from luigi_pai.work.local_claims import local_claims  # noqa: PLC0415  HDFS does not need it
+
+        folder = local_claims(api.url, api.username, work.folder or work.name, _RETENTION, self._clock.time)
+        return None if folder is None else Claims(folder, work.name)
+
+    # what is there
+
+    def last(self) -> Claim | None:
+        """Return the last claimed submission; None if there is none.
+
+        Raises:
+            PaiError: the claims cannot be read.
+        """
+        if self._known.read_at == -math.inf:
+            claim = None
+            if self._claims is not None:
+                claim = self._claims.last()
+                self._known.others = tuple(self._claims.others())
+            noted = None if self.is_durable else self.noted
+            is_later = noted is not None and (claim is None or claim.number < noted.number)
+            self._take(noted if is_later else claim)
+        return self._known.claim
+
+    def _take(self, claim: Claim | None) -> None:
+        self._known.claim, self._known.read_at = claim, self._clock.monotonic()
+
+    def read_again(self) -> None:
+        """Let ``last`` read the claims again, because another process may have changed them."""
+        self._known.read_at = -math.inf
+
+    def may_have_run(self) -> bool:
+        """Return whether outputs exist, so that a job without a claim may have run before.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        outputs, now = self._work.outputs, self._clock.monotonic()
+        if not self.is_durable:
+            return outputs.any_exists()
+        # If another process submits the job meanwhile, its claim shows this before the next submission.
+        if now - self._known.missing_at > _FRESH:
+            self._known.missing_at = -math.inf if outputs.any_exists() else now
+        return self._known.missing_at == -math.inf
+
+    def is_complete(self) -> bool:
+        """Return whether the outputs are complete, for a job that the server does not know.
+
+        Raises:
+            HdfsError: HDFS failed.
+        """
+        if self._flag is None:
+            return self._work.outputs.are_complete()
+        is_claimed = self.last() is not None
+        if not is_claimed and not self.may_have_run():
+            return False
+        return self._flag.holds(self._work.name, submitted_here=is_claimed)
+
+    # before and after a submission
+
+    def check_folder_is_ours(self) -> None:
+        """Check that no other work has used the output folder, unless it has failed or was stopped.
+
+        Raises:
+            PaiWorkConflict: other work has used it.
+            PaiError: the claims cannot be read.
+        """
+        claims, work = self._claims, self._work
+        self.last()
+        for stem in self._known.others:
+            other = None if claims is None else claims.last_of(stem)
+            if other is not None and work.folder is not None:
+                raise other_work_in_folder(work.name, work.kind, work.folder, other)
+
+    def claim(self, number: int, job_name: str) -> Claim:
+        """Claim a submission before it is sent; return this claim, or the earlier claim of another process.
+
+        Args:
+            number: of the submission.
+            job_name: the job that is to run it: its own name, or the name of an array.
+
+        Raises:
+            PaiError: the claims cannot be read or written.
+        """
+        api, work = self._book.api, self._work
+        mine = Claim(
+            name=work.name,
+            number=number,
+            job=job_name,
+            cluster=api.url,
+            user=api.username,
+            claimed_ms=int(self._clock.time() * 1000),
+            digest=work.digest,
+            task=work.kind,
+        )
+        held = mine
+        if self._claims is not None:
+            retry = Retry(api.polling.patience, self._clock)
+            held = claim_once(self._claims, mine, retry, self._sleep or self._clock.sleep)
+        self._mine = mine
+        self.hold(held)
+        return held
+
+    def hold(self, claim: Claim) -> None:
+        """Take a claim as the one that counts: this run's, or the earlier one of another process."""
+        self._take(claim)
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the claim that counts is the one that this run has made."""
+        claim, mine = self._known.claim, self._mine
+        return claim is not None and mine is not None and claim.token == mine.token
+
+    def before_post(self, number: int) -> None:
+        """Remove the work from the completion flag before a later submission is posted.
+
+        Only after the claim, because before it, another process may submit this job and set the flag.
+        """
+        claim = self._known.claim
+        if number > 1 and self._flag is not None and claim is not None and claim.state is None:
+            self._flag.discard(self._work.name)
+
+    def confirm(self) -> None:
+        """Make this run's claim the one that counts, because the server has stored this run's job."""
+        held, mine = self._known.claim, self._mine
+        if self._claims is None or held is None or mine is None or held.digest == mine.digest:
+            return
+        try:
+            self._take(self._claims.replace(mine))
+        except PaiError as error:
+            logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
+
+    def release(self) -> None:
+        """Remove the claim of this run, because the job was not submitted."""
+        claim = self._known.claim
+        if not self.is_mine or claim is None:
+            return
+        try:
+            if self._claims is not None:
+                self._claims.release(claim)
+        except PaiError as error:
+            logger.warning("The claim of a refused job could not be removed: %s", error)
+        self._known.claim, self._known.read_at = None, -math.inf
+
+    def check_taken_over(self, status: JobStatus) -> None:
+        """Without a claim, check the job's output folder; with a claim, warn if the job has changed.
+
+        Raises:
+            PaiOutputElsewhere: the job writes to another folder.
+        """
+        claim = self.last()
+        if claim is None:
+            if self._flag is not None:
+                check_folder(status, self._work.folder, self._book.api)
+        elif claim.job == status.name and claim.digest != self._work.digest:
+            warn_of_other_definition(status.name)
+
+    # while it runs
+
+    def with_start(self, status: JobStatus) -> JobStatus:
+        """Return a job's status; if the job runs and its server sends no start time, add one from the claim.
+
+        The added time is when a lookup first found the job running after its last retry by the cluster.
+        The claim records this time for a later process that takes the job over.
+        """
+        claim = self._known.claim
+        if status.state is not JobState.RUNNING or status.launched_ms is not None:
+            return status
+        if self._claims is None or claim is None or claim.job != status.name:
+            return status
+        if claim.runs_since is None or claim.runs_since[0] != status.retries:
+            moment = int(self._clock.time() * 1000)
+            self._known.claim = replace(claim, runs_since=(status.retries, moment))
+            try:
+                self._claims.runs(claim, status.retries, moment)
+            except PaiError as error:
+                logger.debug("When job %s began to run could not be recorded: %s", status.name, error)
+        else:
+            moment = claim.runs_since[1]
+        return replace(status, launched_ms=moment)
+
+    def stop_sent(self, job: str) -> None:
+        """Record that an interrupted run has asked the server to stop a job.
+
+        This is not an end, because the job may have succeeded before it was stopped. It counts if the server
+        no longer knows the job. If it cannot be recorded, the error is logged.
+        """
+        claim = self._known.claim
+        if self._claims is None or claim is None or claim.job != job:
+            return
+        try:
+            self._claims.stops(claim)
+        except PaiError as error:
+            logger.warning("That job %s was asked to stop could not be recorded: %s", job, error)
+
+    # the end
+
+    def lacks_end(self, entry: Entry) -> bool:
+        """Return whether the last claim is of this submission, and its end is not recorded.
+
+        Raises:
+            PaiError: the claims cannot be read.
+        """
+        claim = self.last()
+        return claim is not None and claim.number == entry.number and claim.state is None
+
+    def is_recorded(self, entry: Entry) -> bool:
+        """Return whether this process has recorded the end of a submission, or knows that it is recorded."""
+        status = entry.status
+        return status is None or self._known.end == (entry.number, status.state.value)
+
+    def record(self, entry: Entry, status: JobStatus) -> None:
+        """Record a submission's end: the completion flag on HDFS, and the final state in its claim.
+
+        Raises:
+            PaiOutputElsewhere: the job wrote to another output folder.
+            PaiError: the end could not be recorded, or it contradicts the recorded end.
+        """
+        if entry.succeeded:
+            self._succeeded(entry, status)
+        else:
+            self._failed(entry, status)
+
+    def note_recorded(self, entry: Entry, status: JobStatus) -> None:
+        """Note that the end of a submission is recorded."""
+        self._known.end = entry.number, status.state.value
+
+    def _succeeded(self, entry: Entry, status: JobStatus) -> None:
+        """Write the completion flag and the end."""
+        claim, flag = self._ended(entry, status), self._flag
+        if claim is not None:
+            if claim.state is None:
+                if flag is not None:
+                    flag.add(self._work.name, submitted_here=True)
+                self._end(claim, status)
+        elif flag is not None and not flag.holds(self._work.name):
+            check_folder(status, self._work.folder, self._book.api)
+            flag.add(self._work.name, submitted_here=False)
+
+    def _failed(self, entry: Entry, status: JobStatus) -> None:
+        """For the job's latest submission, remove the job from the completion flag, and record the end.
+
+        The job may be in the flag, because a command may write the flag (as Spark does) and then fail.
+        """
+        self.read_again()  # another process may have submitted the job again
+        last, claim = self.last(), self._ended(entry, status)
+        is_latest = last is None or last.number <= entry.number  # a later submission may have set the flag
+        if is_latest and (claim is None or claim.state is None):
+            if self._flag is not None:
+                self._flag.discard(self._work.name)
+            if claim is not None:
+                self._end(claim, status)
+
+    def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
+        """Return a submission's claim if it is the last, else None; PaiError if it contradicts ``status``."""
+        claim = self.last()
+        if claim is None or claim.number != entry.number:
+            return None
+        if claim.state not in (None, status.state.value) and self.is_durable:
+            raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
+        return claim
+
+    def _end(self, claim: Claim, status: JobStatus) -> None:
+        if self._claims is not None:
+            self._known.claim = self._claims.end(claim, status.state.value)
+
+
+def warn_of_other_definition(job: str) -> None:
+    """Warn that a job runs as another definition of its work has submitted it."""
+    logger.warning(
+        "Job %s was submitted with another definition than the task has now; it runs as it was "
+        "submitted. To run the new one, change the name, for example with a version number",
+        job,
+    )

@@ -1,0 +1,145 @@
+"""Records the end of a submission: its logs, the completion flag and the final state."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.job import lost_job
+from luigi_pai.api.job_failure import job_failure
+from luigi_pai.api.watching import Outcome
+from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from luigi_pai.api.book.entries import Entry
+    from luigi_pai.api.retries import Retry
+    from luigi_pai.api.watching import Update
+    from luigi_pai.errors import PaiJobError
+    from luigi_pai.work.evidence import Evidence
+    from luigi_pai.work.piece import Work
+
+logger = logging.getLogger("luigi-interface")
+
+_SHOWN = 5  # changed fields in a warning
+_MOST_COMPARED = 10  # jobs without claims that a process and its forks compare with the server's copies
+
+
+def record(
+    work: Work, evidence: Evidence, entry: Entry, *, watched: bool, retry: Retry | None = None
+) -> None:
+    """Record the end of a submission. If this process is killed before, the next run records it.
+
+    If HDFS fails, the error is logged and the work does not fail, because the server keeps the job for hours
+    after its end, and the next ``complete()`` records this end.
+
+    Args:
+        work: the work.
+        evidence: of the work.
+        entry: the submission, with its final status.
+        watched: whether this process has watched the job to its end.
+        retry: used for transient errors; if None, these are not retried.
+
+    Raises:
+        PaiOutputElsewhere: the job wrote to another output folder.
+    """
+    status = entry.status
+    if status is None or evidence.is_recorded(entry):
+        return
+    if work.options["keep_logs"] and (watched or evidence.lacks_end(entry)):
+        from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
+
+        KeptLogs(work.book, work.outputs.hdfs, work.folder, work.secrets()).keep(status)
+
+    def act() -> None:
+        evidence.record(entry, status)
+
+    try:
+        _with(retry, act)
+    except PaiOutputElsewhere:
+        raise
+    except PaiError as error:
+        where = "on HDFS " if evidence.is_durable else ""
+        logger.warning(
+            "The end of job %s, %s, could not be recorded %s(%s); the next run records it, if the "
+            "server still knows the job; if not, it raises PaiJobForgotten",
+            status.name,
+            status.state.value,
+            where,
+            error,
+        )
+        return
+    if entry.succeeded:
+        _warn_if_changed(work, evidence, entry)
+    evidence.note_recorded(entry, status)
+
+
+def _with(retry: Retry | None, act: Callable[[], None]) -> None:
+    if retry is None:
+        act()
+    else:
+        retry.call(act)
+
+
+def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> PaiJobError | None:
+    """Return the error for the end of a submission; None if it has succeeded.
+
+    Args:
+        work: the work.
+        update: the last update of the job.
+        next_step: last line of the error.
+    """
+    if update.outcome is Outcome.LOST:
+        return lost_job(work.book.api, update.name)
+    if update.status.succeeded:
+        return None
+    return job_failure(
+        work.book.api, update.status, missed=update.missed, secrets=work.secrets(), next_step=next_step
+    )
+
+
+def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
+    """Warn if the job that succeeded differs from the work's current definition."""
+    try:
+        fields = _changed_fields(work, evidence, entry)
+    except (PaiError, OSError, TypeError) as error:
+        logger.debug("Job %s was not compared with its task: %s", entry.job, error)
+        return
+    if fields is None:
+        return
+    what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
+    logger.warning(
+        "Job %s has succeeded, but the task's definition has changed since%s. The task is complete: its "
+        "name is the same. To run it again, change the name, for example with a version number",
+        entry.known.name,
+        what,
+    )
+
+
+def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] | None:
+    """Compare the work's job with a submission that has succeeded.
+
+    Without a claim, the server's copy is compared, for the first ten jobs of a process and its forks.
+
+    Returns:
+        The changed fields, [] if they are not known; None if none changed or nothing is compared.
+
+    Raises:
+        PaiApiError: without a claim, the server's copy cannot be read.
+        OSError, TypeError: the work's job cannot be compared.
+    """
+    claim = evidence.last()
+    if claim is None:
+        is_compared = not evidence.is_durable and work.compares_stored_job and entry.index is None
+        if not is_compared or work.book.api.session.times("compared") > _MOST_COMPARED:
+            return None
+        return work.differing_fields(entry.job) or None
+    if claim.number != entry.number or claim.digest == work.digest:
+        return None
+    if entry.index is not None:  # the stored job is the whole array
+        return []
+    try:
+        return work.differing_fields(entry.job)
+    except PaiApiError:
+        return []

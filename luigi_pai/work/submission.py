@@ -1,0 +1,153 @@
+"""Submission: a job and the pieces of work that it runs. InFlight: the jobs that may be on the server."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.status import JobState, JobStatus, instance_statuses
+from luigi_pai.errors import PaiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.work.evidence import Evidence
+    from luigi_pai.work.piece import Work
+
+TRY_AGAIN = "run the task again: it looks up the job first"
+"""What to do about a job that may have been submitted."""
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A piece of work in a job.
+
+    Attributes:
+        work: the work.
+        evidence: of the work.
+        number: of its submission, from 1; 0 if it is not known yet.
+        index: number of its instance in an array; None if its job is no array.
+    """
+
+    work: Work
+    evidence: Evidence
+    number: int = 0
+    index: int | None = None
+
+    @property
+    def own_name(self) -> str:
+        """The name of its submission (NAME, NAME__attempt2, ...), even if an array runs it."""
+        return self.work.job_name(self.number)
+
+
+@dataclass(slots=True, eq=False)
+class Submission:
+    """A job on the server, and the work that it runs. It is an array, or runs one piece of work.
+
+    Attributes:
+        name: of the job.
+        book: of its cluster.
+        members: the work that has not ended.
+        status: the last known status.
+        posted: this process submitted it.
+        is_there: the server has taken it; False while it is being submitted, or if the response was lost.
+        is_over: the job has ended, or the server does not know it.
+    """
+
+    name: str
+    book: Book
+    members: list[Member]
+    status: JobStatus
+    posted: bool = False
+    is_there: bool = True
+    is_over: bool = False
+
+    @classmethod
+    def of_entry(cls, member: Member, entry: Entry) -> Submission:
+        """Return the existing submission of some work."""
+        member.number, member.index = entry.number, entry.index
+        status = member.evidence.with_start(entry.known)
+        return cls(entry.job, member.work.book, [member], status, posted=entry.posted)
+
+    @classmethod
+    def new(cls, name: str, book: Book, members: Sequence[Member]) -> Submission:
+        """Return a job that is about to be posted."""
+        status = JobStatus(name, JobState.WAITING, raw_state="SUBMITTED")
+        return cls(name, book, list(members), status, posted=True, is_there=False)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the job is an array."""
+        return any(member.index is not None for member in self.members)
+
+    def statuses(self, status: JobStatus) -> Iterator[tuple[Member, JobStatus]]:
+        """Yield the work that has not ended, each with its part of a status of the job."""
+        of = instance_statuses(status)
+        for member in list(self.members):
+            yield member, status if member.index is None else of(member.index)
+
+    def entry_of(self, member: Member, status: JobStatus) -> Entry:
+        """Return the entry of a piece of work in the job."""
+        return Entry(member.number, self.name, status, member.index, self.posted)
+
+    def stop_sent(self) -> None:
+        """Record for each piece of work that the server was asked to stop the job."""
+        for member in list(self.members):
+            member.evidence.stop_sent(self.name)
+
+
+class InFlight:
+    """The jobs of a run that may wait or run on the server. Threads share it.
+
+    A job is in it from before its first post until its end is seen, or until it is certain that the server
+    has not taken it. So an interrupted run can stop and name all its jobs.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[str, str], Submission] = {}  # by the cluster's URL and the job's name
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def jobs(self) -> list[Submission]:
+        """Return the jobs, those that the server has certainly taken last."""
+        with self._lock:
+            jobs = [job for job in self._jobs.values() if not job.is_over]
+        return sorted(jobs, key=lambda job: job.is_there)
+
+    def close(self) -> None:
+        """Let no thread post another job: ``announce`` raises an error instead."""
+        with self._lock:
+            self._is_closed = True
+
+    def announce(self, job: Submission) -> None:
+        """Add a job that is about to be posted, if it is not in already.
+
+        Raises:
+            PaiError: the run was interrupted; the post must not be made.
+        """
+        with self._lock:
+            if self._jobs.get(_key(job)) is job:
+                return
+            if self._is_closed:
+                raise PaiError(f"job {job.name!r} was not submitted: the run was interrupted")
+            self._jobs[_key(job)] = job
+
+    def add(self, job: Submission) -> None:
+        """Add a job that the server has."""
+        with self._lock:
+            job.is_there = True
+            self._jobs[_key(job)] = job
+
+    def remove(self, job: Submission) -> None:
+        """Remove a job that has ended, or that the server has certainly not taken."""
+        with self._lock:
+            job.is_over = True
+            if self._jobs.get(_key(job)) is job:
+                del self._jobs[_key(job)]
+
+
+def _key(job: Submission) -> tuple[str, str]:
+    return job.book.api.url, job.name

@@ -1,0 +1,250 @@
+"""Submits a job with one or more pieces of work: claim each, post, and make sure whose job the server has.
+
+In an array, a piece of work has the same submissions (NAME, NAME__attempt2, ...), output folder, claims and
+completion flag as in a job of its own, but its claims name the array as their job. The array's name is made
+from the names of the intended submissions. Each submission is claimed before its job is posted, and a job
+runs only the work whose claims name it. Whoever loses a claim does not post.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.submitting import Posting
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiError, PaiHttpError
+from luigi_pai.work.decide import still_on_its_way
+from luigi_pai.work.evidence import warn_of_other_definition
+from luigi_pai.work.submission import TRY_AGAIN, Member, Submission
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.status import JobStatus
+    from luigi_pai.jobspec.protocol import JobProtocol
+    from luigi_pai.work.claims import Claim
+    from luigi_pai.work.submission import InFlight
+
+logger = logging.getLogger("luigi-interface")
+
+_Job = Any  # PaiJob | JobProtocol
+
+
+@dataclass(slots=True)
+class Submitted:
+    """The result of a submission.
+
+    Attributes:
+        job: the job that this process has posted; None if it has posted none.
+        again: the work that is not in ``job``, and is to be looked up again.
+        is_known: whether the book knows the newest submission of the work in ``again`` already.
+    """
+
+    job: Submission | None = None
+    again: list[Member] = field(default_factory=list)
+    is_known: bool = False
+
+
+class Ledger:
+    """Where claims are noted besides the claims themselves. This one notes nothing."""
+
+    def begin(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Note claims before their job is posted; return them, or earlier claims of the same submissions."""
+        return list(claims)
+
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Note that the job of these claims was certainly not submitted."""
+
+
+class Submitter:
+    """Submits jobs for one run.
+
+    Args:
+        in_flight: gets each job before its first post.
+        ledger: where claims are noted, too.
+        single: whether a job is posted alone. If so, its post is logged at INFO, and it is looked up then.
+        sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
+    """
+
+    def __init__(
+        self,
+        in_flight: InFlight,
+        ledger: Ledger | None = None,
+        *,
+        single: bool = True,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        self._in_flight = in_flight
+        self._ledger = ledger or Ledger()
+        self._single = single
+        self._sleep = sleep
+
+    def submit(
+        self,
+        members: Sequence[Member],
+        array: str | None = None,
+        build: Callable[[str, list[_Job]], JobProtocol] | None = None,
+    ) -> Submitted:
+        """Claim work, and submit the job of what is claimed.
+
+        Args:
+            members: the work, with the numbers of its submissions.
+            array: the name of the array that is to run it; None for one piece of work in a job of its own.
+            build: makes the array from its name and the jobs of its members.
+
+        Raises:
+            SpecError: the job is not valid; no job was sent.
+            PaiWorkConflict: an output folder belongs to other work; no job was sent.
+            PaiError: the text says whether the job was not submitted, or may have been submitted.
+        """
+        first = members[0]
+        name = array or first.own_name
+        book = first.work.book if array is None else first.work.book.with_version("v2")
+        result, claimed, jobs = Submitted(), list[Member](), list[_Job]()
+        posting = Posting(book, name, single=self._single, sleep=self._sleep)
+        job = Submission.new(name, book, claimed)
+        posting.before_post = lambda _: self._in_flight.announce(job)
+        spoken = book.api.dialect.version
+        try:
+            self._claim(members, name, result, claimed, jobs)
+            if not claimed:
+                return result
+            job.members = list(claimed)
+            status = posting.post(jobs[0] if array is None or build is None else build(name, jobs))
+        except PaiError as error:
+            if not posting.may_be_submitted:
+                self._in_flight.remove(job)
+                self._release(claimed)
+                if isinstance(error, PaiHttpError) and book.api.dialect.version != spoken:
+                    # The refusal showed that the server has the other API version; it is used from now on.
+                    return Submitted(again=list(members))
+            raise posting.outcome(error, TRY_AGAIN) from None
+        is_lost = status is None or (array is not None and posting.may_be_submitted)
+        if status is None or is_lost or self._is_others(job, status):
+            self._in_flight.remove(job)
+            result.again += claimed
+            result.is_known = self._look_up(book, job, is_array=array is not None)
+            return result
+        self._in_flight.add(job)
+        self._note(job, status, is_array=array is not None)
+        result.job = job
+        return result
+
+    def _claim(
+        self, members: Sequence[Member], name: str, result: Submitted, claimed: list[Member], jobs: list[_Job]
+    ) -> None:
+        """Claim work for a job, and append what was claimed to ``claimed``, and its jobs to ``jobs``."""
+        prepared = []
+        for member in members:
+            member.evidence.check_folder_is_ours()
+            prepared.append(member.work.prepare(member.number))
+        claims = [member.evidence.claim(member.number, name) for member in members]
+        noted = [held for held in claims if held.job == name]
+        earlier = {held.name: held for held in self._ledger.begin(noted)}
+        for member, own, job in zip(members, claims, prepared, strict=True):
+            held = earlier.get(own.name, own) if not member.evidence.is_durable else own
+            member.evidence.hold(held)
+            if held.job == name and (
+                member.evidence.is_mine or not is_on_its_way(member.work.book.api, held)
+            ):
+                member.evidence.before_post(member.number)
+                member.index = None if member.own_name == name else len(claimed)
+                claimed.append(member)
+                jobs.append(job)
+            else:
+                result.again.append(member)
+
+    def _release(self, members: Sequence[Member]) -> None:
+        """Remove claims, but of an array only young ones: another process may be sending it again."""
+        released = []
+        for member in members:
+            claim = member.evidence.last()
+            if claim is None or not member.evidence.is_mine:
+                continue
+            if len(members) == 1 or is_on_its_way(member.work.book.api, claim):
+                member.evidence.release()
+                released.append(claim)
+        self._ledger.release(released)
+
+    def _is_others(self, job: Submission, status: JobStatus) -> bool:
+        """Return whether the server has stored another job under the name than the one that was posted.
+
+        If several processes post a name at once, 1.8 and LTP answer 202 to each and store one of the jobs;
+        0.x does so within half a second. On HDFS the claim decides who posts, so a stored job is compared
+        only if the submission had an earlier claim. Without HDFS, other machines may post the name as well,
+        so on v2 each job that is submitted alone is compared. On v1, a task makes only the requests of
+        luigi.contrib.pai, so none is.
+        """
+        if len(job.members) != 1 or job.members[0].index is not None:
+            return False
+        member, api = job.members[0], job.book.api
+        claim = member.evidence.last()
+        is_contended = claim is not None and claim.digest != member.work.digest
+        is_open = not member.evidence.is_durable and self._single and status.identified
+        if not is_contended and not (is_open and api.dialect.version == "v2"):
+            return False
+        fields: list[str] = []
+        with contextlib.suppress(PaiApiError):  # the job is there, and it is watched in any case
+            fields = member.work.differing_fields(job.name)
+        if fields:
+            warn_of_other_definition(job.name)
+        elif is_contended:
+            member.evidence.confirm()
+        return bool(fields)
+
+    def _look_up(self, book: Book, job: Submission, *, is_array: bool) -> bool:
+        """Look up the job that has the name; return whether the book then knows the newest submission.
+
+        Raises:
+            JobNotFound: the server refuses the name of an array, but has no such job.
+        """
+        if not is_array:
+            member = job.members[0]
+            book.holder(member.work.name, member.number, self._sleep)
+            return True
+        entry = book.holder(job.name, 1, self._sleep)
+        if entry is None or entry.status is None:
+            raise JobNotFound(
+                f"the server refuses the name {job.name!r} as in use, but has no job of this name"
+            )
+        return False
+
+    def _note(self, job: Submission, status: JobStatus, *, is_array: bool) -> None:
+        """Note a job that the server has taken in the book."""
+        job.status = status
+        if is_array:
+            job.book.note_members(job.name, [member.own_name for member in job.members])
+        else:
+            member = job.members[0]
+            job.book.posted(member.work.name, member.number, status)
+
+
+def is_on_its_way(api: RestApi, claim: Claim) -> bool:
+    """Return whether the job of a claim may still be on its way to the server."""
+    return still_on_its_way(api.clock.time() - claim.claimed_ms / 1000) > 0
+
+
+def add_tags(api: RestApi, status: JobStatus, tags: Sequence[str]) -> None:
+    """Add each missing tag to a job by a request; nothing is sent if the server does not support tags.
+
+    The first error is logged, and no further tag is added. The job runs without the missing tags.
+
+    Args:
+        api: of the cluster.
+        status: of the job, with its present tags.
+        tags: that the job should have.
+    """
+    if not status.takes_tags:
+        return
+    for tag in tags:
+        if tag in status.tags:
+            continue
+        try:
+            api.add_tag(status.name, tag)
+        except PaiApiError as error:
+            logger.warning("Job %s runs without the tag %s: %s", status.name, tag, error)
+            return
