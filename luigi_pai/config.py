@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import functools
 import logging
 import types
 from dataclasses import dataclass
@@ -11,53 +12,29 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.configuration
 
-from luigi_pai.config_checks import kind_of, problems, split_urls, tls_verify
+from luigi_pai.config_checks import split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
-    PickledSettings,
-    SecretParameter,
+    Configuration,
     chosen_section,
+    configuration,
     has_key,
     is_given_to_luigi,
     misspelled_sections,
-    raw_settings,
     unknown_keys,
     unreadable_files,
     unset_variables,
 )
 from luigi_pai.errors import ConfigError
+from luigi_pai.settings import SETTINGS, Scope, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.registry import Clusters
 
 __all__ = ["HdfsAccount", "OpenPai"]
 
 _LUIGIS_PORT = 50070  # Luigi's default for port in [webhdfs]
-_REQUIRED = {  # keys that [OpenPai:NAME] must have, because their defaults are for [OpenPai] only
-    "pai_url": "write pai_url = http://HOST:9186, the URL of its rest-server",
-    "username": "write username = ..., your user name there",
-}
-_SHARED = (  # keys that [OpenPai:NAME] takes from [OpenPai] if it lacks them
-    "connect_timeout",
-    "read_timeout",
-    "poll_min",
-    "poll_max",
-    "poll_patience",
-    "queue_timeout",
-    "run_timeout",
-    "on_forgotten",
-    "on_kill",
-    "logs",
-    "keep_logs",
-    "max_attempts",
-    "retry_exit_codes",
-    "tags",
-    "notify",
-    "console",
-)
+_KINDS = {luigi.BoolParameter: "true or false", luigi.IntParameter: "a whole number"}
 
 logger = logging.getLogger("luigi-interface")
 
@@ -86,21 +63,23 @@ class _Everything(set[str]):
 
 @dataclass(frozen=True)
 class _Current:
-    """The current settings, what they were read from (to notice changes), and their cluster."""
+    """The current settings, the configuration that they were read from, and their cluster."""
 
-    source: tuple[Any, ...]
+    source: Configuration
     settings: OpenPai
     cluster: Cluster
 
 
-class OpenPai(PickledSettings, luigi.Config):
+class OpenPai(Settings, luigi.Config):
     """The settings. Each of them has the name of a key of ``[OpenPai]`` in luigi.cfg.
 
-    ``luigi.contrib.pai`` has the first four keys, too. Durations are in seconds.
+    ``luigi.contrib.pai`` also has the first four keys. Durations are in seconds.
 
     A further cluster has a section ``[OpenPai:NAME]`` with the same keys; ``current("NAME")`` returns its
     settings. The section must have ``pai_url`` and ``username``. If it lacks keys for timeouts, polling,
     ``console`` or the defaults of tasks (``on_kill``, ``logs``, ...), the values in ``[OpenPai]`` apply.
+
+    A pickle has no secrets; unpickling reads them from luigi.cfg.
 
     Attributes:
         section: the section of luigi.cfg, ``OpenPai`` or ``OpenPai:NAME``.
@@ -108,103 +87,21 @@ class OpenPai(PickledSettings, luigi.Config):
 
     section = SECTION
 
-    pai_url = luigi.Parameter(
-        default="http://127.0.0.1:9186",
-        description="rest-server of the cluster, with its path if it has one",
-    )
-    username = luigi.Parameter(default="admin", description="your username")
-    password = SecretParameter(description="your password")
-    expiration = luigi.IntParameter(
-        default=3600, description="lifetime of a login in seconds, 60 to 604800; renewed automatically"
-    )
-    token = SecretParameter(description="application token, used in place of the password")
-    api_version = luigi.Parameter(
-        default="auto",
-        description="API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it",
-    )
-    fs_uri = luigi.OptionalParameter(
-        default=None,
-        description="value of $PAI_DEFAULT_FS_URI on the cluster: hdfs://HOST:PORT",
-    )
-    webhdfs_url = luigi.OptionalParameter(
-        default=None,
-        description="WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL",
-    )
-    webhdfs_redirect = luigi.OptionalParameter(
-        default=None,
-        description="URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}",
-    )
-    hdfs_user = luigi.OptionalParameter(default=None, description="user on HDFS; default: username")
-    hdfs_auth = luigi.Parameter(
-        default="simple", description="authentication on HDFS: simple, or kerberos (needs a ticket)"
-    )
-    portal_url = luigi.OptionalParameter(
-        default=None, description="web portal, for the links to a job's page"
-    )
-    verify = luigi.Parameter(
-        default="true", description="check TLS certificates: true, false, or a file of CA certificates"
-    )
-    connect_timeout = luigi.FloatParameter(default=10.0, description="seconds to wait for a connection")
-    read_timeout = luigi.FloatParameter(default=30.0, description="seconds to wait for a reply")
-    poll_min = luigi.FloatParameter(default=0.1, description="shortest wait between two lookups of a job")
-    poll_max = luigi.FloatParameter(default=30.0, description="longest wait between two lookups of a job")
-    poll_patience = luigi.FloatParameter(
-        default=1800.0, description="how long transient errors are retried while a job runs"
-    )
-    queue_timeout = luigi.OptionalFloatParameter(
-        default=None, description="how long a job may wait in the queue before it is stopped"
-    )
-    run_timeout = luigi.OptionalFloatParameter(
-        default=None, description="how long a job may run before it is stopped"
-    )
-    on_forgotten = luigi.Parameter(
-        default="fail",
-        description="what a run does if the job was submitted and the server no longer has its result: "
-        "fail, or submit it again",
-    )
-    on_kill = luigi.Parameter(
-        default="leave",
-        description="what becomes of a job when the process that watches it is ended: leave it to the "
-        "next run, or stop it",
-    )
-    logs = luigi.Parameter(
-        default="none",
-        description="what Luigi's log shows of the containers' output while a job runs: none of it, or "
-        "stream (all lines)",
-    )
-    keep_logs = luigi.BoolParameter(
-        default=False, description="keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs"
-    )
-    max_attempts = luigi.IntParameter(
-        default=1, description="how often one run submits a job that fails, the first time included"
-    )
-    retry_exit_codes = luigi.OptionalParameter(
-        default=None,
-        description="exit codes after which the same run submits the job again, such as 75, 134-139; "
-        "default: all",
-    )
-    tags = luigi.OptionalParameter(
-        default=None, description="further tags of jobs, separated by commas (OpenPAI 1.3 and later)"
-    )
-    notify = luigi.OptionalParameter(
-        default=None,
-        description="of what the cluster notifies you: some of running, succeeded, stopped, failed, retried "
-        "(OpenPAI 1.5 and later)",
-    )
-    console = luigi.Parameter(
-        default="luigi",
-        description="what a terminal shows: all that luigi logs, or quiet, a line for each change of a job",
-    )
-    server_retention = luigi.OptionalFloatParameter(
-        default=None,
-        description="how long the server keeps an ended job; default: that of the release",
-    )
-
     _unconsumed_params = _Everything()  # prevents Luigi's warning of unknown keys, which shows values
 
     if TYPE_CHECKING:  # Luigi's __init__ has no types
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {key: value for key, value in self.param_kwargs.items() if not SETTINGS[key].is_secret}
+        return functools.partial(type(self), **given), ()
+
+    def __copy__(self) -> OpenPai:
+        return self  # settings never change
+
+    def __deepcopy__(self, _memory: object) -> OpenPai:
+        return self
 
     @classmethod
     def get_param_values(cls, params: Any, args: Any, kwargs: Any) -> Any:
@@ -231,7 +128,7 @@ class OpenPai(PickledSettings, luigi.Config):
     @classmethod
     def _source(cls, key: str) -> str:
         """Return the section from which a key is read."""
-        if cls.section == SECTION or key not in _SHARED:
+        if cls.section == SECTION or SETTINGS[key].scope is Scope.CLUSTER:
             return cls.section
         return cls.section if has_key(cls.section, key) and not is_given_to_luigi(key) else SECTION
 
@@ -254,7 +151,7 @@ class OpenPai(PickledSettings, luigi.Config):
                 else:
                     wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
-                wrong.append(f"{key} is not {kind_of(parameter)}")
+                wrong.append(f"{key} is not {_KINDS.get(type(parameter), 'a number')}")
         return wrong
 
     @classmethod
@@ -268,19 +165,20 @@ class OpenPai(PickledSettings, luigi.Config):
         Raises:
             ConfigError: there is no such section, or a setting is wrong.
         """
+        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  only runs need luigi_pai.api
+
         section = chosen_section(cluster)
         kind = cls if section == SECTION else _settings_of(section)
-        cache = _registry().cache
-        source = raw_settings(section)
-        known: _Current | None = cache.get(kind)
-        if known is None or known.source != source:
+        source = configuration()
+        known: _Current | None = CLUSTERS.cache.get(kind)
+        if known is None or known.source is not source:
             settings = kind()
             if settings.console == "quiet":
-                from luigi_pai.console import install  # noqa: PLC0415  as in _registry
+                from luigi_pai.console import install  # noqa: PLC0415  as above
 
                 install()
             known = _Current(source, settings, settings.cluster())
-            cache.put(kind, known)
+            CLUSTERS.cache.put(kind, known)
         return known.settings
 
     def cluster(self) -> Cluster:
@@ -289,14 +187,14 @@ class OpenPai(PickledSettings, luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from luigi_pai.api.polling import Polling  # noqa: PLC0415  as in _registry
+        from luigi_pai.api.polling import Polling  # noqa: PLC0415  as in current
+        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
 
-        registry = _registry()
-        known: _Current | None = registry.cache.get(type(self))
+        known: _Current | None = CLUSTERS.cache.get(type(self))
         if known is not None and known.settings is self:
             return known.cluster
         self.check()
-        return registry.get(
+        return CLUSTERS.get(
             url=self.pai_url,
             username=self.username,
             password=self.password,
@@ -305,7 +203,7 @@ class OpenPai(PickledSettings, luigi.Config):
             portal_url=self.portal_url,
             fs_uri=self.fs_uri,
             expiration=self.expiration,
-            verify=self.tls_verify(),
+            verify=tls_verify(self.verify),
             connect_timeout=self.connect_timeout,
             read_timeout=self.read_timeout,
             polling=Polling(self.poll_min, self.poll_max, self.poll_patience),
@@ -319,30 +217,40 @@ class OpenPai(PickledSettings, luigi.Config):
         Raises:
             ConfigError: values are wrong; the text names each key and valid values.
         """
-        self._warn_of_unknown_keys()
-        wrong = [*unreadable_files(self.section), *self._missing(), *misspelled_sections()]
-        if wrong := [*wrong, *map(self._sourced, problems(self))]:
-            raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(wrong))
+        sections = configuration().sections
+        own = sections.get(self.section, {})
+        if not own.keys() <= SETTINGS.keys():
+            self._warn_of_unknown_keys()
+        problems = []
+        if SECTION not in sections or "pai_url" not in own:
+            problems = [*unreadable_files(self.section), *misspelled_sections()]
+        for key, setting in SETTINGS.items():
+            value = getattr(self, key)
+            if value is setting.default:
+                if setting.required and self.section != SECTION and not has_key(self.section, key):
+                    problems.append(f"{key} is not set; write {setting.required}")
+            elif setting.required and not value:
+                problems.append(f"{key} is empty; write {setting.required}")
+            elif setting.check is not None:
+                problems += setting.check.problems(key, value)
+        if self.poll_max < self.poll_min:
+            problems.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")
+        if problems:
+            raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(map(self._sourced, problems)))
 
-    def _missing(self) -> Iterator[str]:
-        config = luigi.configuration.get_config()
-        for key, advice in _REQUIRED.items() if self.section != SECTION else ():
-            if not config.has_option(self.section, key):
-                yield f"{key} is not set; {advice}"
+    def _warn_of_unknown_keys(self) -> None:
+        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in current
+
+        for key, advice in unknown_keys(self.section).items():
+            said = ("unknown key", self.section, key)
+            if not CLUSTERS.cache.get(said):
+                CLUSTERS.cache.put(said, value=True)
+                logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
 
     def _sourced(self, problem: str) -> str:
         """Return a problem. If its key is read from another section, that section is added after the key."""
-        key, blank, text = problem.partition(" ")
-        return f"{key}{self._of(key)}{blank}{text}"
-
-    def _warn_of_unknown_keys(self) -> None:
-        known = [name for name, _ in self.get_params()]  # type: ignore[no-untyped-call]
-        cache = _registry().cache
-        for key, advice in unknown_keys(self.section, known).items():
-            said = ("unknown key", self.section, key)
-            if not cache.get(said):
-                cache.put(said, value=True)
-                logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
+        key, blank, rest = problem.partition(" ")
+        return f"{key}{self._of(key)}{blank}{rest}" if key in SETTINGS else problem
 
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
@@ -350,19 +258,25 @@ class OpenPai(PickledSettings, luigi.Config):
         The URLs are in ``webhdfs_url``. If it is not set, the cluster of ``[OpenPai]`` uses Luigi's own keys:
         ``namenode_host`` and ``user`` of ``[hdfs]``; ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
         """
-        urls = split_urls(self.webhdfs_url)
-        if urls:
+        kept, key = configuration().kept, (HdfsAccount, self)
+        if key not in kept:
+            kept[key] = self._hdfs_account()
+        account: HdfsAccount | None = kept[key]
+        return account
+
+    def _hdfs_account(self) -> HdfsAccount | None:
+        if urls := split_urls(self.webhdfs_url):
             return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth)
         if self.section != SECTION:
             return None
         luigis = luigi.configuration.get_config()
         hosts = split_urls(str(luigis.get("hdfs", "namenode_host", "")))
         port = luigis.get("webhdfs", "port", _LUIGIS_PORT)
-        urls = tuple(f"http://{host}:{port}" for host in hosts)
-        if not urls:
+        if not hosts:
             return None
         user = luigis.get("webhdfs", "user", "") or luigis.get("hdfs", "user", "")
         auth = "kerberos" if luigis.get("webhdfs", "client_type", "") == "kerberos" else self.hdfs_auth
+        urls = tuple(f"http://{host}:{port}" for host in hosts)
         return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
 
     def tls_verify(self) -> bool | str:
@@ -381,10 +295,3 @@ def _settings_of(section: str) -> type[OpenPai]:
         made = types.new_class(section, (OpenPai,), exec_body=lambda body: body.update(members))
         known = _SETTINGS.setdefault(section, made)  # all threads get the same class
     return known
-
-
-def _registry() -> Clusters:
-    """Return the registry of clusters. It is imported here, because only a run needs ``luigi_pai.api``."""
-    from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415
-
-    return CLUSTERS

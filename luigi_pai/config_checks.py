@@ -1,4 +1,4 @@
-"""Checks of the values of ``[OpenPai]``."""
+"""Checks of the values of settings, and functions that parse them."""
 
 from __future__ import annotations
 
@@ -6,63 +6,66 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-import luigi
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
-
-    from luigi_pai.config import OpenPai
-
-_Check = tuple[Callable[[Any], bool], str]
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
-_NOTIFICATIONS = ("running", "succeeded", "stopped", "failed", "retried")
-_OPTIONAL = ("retry_exit_codes", "tags", "notify", "queue_timeout", "run_timeout", "server_retention")
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
 _CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
 _HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 
 
-def problems(settings: OpenPai) -> Iterator[str]:
-    """Yield a text for each wrong setting: the key, valid values and, if it is no secret, the wrong value."""
-    yield from _url_problems(settings)
-    if not settings.username:
-        yield "username is empty; write your OpenPAI user name"
-    elif settings.username.split() != [settings.username]:
-        yield f"username = {settings.username!r} has a blank{_layout_hint(settings.username)}"
-    yield from _not_valid(settings, _CHECKS, optional=_OPTIONAL)
-    if settings.poll_max < settings.poll_min:
-        yield f"poll_max = {settings.poll_max} is less than poll_min = {settings.poll_min}"
-    ca_file = settings.tls_verify()
-    if isinstance(ca_file, str) and not os.path.exists(ca_file):  # noqa: PTH110  never raises
-        yield f"verify = {ca_file!r} is not valid; use true, false or an existing file of CA certificates"
+@dataclass(frozen=True)
+class Check:
+    """The check of a value.
+
+    Attributes:
+        is_valid: whether a value is valid.
+        advice: a description of valid values.
+        fault: what an invalid value is or has.
+        login: what to use instead of a URL with a login, which is invalid and never shown; empty if the value
+            is not a URL.
+        parts: returns the parts of a value, which are checked one at a time.
+    """
+
+    is_valid: Callable[[Any], bool]
+    advice: str
+    fault: str = "is not valid"
+    login: str = ""
+    parts: Callable[[Any], Iterable[Any]] = lambda value: (value,)
+
+    def problems(self, key: str, value: object) -> list[str]:
+        """Return a problem for each invalid part of a value: the key, the part, and valid values."""
+        found = []
+        for part in self.parts(value):
+            if self.login and "@" in str(part):
+                found.append(f"{key} must not contain a user or password; {self.login}")
+            elif not self.is_valid(part):
+                found.append(f"{key} = {part!r} {self.fault}; use {self.advice}{_layout_hint(part)}")
+        return found
 
 
-def task_problems(task: object) -> Iterator[str]:
-    """Return the problems of a task's attributes that override settings. None is valid, too."""
-    return _not_valid(task, _CHECKS_OF_TASKS, optional=_CHECKS_OF_TASKS)
+def _layout_hint(value: object) -> str:
+    """Return a hint on the layout of luigi.cfg if a value contains another line or a comment; else empty."""
+    if not isinstance(value, str):
+        return ""
+    if "\n" in value:
+        return ". The value includes the next line, which is indented: begin each key at the start of a line"
+    return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
 
 
-def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a setting, which is a text such as ``"a, b"`` or a list of texts."""
-    if isinstance(value, str):
-        return tuple(word.strip() for word in value.split(",") if word.strip())
-    return tuple(map(str, value)) if isinstance(value, Iterable) else ()
+def one_of(*words: str) -> Check:
+    """Return the check that a value is one of some words."""
+    return Check(words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}")
 
 
-def _not_valid(owner: object, checks: Mapping[str, _Check], *, optional: Container[str]) -> Iterator[str]:
-    """Yield a problem for each attribute whose check fails; optional attributes may be None."""
-    for name, (is_valid, advice) in checks.items():
-        value = getattr(owner, name)
-        if not (value is None and name in optional) and not is_valid(value):
-            yield f"{name} = {value!r} is not valid; use {advice}"
-
-
-def _one_of(*words: str) -> _Check:
-    return words.__contains__, f"{', '.join(words[:-1])} or {words[-1]}"
+def some_of(*words: str) -> Check:
+    """Return the check that a value has no other words, in a string such as ``"a, b"`` or in a list."""
+    return Check(
+        lambda value: _are_words(value) and {*words_of(value)} <= {*words}, f"some of {', '.join(words)}"
+    )
 
 
 def _is_duration(value: Any) -> bool:
@@ -86,75 +89,32 @@ def _are_words(value: object) -> bool:
     return is_list and not any("," in word or not word.strip() for word in words_of(value))
 
 
-def _are_notifications(value: object) -> bool:
-    return _are_words(value) and set(words_of(value)).issubset(_NOTIFICATIONS)
-
-
-_DURATION: _Check = (_is_duration, "a number of seconds greater than 0")
-_CHECKS_OF_TASKS: dict[str, _Check] = {
-    "on_forgotten": _one_of("fail", "submit"),
-    "on_kill": _one_of("leave", "stop"),
-    "logs": _one_of("none", "stream"),
-    "keep_logs": (lambda value: isinstance(value, bool), "True or False"),
-    "max_attempts": (_is_count, "a whole number from 1 on"),
-    "retry_exit_codes": (_are_exit_codes, _EXIT_CODES),
-    "tags": (_are_words, "texts without commas"),
-    "notify": (_are_notifications, f"some of {', '.join(_NOTIFICATIONS)}"),
-    "queue_timeout": _DURATION,
-    "run_timeout": _DURATION,
-}
-"""For each setting that a task can override: the check of a value, and a description of valid values."""
-
-_CHECKS: dict[str, _Check] = {
-    "hdfs_auth": _one_of("simple", "kerberos"),
-    "api_version": _one_of("auto", "v1", "v2"),
-    "console": _one_of("luigi", "quiet"),
-    "expiration": (
-        lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN,
-        f"{_SHORTEST_LOGIN} to {_LONGEST_LOGIN} (seconds)",
-    ),
-    "connect_timeout": _DURATION,
-    "read_timeout": _DURATION,
-    "poll_min": _DURATION,
-    "poll_max": _DURATION,
-    "poll_patience": _DURATION,
-    "server_retention": _DURATION,
-    **_CHECKS_OF_TASKS,
-}
-
-
-def _url_problems(settings: OpenPai) -> Iterator[str]:
-    urls = [(name, getattr(settings, name) or "") for name in ("pai_url", "portal_url")]
-    urls += [("webhdfs_url", url) for url in split_urls(settings.webhdfs_url)]
-    for name, url in urls:
-        if "@" in url:  # the value is not shown: it may contain a password
-            yield f"{name} must not contain a user or password; use the keys username and password"
-        elif url and not _is_http(url):
-            text = f"{name} = {url!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
-            yield f"{text}{_layout_hint(url)}"
-    redirect = settings.webhdfs_redirect or ""
-    if "@" in redirect:
-        yield "webhdfs_redirect must not contain a user or password; HDFS uses neither"
-    elif redirect and not _is_redirect(redirect):
-        yield f"webhdfs_redirect = {redirect!r} is not valid; use http://PROXY/{{host}}:{{port}}"
-    if not settings.pai_url:
-        yield "pai_url is empty; write the URL of the rest-server, http://HOST:9186"
-    if settings.fs_uri and not _is_hdfs(settings.fs_uri):
-        yield f"fs_uri = {settings.fs_uri!r} is not valid; use hdfs://HOST:PORT"
-
-
-def _is_hdfs(uri: str) -> bool:
+def _is_url(url: str) -> bool:
     try:
-        return urlsplit(uri).scheme in _HDFS_SCHEMES
+        parts = urlsplit(url)
+        plain = url.split() == [url] and not parts.query and not parts.fragment
+        return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 
 
-def _layout_hint(value: str) -> str:
-    """Return a hint on the layout of luigi.cfg if a value contains another line or a comment; else empty."""
-    if "\n" in value:
-        return ". The value includes the next line, which is indented: begin each key at the start of a line"
-    return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
+def _is_redirect(rule: str) -> bool:
+    try:
+        return not rule or _is_url(rule.format(host="h", port=1))
+    except (LookupError, ValueError):
+        return False
+
+
+def _is_on_hdfs(uri: str) -> bool:
+    try:
+        return not uri or urlsplit(uri).scheme in _HDFS_SCHEMES
+    except ValueError:
+        return False
+
+
+def _is_tls_verify(word: str) -> bool:
+    value = tls_verify(word)
+    return isinstance(value, bool) or os.path.exists(value)  # noqa: PTH110  never raises
 
 
 def tls_verify(value: object) -> bool | str:
@@ -167,42 +127,26 @@ def tls_verify(value: object) -> bool | str:
     return os.path.expandvars(str(Path(word).expanduser()))
 
 
-def kind_of(parameter: luigi.Parameter) -> str:
-    """Return the type of a key's value for an error text, such as ``a number``."""
-    if isinstance(parameter, luigi.BoolParameter):
-        return "true or false"
-    return "a whole number" if isinstance(parameter, luigi.IntParameter) else "a number"
-
-
-def split_urls(text: str | None) -> tuple[str, ...]:
+def split_urls(value: str | None) -> tuple[str, ...]:
     """Return the URLs in a setting that takes several."""
-    return tuple(one.strip() for one in re.split("[;,]", text or "") if one.strip())
+    return tuple(one.strip() for one in re.split("[;,]", value or "") if one.strip())
 
 
-def _is_http(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        plain = url.split() == [url] and not parts.query and not parts.fragment
-        return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _is_redirect(rule: str) -> bool:
-    try:
-        return _is_http(rule.format(host="h", port=1))
-    except (LookupError, ValueError):
-        return False
+def words_of(value: object) -> tuple[str, ...]:
+    """Return the words of a setting, which is a string such as ``"a, b"`` or a list of strings."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return tuple(map(str, value)) if isinstance(value, Iterable) else ()
 
 
 def exit_codes(value: object) -> tuple[range, ...]:
     """Parse exit codes and ranges of exit codes.
 
     Args:
-        value: a text such as ``"1, 128-255"``, a code, or a list of codes, ranges and texts.
+        value: a string such as ``"1, 128-255"``, a code, or a list of codes, ranges and strings.
 
     Raises:
-        ValueError: the value is not valid; the text of the error describes valid values.
+        ValueError: the value is not valid; the message describes valid values.
     """
     if isinstance(value, str):
         parts: list[object] = [*value.split(",")]
@@ -226,3 +170,22 @@ def _codes(part: object) -> range:
         raise ValueError(_EXIT_CODES)
     first = int(written[1])
     return range(first, int(written[2] or first) + 1)
+
+
+BOOL = Check(lambda value: isinstance(value, bool), "True or False")
+COUNT = Check(_is_count, "a whole number from 1 on")
+EXIT_CODES = Check(_are_exit_codes, _EXIT_CODES)
+HDFS_URI = Check(_is_on_hdfs, "hdfs://HOST:PORT")
+LIFETIME = Check(lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN, "60 to 604800 (seconds)")
+REDIRECT = Check(_is_redirect, "http://PROXY/{host}:{port}", login="HDFS uses neither")
+SECONDS = Check(_is_duration, "a number of seconds greater than 0")
+TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
+URL = Check(
+    lambda url: not url or _is_url(url),
+    "http://HOST:PORT or https://HOST/PATH",
+    fault="is not a valid URL",
+    login="use the keys username and password",
+)
+URLS = Check(_is_url, URL.advice, URL.fault, URL.login, split_urls)
+USER = Check(lambda name: not name or name.split() == [name], "a name without blanks", fault="has a blank")
+WORDS = Check(_are_words, "texts without commas")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import copy
 import difflib
-import functools
 import os
 import re
 import shlex
@@ -13,25 +12,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import luigi
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
-from luigi.parameter import ParameterVisibility
 
 from luigi_pai.errors import ClusterUnreachable, ConfigError
+from luigi_pai.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import NoReturn
 
 SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 """Environment variable with the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
 NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
 
+_Written = tuple[Mapping[str, Any], Mapping[str, Any]]
 _PREFIX = f"{SECTION}:"
-_SECRETS = ("password", "token")
-_ENVIRONMENT = re.compile(r"\$\{(\w+)\}")
+_ENVIRONMENT = re.compile(r"\$\{([^}]+)\}")
 _SECRET_OF_OTHERS = re.compile(r".*(?:password|passwd|secret)", re.IGNORECASE)
 _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # may be meant as [OpenPai:NAME]
 
@@ -42,56 +39,52 @@ except OSError:  # the folder was removed
     _STARTED_IN = ""
 
 
-class _RefusedOption(argparse.Action):
-    """An option that ends the command: every account of the machine can read a command line."""
+class Configuration:
+    """Luigi's configuration at one moment.
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,  # noqa: ARG002
-        values: object,  # noqa: ARG002  the secret
-        option_string: str | None = None,
-    ) -> NoReturn:
-        key = str(option_string).rpartition("-")[2]
-        parser.exit(
-            2,
-            f"{parser.prog}: {option_string} is not accepted, because other users can read command lines; "
-            f"nothing was run. Write {key} = ${{PAI_{key.upper()}}} into luigi.cfg, and set this environment "
-            "variable\n",
-        )
+    Attributes:
+        sections: the sections without the keys of [DEFAULT], as name -> key -> value as written.
+        shared: the keys of [DEFAULT], which every section has.
+        options: the options of Luigi's command line; None if Luigi was not started by it.
+        parser, written: Luigi's parser, and a copy of its data.
+        variables: the environment variables in values, as (name, value or None).
+        kept: anything that was made from the configuration; it is gone once the configuration has changed.
+    """
 
-
-class SecretParameter(luigi.OptionalParameter):
-    """A setting that is in no log, task ID or message to the scheduler, and refused on a command line."""
-
-    def __init__(self, description: str) -> None:
-        super().__init__(
-            default=None,
-            significant=False,
-            visibility=ParameterVisibility.PRIVATE,
-            description=description,
-        )
-
-    @classmethod
-    def _parser_kwargs(cls, *names: Any) -> dict[str, Any]:
-        """Return the arguments of ``add_argument`` for the option that Luigi makes of each parameter."""
-        return {**super()._parser_kwargs(*names), "action": _RefusedOption}  # type: ignore[no-untyped-call]
+    def __init__(self, parser: object, options: CmdlineParser | None, written: _Written) -> None:
+        self.options = options
+        self.written = copy.deepcopy(written)
+        self.parser = parser
+        sections, self.shared = self.written
+        self.sections = {name: keys if isinstance(keys, Mapping) else {} for name, keys in sections.items()}
+        names = _ENVIRONMENT.findall(repr(self.written))
+        self.variables = [(name, os.environ.get(name)) for name in names]
+        self.kept: dict[Any, Any] = {}
 
 
-class PickledSettings:
-    """Settings that are pickled without secrets; unpickling reads the secrets from luigi.cfg."""
+_latest: Configuration | None = None
 
-    param_kwargs: dict[str, Any]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        given = {name: value for name, value in self.param_kwargs.items() if name not in _SECRETS}
-        return functools.partial(type(self), **given), ()
+def configuration() -> Configuration:
+    """Return Luigi's configuration; all calls return the same object until something in it changes.
 
-    def __copy__(self) -> PickledSettings:
-        return self  # settings never change
-
-    def __deepcopy__(self, _memory: object) -> PickledSettings:
-        return self
+    A change is one of the parser, a key in any section, the command line, or a variable of a ``${...}``.
+    """
+    global _latest  # noqa: PLW0603  a cache; if two threads fill it at once, one of them reads again later
+    parser, options = luigi.configuration.get_config(), CmdlineParser.get_instance()
+    # The public methods of ConfigParser copy and interpolate; this runs several times for each task
+    is_toml = isinstance(parser, luigi.configuration.LuigiTomlParser)
+    written = (parser.data, {}) if is_toml else (parser._sections, parser._defaults)  # noqa: SLF001
+    latest = _latest
+    if (
+        latest is None
+        or parser is not latest.parser
+        or options is not latest.options
+        or written != latest.written
+        or any(os.environ.get(name) != value for name, value in latest.variables)
+    ):
+        latest = _latest = Configuration(parser, options, written)
+    return latest
 
 
 def files_read() -> list[str]:
@@ -118,10 +111,12 @@ def configured_secrets() -> set[str]:
     In other sections than those of clusters, only passwords count: the ``pad_token`` of a task is no secret.
     """
     found = set[str]()
-    for section in _sections():
+    now = configuration()
+    for section, own in now.sections.items():
         is_cluster = section == SECTION or section.startswith(_PREFIX)
-        for key, value in _values(section):
-            if (is_cluster and key in _SECRETS) or _SECRET_OF_OTHERS.fullmatch(key):
+        for key, value in {**now.shared, **own}.items():
+            is_secret = is_cluster and key in SETTINGS and SETTINGS[key].is_secret
+            if is_secret or _SECRET_OF_OTHERS.fullmatch(key):
                 filled = _ENVIRONMENT.sub(lambda match: os.environ.get(match[1], ""), str(value))
                 found |= {filled, filled.replace("%%", "%")}
     return found - {""}
@@ -168,11 +163,11 @@ def chosen_section(cluster: str | None) -> str:
     name = cluster or os.environ.get(CLUSTER_VARIABLE)
     if not name:
         return SECTION
-    section = f"{_PREFIX}{name}"
-    if section in _sections():
+    section, sections = f"{_PREFIX}{name}", configuration().sections
+    if section in sections:
         return section
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
-    known = [section for section in _sections() if section == SECTION or section.startswith(_PREFIX)]
+    known = [section for section in sections if section == SECTION or section.startswith(_PREFIX)]
     there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has no clusters"
     hint = f"; {advice}" if (advice := misspelled_clusters().get(section)) else ""
     raise ConfigError(
@@ -182,7 +177,9 @@ def chosen_section(cluster: str | None) -> str:
 
 def clusters() -> list[str]:
     """Return the NAME of each section ``[OpenPai:NAME]``, in the order of the sections."""
-    return [section.removeprefix(_PREFIX) for section in _sections() if section.startswith(_PREFIX)]
+    return [
+        section.removeprefix(_PREFIX) for section in configuration().sections if section.startswith(_PREFIX)
+    ]
 
 
 def cluster_option(section: str) -> str:
@@ -191,55 +188,15 @@ def cluster_option(section: str) -> str:
     return f" --cluster {shlex.quote(name)}" if name else ""
 
 
-def raw_settings(section: str) -> tuple[Any, ...]:
-    """Return what the settings are read from. If it has not changed, the settings have not changed either."""
-    parser = luigi.configuration.get_config()
-    data = getattr(parser, "data", None)  # only a TOML parser has it
-    text = ""
-    for one in dict.fromkeys((SECTION, section)):  # [OpenPai:NAME] takes keys from [OpenPai]
-        if isinstance(data, dict):
-            text += repr(data.get(one))
-        elif parser.has_section(one):
-            text += repr(parser.items(one, raw=True))
-    named = tuple(os.environ.get(name) for name in _ENVIRONMENT.findall(text))
-    return text, named, CmdlineParser.get_instance()
-
-
 def is_given_to_luigi(key: str) -> bool:
     """Return whether Luigi's command line has ``--OpenPai-KEY``."""
-    parser = CmdlineParser.get_instance()
-    return parser is not None and bool(getattr(parser.known_args, f"{SECTION}_{key}", None))
-
-
-def _sections() -> list[str]:
-    config = luigi.configuration.get_config()
-    data = config.data if isinstance(config, luigi.configuration.LuigiTomlParser) else config.sections()
-    return list(data)
-
-
-def _keys(section: str) -> list[str]:
-    """Return the keys of a section, as written."""
-    config = luigi.configuration.get_config()
-    if section not in _sections():
-        return []
-    if isinstance(config, luigi.configuration.LuigiTomlParser):
-        return list(config.data[section])
-    shared = config.defaults()  # keys of [DEFAULT], which every section has
-    return [key for key in config.options(section) if key not in shared]
-
-
-def _values(section: str) -> list[tuple[str, Any]]:
-    """Return the keys of a section, those of [DEFAULT] included, and their values as written."""
-    config = luigi.configuration.get_config()
-    if isinstance(config, luigi.configuration.LuigiTomlParser):
-        content = config.data[section]
-        return list(content.items()) if isinstance(content, Mapping) else []
-    return list(config.items(section, raw=True))
+    options = configuration().options
+    return options is not None and bool(getattr(options.known_args, f"{SECTION}_{key}", None))
 
 
 def misspelled_sections() -> list[str]:
     """Return a problem for each section named [OpenPai] in other letter case; none if [OpenPai] exists."""
-    sections = _sections()
+    sections = configuration().sections
     if SECTION in sections:
         return []
     return [
@@ -252,7 +209,7 @@ def misspelled_sections() -> list[str]:
 def misspelled_clusters() -> dict[str, str]:
     """Return a dict from the correct name of each misspelled section [OpenPai:NAME] to an advice."""
     wrong = {}
-    for section in _sections():
+    for section in configuration().sections:
         match = _SIMILAR.fullmatch(section)
         right = f"{_PREFIX}{match[1].strip()}" if match else section
         if section != right:
@@ -260,26 +217,27 @@ def misspelled_clusters() -> dict[str, str]:
     return wrong
 
 
-def unknown_keys(section: str, known: list[str]) -> dict[str, str]:
+def unknown_keys(section: str) -> dict[str, str]:
     """Return a dict from each unknown key of a section to a hint."""
     found = {}
-    for key in _keys(section):
+    for key in configuration().sections.get(section, ()):
         name = key.replace("-", "_")  # Luigi accepts both
-        if name not in known:
-            similar = difflib.get_close_matches(name.lower(), known, n=1)
+        if name not in SETTINGS:
+            similar = difflib.get_close_matches(name.lower(), SETTINGS, n=1)
             found[key] = f"did you mean {similar[0]}?" if similar else "it has no effect"
     return found
 
 
 def has_key(section: str, key: str) -> bool:
     """Return whether a section itself has a key; keys of [DEFAULT] do not count."""
-    return key in (found.replace("-", "_") for found in _keys(section))
+    own = configuration().sections.get(section, {})
+    return key in own or key.replace("_", "-") in own
 
 
 def unset_variables(section: str, key: str) -> str:
     """Return a text about the unset environment variables of a value. It shows no other part of the value."""
     value = str(luigi.configuration.get_config().get(section, key, raw=True))
-    unset = [name for name in re.findall(r"\$\{([^}]+)\}", value) if name not in os.environ]
+    unset = [name for name in _ENVIRONMENT.findall(value) if name not in os.environ]
     if len(unset) == 1 and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", unset[0]):
         return f"the environment variable {unset[0]}, not set"
     return "environment variables, ${...}, not set"

@@ -101,8 +101,7 @@ def _configuration() -> Iterator[Check]:
     except ConfigError as error:
         yield Check("configuration", "fail", str(error))
         return
-    known = [name for name, _ in settings.get_params()]  # type: ignore[no-untyped-call]
-    for key, advice in unknown_keys(section, known).items():
+    for key, advice in unknown_keys(section).items():
         yield Check("configuration", "warn", f"[{section}] has a key {key!r}, which does not exist", advice)
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:

@@ -21,6 +21,7 @@ import luigi
 
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.hints import METHOD, closest
+from luigi_pai.settings import SETTINGS
 
 logger = logging.getLogger("luigi-interface")
 
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
         """Declare an attribute that a subclass may define as value or descriptor; reading gives a value."""
         ...
 
+    overriding = attribute
+
     class TakesAnyArguments(Register):
         """Metaclass of tasks whose constructor takes any arguments; Luigi checks them at run time.
 
@@ -80,6 +83,12 @@ if TYPE_CHECKING:
 else:
     attribute = property
     Task = luigi.Task
+
+    def overriding(getter: Callable[[Any], T]) -> property:
+        """Declare an attribute that overrides the setting of the same name; None does not override it."""
+        description = SETTINGS[getter.__name__].description
+        getter.__doc__ = f"{description}\n\nIf None, the setting of the same name in luigi.cfg applies."
+        return property(getter)
 
 
 def base_folder(task: object, attribute: str) -> Path:

@@ -16,7 +16,7 @@ from luigi_pai.config_file import with_address
 from luigi_pai.console import install
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
-from luigi_pai.tasks.attributes import Task, attribute, check_class
+from luigi_pai.tasks.attributes import Task, attribute, check_class, overriding
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
@@ -52,82 +52,37 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """
         return None
 
-    @attribute
-    def on_forgotten(self) -> str | None:
-        """What to do if the job was submitted and its result is not known: ``fail``, or ``submit`` it again.
+    # For each of these, the declaration of its setting has the description.
 
-        If None, the setting of the same name in luigi.cfg applies.
-        """
-        return None
+    @overriding
+    def on_forgotten(self) -> str | None: ...
 
-    @attribute
-    def on_kill(self) -> str | None:
-        """``leave`` the job as it is, or ``stop`` it, when the process that watches it is terminated.
+    @overriding
+    def on_kill(self) -> str | None: ...
 
-        If None, the setting of the same name in luigi.cfg applies.
-        """
-        return None
+    @overriding
+    def queue_timeout(self) -> float | None: ...
 
-    @attribute
-    def queue_timeout(self) -> float | None:
-        """Seconds in the queue after which the job is stopped. If None, the setting in luigi.cfg applies."""
-        return None
+    @overriding
+    def run_timeout(self) -> float | None: ...
 
-    @attribute
-    def run_timeout(self) -> float | None:
-        """Seconds of running after which the job is stopped. If None, the setting in luigi.cfg applies."""
-        return None
+    @overriding
+    def logs(self) -> str | None: ...
 
-    @attribute
-    def logs(self) -> str | None:
-        """Which output of the containers is in Luigi's log: ``none``, or ``stream`` (all lines of all tasks).
+    @overriding
+    def keep_logs(self) -> bool | None: ...
 
-        If None, the setting of the same name in luigi.cfg applies.
-        """
-        return None
+    @overriding
+    def max_attempts(self) -> int | None: ...
 
-    @attribute
-    def keep_logs(self) -> bool | None:
-        """Whether the logs are copied to ``OUTPUT_DIR/_logs/JOB`` on HDFS when the job has ended.
+    @overriding
+    def retry_exit_codes(self) -> Sequence[int | range | str] | str | None: ...
 
-        If None, the setting of the same name in luigi.cfg applies.
-        """
-        return None
+    @overriding
+    def tags(self) -> Sequence[str] | None: ...
 
-    @attribute
-    def max_attempts(self) -> int | None:
-        """How many times one run may submit a job that fails, including the first submission.
-
-        A job that was stopped, by a user or at a timeout, is not submitted again. If None, the setting of the
-        same name in luigi.cfg applies.
-        """
-        return None
-
-    @attribute
-    def retry_exit_codes(self) -> Sequence[int | range | str] | str | None:
-        """Exit codes, of the job or its command, after which the same run submits the job again.
-
-        A list of codes, ranges and texts such as ``"134-139"``. If None, the setting of the same name in
-        luigi.cfg applies; if this is not set either, the job is submitted again after every code.
-        """
-        return None
-
-    @attribute
-    def tags(self) -> Sequence[str] | None:
-        """Tags of the job besides ``luigi`` and ``luigi:FAMILY`` (OpenPAI 1.3 and later).
-
-        If None, the setting of the same name in luigi.cfg applies.
-        """
-        return None
-
-    @attribute
-    def notify(self) -> Sequence[str] | None:
-        """Changes of the job's state that the cluster notifies you of (OpenPAI 1.5 and later).
-
-        Some of ``running``, ``succeeded``, ``stopped``, ``failed``, ``retried``. If None, the setting of the
-        same name in luigi.cfg applies.
-        """
-        return None
+    @overriding
+    def notify(self) -> Sequence[str] | None: ...
 
     @attribute
     def runtime(self) -> bool:

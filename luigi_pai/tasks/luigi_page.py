@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import luigi
 import luigi.configuration
 import luigi.worker
-from luigi.cmdline_parser import CmdlineParser
 from luigi.task_status import RUNNING
+
+from luigi_pai.config_file import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,11 +116,14 @@ def has_page() -> bool:
     Luigi's worker needs a queue, that is two open files, for each running task that accepts messages.
     A task cannot detect ``luigi.build(..., local_scheduler=True)``, so the result may be True there.
     """
-    parser = CmdlineParser.get_instance()
-    known = getattr(parser, "known_args", None)
-    if known is not None and getattr(known, "core_local_scheduler", None) is not None:
-        return not known.core_local_scheduler
-    return not luigi.configuration.get_config().getboolean("core", "local_scheduler", False)
+    kept = configuration().kept
+    if has_page not in kept:
+        known = getattr(configuration().options, "known_args", None)
+        is_local = getattr(known, "core_local_scheduler", None)
+        if is_local is None:
+            is_local = luigi.configuration.get_config().getboolean("core", "local_scheduler", False)
+        kept[has_page] = not is_local
+    return bool(kept[has_page])
 
 
 def answered_within(

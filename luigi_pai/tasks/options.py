@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.config_checks import exit_codes, task_problems, words_of
+from luigi_pai.config_checks import exit_codes, words_of
 from luigi_pai.errors import ConfigError
+from luigi_pai.settings import OF_TASKS
 
 if TYPE_CHECKING:
     import luigi
@@ -34,9 +35,11 @@ class Options:
         """Check the task's attributes only; the section of luigi.cfg was checked when it was read.
 
         Raises:
-            ConfigError: some attributes are wrong; the text names each of them, and what to write instead.
+            ConfigError: attributes are invalid; the message names each of them and valid values.
         """
-        wrong = list(task_problems(self._task))
+        own = ((key, check, getattr(self._task, key)) for key, check in OF_TASKS.items())
+        given = [(key, check, value) for key, check, value in own if value is not None]
+        wrong = [problem for key, check, value in given for problem in check.problems(key, value)]
         if wrong:
             raise ConfigError(f"{type(self._task).__name__}: {'; '.join(wrong)}")
 

@@ -115,8 +115,8 @@ def test_addresses_as_sites_have_them_are_taken(value):
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("pai_url", "", "pai_url is empty; write the URL of the rest-server, http://HOST:9186"),
-        ("username", "", "username is empty; write your OpenPAI user name"),
+        ("pai_url", "", "pai_url is empty; write pai_url = http://HOST:9186, the URL of its rest-server"),
+        ("username", "", "username is empty; write username = ..., your user name there"),
         ("fs_uri", "h:9000", "fs_uri = 'h:9000' is not valid; use hdfs://HOST:PORT"),
         ("fs_uri", "/data", "fs_uri = '/data' is not valid; use hdfs://HOST:PORT"),
         ("expiration", 59, "expiration = 59 is not valid; use 60 to 604800 (seconds)"),
@@ -155,7 +155,7 @@ def test_all_wrong_values_are_in_one_error():
     """Nobody has to correct a luigi.cfg one error at a time."""
     text = refused(pai_url="h", portal_url="ftp://h", username="", fs_uri="x", expiration=1, poll_min=0.0)
     named = [part.split()[0] for part in text.split("; ") if not part.startswith(("use ", "write "))]
-    assert named == ["pai_url", "portal_url", "fs_uri", "username", "expiration", "poll_min"]
+    assert named == ["pai_url", "username", "expiration", "fs_uri", "portal_url", "poll_min"]
 
 
 def test_what_is_no_number_names_its_key(settings):
