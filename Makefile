@@ -37,7 +37,7 @@ unexport LUIGI_CONFIG_PARSER
 # Byte code is kept: without, each worker of pytest compiles all tests anew, at some 5 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-clean quick quick-lint quick-tasks quick-api quick-others test set-up-tests lint lint-in-test test-newest test-oldest chaos real-hdfs fetch-real-hdfs bench docs wheel clean
+.PHONY: help demo demo-clean quick quick-lint quick-tasks quick-api quick-others test set-up-tests lint lint-in-test test-newest test-oldest chaos real-hdfs fetch-real-hdfs bench tables docs wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo 'make real-hdfs     serve a real HDFS until Ctrl-C, and say what to set for pytest by itself'
 	@echo '                   (HADOOP=2.7.4 or 3.3.4; default 2.7.4)'
 	@echo 'make bench         the benchmarks'
+	@echo 'make tables        write the keys of [OpenPai] into the pages that list them'
 	@echo 'make docs          the site, in build/site'
 	@echo 'make wheel         dist/luigi_pai-*.whl'
 	@echo 'make dist          the wheel and the sdist, and their hashes'
@@ -232,6 +233,10 @@ chaos: $(DEV_READY)
 
 bench: $(DEV_READY)
 	@$(REAL_HDFS) run --optional --as-shipped -- $(BIN)/python benchmarks
+
+# A test fails if a page differs from the declarations in luigi_pai/settings.py.
+tables: $(DEV_READY)
+	@$(BIN)/python docs/extension/generated_pages.py
 
 # Warnings are errors, and so are references that lead nowhere. tests/site looks at what was built.
 docs: $(DEV_READY)

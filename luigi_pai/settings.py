@@ -112,12 +112,13 @@ class Settings:
 
     pai_url = _key(
         _TEXT, "http://127.0.0.1:9186", checks.URL, Scope.CLUSTER,
-        "rest-server of the cluster, with its path if it has one",
+        "rest-server of the cluster, with its path if it has one: http://HOST:9186, or "
+        "https://HOST/rest-server",
         required="pai_url = http://HOST:9186, the URL of its rest-server",
     )
     username = _key(
         _TEXT, "admin", checks.USER, Scope.CLUSTER,
-        "your username", required="username = ..., your user name there",
+        "your name on the cluster", required="username = ..., your user name there",
     )
     password = _key(SecretParameter, None, None, Scope.CLUSTER, "your password")
     expiration = _key(

@@ -1,6 +1,8 @@
 """Fill in the pages that are made of something else: settings, commands, errors, and pages beside docs/.
 
-A page has the line ``<!-- generated: NAME -->`` where the text of ``GENERATORS[NAME]`` goes.
+A page has the line ``<!-- generated: NAME -->`` where the text of ``GENERATORS[NAME]`` goes when the site is
+built. What must also be readable without the site is written into the page, after ``<!-- keys: NAME -->``:
+``python docs/extension/generated_pages.py`` (``make tables``) writes the text of ``KEYS[NAME]`` there.
 """
 
 from __future__ import annotations
@@ -9,42 +11,68 @@ import inspect
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from luigi.parameter import ParameterVisibility
 
 import luigi_pai.errors
 from luigi_pai.cli import main
-from luigi_pai.config import OpenPai
+from luigi_pai.settings import SETTINGS, Scope, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sphinx.application import Sphinx
 
-__all__ = ["GENERATORS", "beside_docs", "commands", "error_tree", "settings", "setup"]
+__all__ = ["GENERATORS", "KEYS", "beside_docs", "commands", "error_tree", "settings", "setup", "write_keys"]
 
 PROJECT = Path(__file__).parents[2]
 PLACE = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)
+WRITTEN = re.compile(r"^(<!-- keys: ([a-z ]+) -->)$.*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
+FIRST = ("pai_url", "username", "password", "token", "fs_uri", "webhdfs_url")
+SCOPES = {
+    Scope.USER: "`[OpenPai:NAME]` takes it from `[OpenPai]` unless it has the key.",
+    Scope.TASK: "A task can override it; `[OpenPai:NAME]` takes it from `[OpenPai]` unless it has the key.",
+}
 
 
 def settings() -> str:
-    """Return an entry for each key of ``[OpenPai]``, in the order of the class."""
-    return "\n".join(_setting(name, parameter) for name, parameter in OpenPai.get_params())
+    """Return an entry for each key of ``[OpenPai]``, in the order of their declarations."""
+    return "\n".join(_setting(key, setting) for key, setting in SETTINGS.items())
 
 
-def _setting(name: str, parameter: Any) -> str:
-    default = parameter._default  # noqa: SLF001  Luigi has no public access to it
-    shown = "not set" if default is None else f"`{default}`"
-    secret = " Never shown." if parameter.visibility is ParameterVisibility.PRIVATE else ""
-    description = parameter.description[0].upper() + parameter.description[1:]
-    return f"```{{confval}} {name}\n:default: {shown}\n\n{_literal(description)}.{secret}\n```\n"
+def _setting(key: str, setting: Setting) -> str:
+    sentences = [_literal(setting.description)]
+    sentences += ["Never shown."] if setting.is_secret else []
+    sentences += ["`[OpenPai:NAME]` must have it."] if setting.required else []
+    sentences += [SCOPES[setting.scope]] if setting.scope in SCOPES else []
+    return f"```{{confval}} {key}\n:default: {_default(setting)}\n\n{' '.join(sentences)}\n```\n"
+
+
+def _default(setting: Setting) -> str:
+    return "not set" if setting.default is None else f"`{setting.default}`"
+
+
+def _table(keys: Iterable[str]) -> str:
+    """Return a table of keys with their defaults and descriptions."""
+    rows = [
+        f"| `{key}` | {_default(SETTINGS[key])} | {_literal(SETTINGS[key].description)} |" for key in keys
+    ]
+    return "\n".join(["| key | default | |", "|---|---|---|", *rows])
+
+
+def _of(*scopes: Scope) -> list[str]:
+    return [key for key, setting in SETTINGS.items() if setting.scope in scopes]
+
+
+def write_keys(text: str) -> str:
+    """Return a page with the current text at each ``<!-- keys: NAME -->``, up to ``<!-- end -->``."""
+    return WRITTEN.sub(lambda place: f"{place[1]}\n\n{KEYS[place[2]]()}\n\n{place[3]}", text)
 
 
 def _literal(text: str) -> str:
     """Return a text in which what looks like a variable, a URL or a placeholder is code."""
-    return re.sub(r"(?<![\w`])(\$\w+|\w+://[^\s,;]+(?:;URL)?|URL;URL)", r"`\1`", text)
+    return re.sub(r"(?<![\w`])(\$\w+|\w+://[^\s,;]*[^\s,;.](?:;URL)?|URL;URL)", r"`\1`", text)
 
 
 def commands() -> str:
@@ -143,6 +171,15 @@ GENERATORS = {
 }
 
 
+KEYS = {
+    "first": lambda: _table(FIRST),
+    "of tasks": lambda: _table(_of(Scope.TASK)),
+    "taken from the first section": lambda: (
+        ", ".join(f"`{key}`" for key in _of(Scope.USER, Scope.TASK)) + "."
+    ),
+}
+
+
 def fill(app: Sphinx, page: str, source: list[str]) -> None:
     """Replace the places of a page by what is made for them, and links that leave the site."""
     text = PLACE.sub(lambda place: GENERATORS[place[1]](), source[0])
@@ -153,3 +190,11 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+if __name__ == "__main__":
+    for page in (PROJECT / "docs").rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        if (rewritten := write_keys(text)) != text:
+            page.write_text(rewritten, encoding="utf-8")
+            click.echo(page)

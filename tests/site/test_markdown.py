@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 import textwrap
 
 import pytest
@@ -69,6 +70,19 @@ def test_every_path_and_command_in_the_text_is_there(page):
             assert (ROOT / code).exists(), code
         if named := re.match(r"luigi-pai ([a-z]+)", code):
             assert named[1] in cli_commands(), code
+
+
+def test_pages_list_the_keys_as_they_are_declared():
+    """`make tables` writes them."""
+    sys.path.insert(0, str(ROOT / "docs/extension"))
+    try:
+        from generated_pages import KEYS, write_keys  # noqa: PLC0415  not a package
+    finally:
+        sys.path.pop(0)
+    texts = {str(page.relative_to(ROOT)): page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")}
+    assert [name for name, text in texts.items() if write_keys(text) != text] == [], "run: make tables"
+    assert set(re.findall(r"^<!-- keys: (.*) -->$", "\n".join(texts.values()), re.MULTILINE)) == set(KEYS)
+    assert "`run_timeout`" in texts["docs/configuration.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
