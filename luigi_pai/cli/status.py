@@ -85,7 +85,7 @@ def status(jobs: tuple[str, ...], *, as_json: bool) -> None:
             state = coloured(job.raw_state or job.state.value, job.state.value)
             click.echo(f"{printable(name)}  {state}{_since(job)}")
             shared = "" if entry.index is None else f"{job.name}, instance {entry.index}"
-            lines = [("job", shared), *_what_is_known(job, reason), *_earlier(cluster, text, entry)]
+            lines = [("job", shared), *_what_is_known(job, reason), _earlier(cluster, text, entry)]
             for line in fields([*lines, ("page", page)]):
                 click.echo(line)
             for line in _what_next(cluster, name, job):
@@ -103,25 +103,27 @@ def _since(job: JobStatus) -> str:
     return f" for {duration(time.time() - since / 1000)}" if since else ""
 
 
-def _what_is_known(job: JobStatus, reason: str | None) -> Iterator[tuple[str, str]]:
-    yield "waits", reason or ""
-    yield "user", job.username or ""
-    yield "virtual cluster", job.virtual_cluster or ""
-    yield "submitted", moment(job.created_ms)
-    yield "started", moment(job.launched_ms)
-    yield "ended", moment(job.completed_ms)
-    yield "retries", _retries(job)
-    yield "tags", ", ".join(job.tags)
+def _what_is_known(job: JobStatus, reason: str | None) -> list[tuple[str, str]]:
+    """Return the fields of a job, as pairs of a name and a value; unknown values are empty."""
     code, own = "" if job.exit_code is None else str(job.exit_code), job.command_exit_code
     of_command = f", its command with {own}" if own is not None and own != job.exit_code else ""
-    yield "exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")
-    yield "meaning", job.exit_reason or ""
-    yield "usual cause", _usual_cause(job.exit_code if own is None else own) or ""
-    yield "what may help", job.exit_solution or ""
     known = own is not None or job.succeeded or reason is not None  # if True, the diagnostics add nothing
-    said = "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))
-    yield "diagnostics", said
-    yield "tasks", "\n".join(_tasks(job))
+    return [
+        ("waits", reason or ""),
+        ("user", job.username or ""),
+        ("virtual cluster", job.virtual_cluster or ""),
+        ("submitted", moment(job.created_ms)),
+        ("started", moment(job.launched_ms)),
+        ("ended", moment(job.completed_ms)),
+        ("retries", _retries(job)),
+        ("tags", ", ".join(job.tags)),
+        ("exit code", code + of_command + (f" ({job.exit_type})" if code and job.exit_type else "")),
+        ("meaning", job.exit_reason or ""),
+        ("usual cause", _usual_cause(job.exit_code if own is None else own) or ""),
+        ("what may help", job.exit_solution or ""),
+        ("diagnostics", "" if known else "\n".join(filter(None, reason_and_report(job.diagnostics or "")))),
+        ("tasks", "\n".join(_tasks(job))),
+    ]
 
 
 def _retries(job: JobStatus) -> str:
@@ -131,14 +133,14 @@ def _retries(job: JobStatus) -> str:
     return f"{job.retries}" + (f" ({causes})" if causes else "")
 
 
-def _tasks(job: JobStatus) -> Iterator[str]:
+def _tasks(job: JobStatus) -> list[str]:
     failed = {(task.role, task.index) for task in job.failed_tasks()}
     decided = deciding_task(job) if failed and len(job.tasks) > 1 else None
     tasks = sorted(job.tasks, key=lambda task: (task != decided, (task.role, task.index) not in failed))
-    for task in tasks[:_MOST_TASKS]:
-        yield _task(task) + ("  (it ended the job)" if task == decided else "")
-    if len(tasks) > _MOST_TASKS:
-        yield f"and {len(tasks) - _MOST_TASKS} more"
+    lines = [
+        _task(task) + ("  (it ended the job)" if task == decided else "") for task in tasks[:_MOST_TASKS]
+    ]
+    return lines + ([f"and {len(tasks) - _MOST_TASKS} more"] if len(tasks) > _MOST_TASKS else [])
 
 
 def _task(task: TaskStatus) -> str:
@@ -148,8 +150,8 @@ def _task(task: TaskStatus) -> str:
     return "  ".join(filter(None, parts))
 
 
-def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the field ``before``, the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
+def _earlier(cluster: Cluster, text: str, entry: Entry) -> tuple[str, str]:
+    """Return the field ``before``, the states of the earlier submissions (NAME, NAME__attempt2, ...)."""
     base = base_name(text if entry.index is not None else entry.job)
     lines = []
     for earlier in range(1, entry.number):
@@ -160,7 +162,7 @@ def _earlier(cluster: Cluster, text: str, entry: Entry) -> Iterator[tuple[str, s
             continue
         code = "" if before.exit_code is None else f", exit code {before.exit_code}"
         lines.append(f"{name}  {before.raw_state}{code}")
-    yield "before", "\n".join(lines)
+    return "before", "\n".join(lines)
 
 
 def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:

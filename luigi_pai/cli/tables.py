@@ -87,16 +87,13 @@ def table(
         yield (" " * _GAP).join(cells).rstrip()
 
 
-def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> Iterator[str]:
-    """Yield lines ``name  value`` with aligned values; empty values are left out."""
+def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> list[str]:
+    """Return lines ``name  value`` with aligned values; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
-    hanging = " " * (len(indent) + width + _GAP)
-    for name, value in shown:
-        first = f"{indent}{name.ljust(width)}{' ' * _GAP}"
-        for line in value.split("\n"):
-            yield f"{first}{line}".rstrip()
-            first = hanging
+    hanging = "\n" + " " * (len(indent) + width + _GAP)
+    lines = [f"{indent}{name:{width}}{' ' * _GAP}{value.replace(chr(10), hanging)}" for name, value in shown]
+    return [line.rstrip() for block in lines for line in block.split("\n")]
 
 
 def cut(text: str, width: int) -> str:

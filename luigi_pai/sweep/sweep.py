@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import luigi
 
 from luigi_pai.config import OpenPai
+from luigi_pai.errors import SpecError
 from luigi_pai.sweep.limits import LIMITS, SweepLimits
 from luigi_pai.sweep.results import SweepResults, points_digest
 from luigi_pai.tasks.attributes import Task, attribute
@@ -176,6 +177,7 @@ class PaiSweep(Task):
         A search is complete only if its last run has also succeeded, after its ``points()`` had ended.
 
         Raises:
+            SpecError: a limit is not valid, or ``points()`` failed.
             HdfsError: HDFS failed.
             ValueError: the journal cannot be read.
         """
@@ -184,7 +186,10 @@ class PaiSweep(Task):
         from luigi_pai.sweep.journal import Journal, retried  # noqa: PLC0415  loads HDFS
         from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
-        clock, results, limits = OpenPai.current().cluster().clock, self.results, SweepLimits.of(self)
+        limits = SweepLimits.of(self)
+        if problems := limits.problems():
+            raise SpecError(self.name, problems, "sweep")
+        clock, results = OpenPai.current().cluster().clock, self.results
         names = [] if self.is_search else [getattr(point, "name", "") for point in points_of(self)]
         if not self.is_search:
             self._points_before = set(names)

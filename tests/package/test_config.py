@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import pickle
 
@@ -13,6 +14,8 @@ from luigi.parameter import ParameterVisibility
 
 from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
+from luigi_pai.settings import OF_TASKS, SETTINGS
+from luigi_pai.tasks.job_task import JobTask
 
 OLD_KEYS = ("pai_url", "username", "password", "expiration")
 
@@ -40,9 +43,25 @@ def test_the_old_keys_have_the_defaults_of_contrib():
     assert OpenPai.get_task_family() == contrib.OpenPai.get_task_family() == "OpenPai"
 
 
-def test_the_defaults_are_right():
-    """Without a luigi.cfg nothing is wrong."""
-    OpenPai().check()
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_default_is_valid(key):
+    """Defaults are not checked when the settings are read."""
+    setting = SETTINGS[key]
+    assert setting.default is OpenPai.get_params()[list(SETTINGS).index(key)][1].task_value("NoSection", key)
+    if setting.default is not None and setting.check is not None:
+        assert setting.check.problems(key, setting.default) == []
+
+
+def test_only_keys_that_tasks_override_are_attributes_of_tasks():
+    """Their documentation has the description of the key; None leaves the key as it is."""
+    attributes = {name: value for name, value in vars(JobTask).items() if name in SETTINGS}
+    assert set(attributes) == set(OF_TASKS)
+    for name, value in attributes.items():
+        assert isinstance(value, property)
+        assert value.fget(None) is None
+        assert inspect.getdoc(value) == (
+            f"{SETTINGS[name].description}\n\nIf None, the setting of the same name in luigi.cfg applies."
+        )
 
 
 def test_a_section_written_for_contrib_is_read(settings):

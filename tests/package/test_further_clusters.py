@@ -12,6 +12,7 @@ from luigi.configuration import LuigiTomlParser
 from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.config_file import clusters, misspelled_clusters
 from luigi_pai.errors import ConfigError
+from luigi_pai.tasks.luigi_page import has_page
 
 EU = {"pai_url": "http://eu:1", "username": "eva"}
 
@@ -206,6 +207,65 @@ def test_a_changed_configuration_is_read_again(changed, further, monkeypatch):
     assert (after.password, after.poll_max) == (
         ("hunter3", 30.0) if changed == "environment" else ("hunter2", 9.0)
     )
+
+
+def _set(section, key, value):
+    return lambda _patch: luigi.configuration.get_config().set(section, key, value)
+
+
+def _read_toml(patch):
+    toml = LuigiTomlParser()
+    toml.data = {"OpenPai": {"webhdfs_url": "http://b:1"}}
+    patch.setattr("luigi.configuration.get_config", lambda: toml)
+    patch.setattr("luigi.parameter.configuration.get_config", lambda: toml)
+    return toml
+
+
+@pytest.mark.parametrize(
+    "change",
+    {
+        "another section": _set("webhdfs", "port", "1"),
+        "the variable of another section": lambda patch: patch.setenv("NAMENODE", "b"),
+        "a new key": _set("OpenPai", "webhdfs_url", "http://b:1"),
+        "[DEFAULT]": lambda patch: patch.setitem(
+            luigi.configuration.get_config().defaults(), "webhdfs_url", "http://b:1"
+        ),
+        "the parser": _read_toml,
+    }.items(),
+    ids=lambda change: change[0],
+)
+def test_hdfs_follows_each_change_of_the_configuration(change, settings, monkeypatch):
+    """Also without a new call of OpenPai.current(), and for settings that were read before."""
+    settings(username="anna")
+    monkeypatch.setenv("NAMENODE", "a")
+    _set("hdfs", "namenode_host", "${NAMENODE}")(monkeypatch)
+    before = OpenPai.current()
+    assert before.hdfs_account() == HdfsAccount(("http://a:50070",), "anna", "simple")
+    change[1](monkeypatch)
+    after = OpenPai.current().hdfs_account()
+    assert after is not None
+    assert after.urls in {("http://a:1",), ("http://b:50070",), ("http://b:1",)}
+
+
+def test_a_section_that_changes_in_a_toml_file_is_read_again(monkeypatch):
+    """Luigi changes the dict of a section in place."""
+    toml = _read_toml(monkeypatch)
+    assert OpenPai.current().hdfs_account() == HdfsAccount(("http://b:1",), "admin", "simple")
+    toml.set("OpenPai", "webhdfs_url", "http://c:1")
+    assert OpenPai.current().hdfs_account() == HdfsAccount(("http://c:1",), "admin", "simple")
+
+
+def test_what_has_not_changed_is_not_read_again(further, monkeypatch):
+    """Neither the settings, nor Luigi's own keys of HDFS, nor whether there is a web page."""
+    further("eu", **EU)
+    eu, first = OpenPai.current("eu"), OpenPai.current()
+    account, page = first.hdfs_account(), has_page()
+    for name in ("get", "getboolean", "items", "options"):
+        monkeypatch.setattr(luigi.configuration.LuigiConfigParser, name, None, raising=False)
+    assert OpenPai.current("eu") is eu
+    assert OpenPai.current() is first
+    assert first.hdfs_account() is account
+    assert has_page() is page
 
 
 # ---------------------------------------------------------------- what is refused

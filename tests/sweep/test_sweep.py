@@ -482,6 +482,17 @@ def test_all_problems_are_said_before_anything_is_sent(pai, case):
     assert pai.answers == []
 
 
+def test_complete_names_an_invalid_limit(pai):
+    """A class attribute may have any type; nothing is read or requested with it."""
+
+    class Lenient(Study):
+        tolerance = "5%"
+
+    with pytest.raises(SpecError, match=r"tolerance: '5%' is not a share below 1, such as 0\.05, or a whole"):
+        Lenient().complete()
+    assert pai.answers == []
+
+
 def test_too_many_points_are_an_error_that_says_what_to_do(pai):
     """Also of a generator without an end."""
 
