@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 LIMITS = {
     "run": {"calls": 2600, "files": 63, "frames": 11},
-    "complete": {"calls": 360, "files": 45},
-    "status": {"calls": 200, "files": 25},
+    "complete": {"calls": 340, "files": 45},
+    "status": {"calls": 330, "files": 42},
 }
 PACKAGE = str(Path(luigi_pai.__file__).parent)
 

@@ -15,7 +15,6 @@ import luigi.configuration
 from luigi_pai.config_checks import split_urls, tls_verify
 from luigi_pai.config_file import (
     SECTION,
-    Configuration,
     chosen_section,
     configuration,
     has_key,
@@ -59,15 +58,6 @@ class _Everything(set[str]):
 
     def __contains__(self, _: object) -> bool:
         return True
-
-
-@dataclass(frozen=True)
-class _Current:
-    """The current settings, the configuration that they were read from, and their cluster."""
-
-    source: Configuration
-    settings: OpenPai
-    cluster: Cluster
 
 
 class OpenPai(Settings, luigi.Config):
@@ -121,9 +111,7 @@ class OpenPai(Settings, luigi.Config):
             wrong = cls._unreadable(params)
             if not wrong:
                 raise
-        raise ConfigError(
-            f"[{cls.section}] in luigi.cfg: " + "; ".join(wrong)
-        )  # raised outside of the except block, so that it has no __context__ with a value
+        raise cls._error(wrong)  # outside of the except block: a __context__ might contain a password
 
     @classmethod
     def _source(cls, key: str) -> str:
@@ -133,26 +121,32 @@ class OpenPai(Settings, luigi.Config):
         return cls.section if has_key(cls.section, key) and not is_given_to_luigi(key) else SECTION
 
     @classmethod
-    def _of(cls, key: str) -> str:
-        """Return "of [SECTION]" for an error text about a key; empty if the key is read from this section."""
-        return "" if cls._source(key) == cls.section else f" of [{cls._source(key)}]"
+    def _sourced(cls, problem: str) -> str:
+        """Return a problem. If its key is read from another section, that section is added after the key."""
+        key, blank, rest = problem.partition(" ")
+        is_other = key in SETTINGS and cls._source(key) != cls.section
+        return f"{key} of [{SECTION}]{blank}{rest}" if is_other else problem
 
     @classmethod
     def _unreadable(cls, params: Any) -> list[str]:
         """Return the problems of the keys that cannot be read."""
         wrong = []
-        for name, parameter in params:
-            source, key = cls._source(name), f"{name}{cls._of(name)}"
+        for key, parameter in params:
+            source = cls._source(key)
             try:
-                parameter.has_task_value(source, name)
+                parameter.has_task_value(source, key)
             except configparser.Error as error:
                 if type(error).__name__ == "InterpolationMissingEnvvarError":
-                    wrong.append(f"{key} needs {unset_variables(source, name)}; set it, or write the value")
+                    wrong.append(f"{key} needs {unset_variables(source, key)}; set it, or write the value")
                 else:
                     wrong.append(f"{key} contains a single %; write %%")
             except ValueError:
                 wrong.append(f"{key} is not {_KINDS.get(type(parameter), 'a number')}")
         return wrong
+
+    @classmethod
+    def _error(cls, problems: list[str]) -> ConfigError:
+        return ConfigError(f"[{cls.section}] in luigi.cfg: " + "; ".join(map(cls._sourced, problems)))
 
     @classmethod
     def current(cls, cluster: str | None = None) -> OpenPai:
@@ -165,21 +159,19 @@ class OpenPai(Settings, luigi.Config):
         Raises:
             ConfigError: there is no such section, or a setting is wrong.
         """
-        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  only runs need luigi_pai.api
-
         section = chosen_section(cluster)
         kind = cls if section == SECTION else _settings_of(section)
-        source = configuration()
-        known: _Current | None = CLUSTERS.cache.get(kind)
-        if known is None or known.source is not source:
+        kept = configuration().kept
+        if kind not in kept:
             settings = kind()
+            settings.check()
             if settings.console == "quiet":
-                from luigi_pai.console import install  # noqa: PLC0415  as above
+                from luigi_pai.console import install  # noqa: PLC0415  few processes need it
 
                 install()
-            known = _Current(source, settings, settings.cluster())
-            CLUSTERS.cache.put(kind, known)
-        return known.settings
+            kept[kind] = settings
+        current: OpenPai = kept[kind]
+        return current
 
     def cluster(self) -> Cluster:
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
@@ -187,13 +179,11 @@ class OpenPai(Settings, luigi.Config):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from luigi_pai.api.polling import Polling  # noqa: PLC0415  as in current
+        from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
 
-        known: _Current | None = CLUSTERS.cache.get(type(self))
-        if known is not None and known.settings is self:
-            return known.cluster
-        self.check()
+        if configuration().kept.get(type(self)) is not self:
+            self.check()
         return CLUSTERS.get(
             url=self.pai_url,
             username=self.username,
@@ -236,21 +226,16 @@ class OpenPai(Settings, luigi.Config):
         if self.poll_max < self.poll_min:
             problems.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")
         if problems:
-            raise ConfigError(f"[{self.section}] in luigi.cfg: " + "; ".join(map(self._sourced, problems)))
+            raise self._error(problems)
 
     def _warn_of_unknown_keys(self) -> None:
-        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in current
+        from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in cluster()
 
         for key, advice in unknown_keys(self.section).items():
             said = ("unknown key", self.section, key)
             if not CLUSTERS.cache.get(said):
                 CLUSTERS.cache.put(said, value=True)
                 logger.warning("[%s] in luigi.cfg: unknown key %r; %s", self.section, key, advice)
-
-    def _sourced(self, problem: str) -> str:
-        """Return a problem. If its key is read from another section, that section is added after the key."""
-        key, blank, rest = problem.partition(" ")
-        return f"{key}{self._of(key)}{blank}{rest}" if key in SETTINGS else problem
 
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
@@ -265,10 +250,9 @@ class OpenPai(Settings, luigi.Config):
         return account
 
     def _hdfs_account(self) -> HdfsAccount | None:
-        if urls := split_urls(self.webhdfs_url):
-            return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth)
-        if self.section != SECTION:
-            return None
+        urls = split_urls(self.webhdfs_url)
+        if urls or self.section != SECTION:
+            return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth) if urls else None
         luigis = luigi.configuration.get_config()
         hosts = split_urls(str(luigis.get("hdfs", "namenode_host", "")))
         port = luigis.get("webhdfs", "port", _LUIGIS_PORT)

@@ -22,7 +22,7 @@ class Check:
     """The check of a value.
 
     Attributes:
-        is_valid: whether a value is valid.
+        is_valid: whether a value is valid; it may raise ValueError or LookupError for an invalid one.
         advice: a description of valid values.
         fault: what an invalid value is or has.
         login: what to use instead of a URL with a login, which is invalid and never shown; empty if the value
@@ -40,9 +40,13 @@ class Check:
         """Return a problem for each invalid part of a value: the key, the part, and valid values."""
         found = []
         for part in self.parts(value):
+            try:
+                is_valid = self.is_valid(part)
+            except (LookupError, ValueError):
+                is_valid = False
             if self.login and "@" in str(part):
                 found.append(f"{key} must not contain a user or password; {self.login}")
-            elif not self.is_valid(part):
+            elif not is_valid:
                 found.append(f"{key} = {part!r} {self.fault}; use {self.advice}{_layout_hint(part)}")
         return found
 
@@ -76,40 +80,15 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _are_exit_codes(value: object) -> bool:
-    try:
-        exit_codes(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _are_words(value: object) -> bool:
     is_list = isinstance(value, Iterable) and all(isinstance(word, str) for word in value)
     return is_list and not any("," in word or not word.strip() for word in words_of(value))
 
 
 def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        plain = url.split() == [url] and not parts.query and not parts.fragment
-        return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _is_redirect(rule: str) -> bool:
-    try:
-        return not rule or _is_url(rule.format(host="h", port=1))
-    except (LookupError, ValueError):
-        return False
-
-
-def _is_on_hdfs(uri: str) -> bool:
-    try:
-        return not uri or urlsplit(uri).scheme in _HDFS_SCHEMES
-    except ValueError:
-        return False
+    parts = urlsplit(url)
+    plain = url.split() == [url] and not parts.query and not parts.fragment
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
 
 
 def _is_tls_verify(word: str) -> bool:
@@ -174,10 +153,14 @@ def _codes(part: object) -> range:
 
 BOOL = Check(lambda value: isinstance(value, bool), "True or False")
 COUNT = Check(_is_count, "a whole number from 1 on")
-EXIT_CODES = Check(_are_exit_codes, _EXIT_CODES)
-HDFS_URI = Check(_is_on_hdfs, "hdfs://HOST:PORT")
+EXIT_CODES = Check(lambda value: exit_codes(value) is not None, _EXIT_CODES)
+HDFS_URI = Check(lambda uri: not uri or urlsplit(uri).scheme in _HDFS_SCHEMES, "hdfs://HOST:PORT")
 LIFETIME = Check(lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN, "60 to 604800 (seconds)")
-REDIRECT = Check(_is_redirect, "http://PROXY/{host}:{port}", login="HDFS uses neither")
+REDIRECT = Check(
+    lambda rule: not rule or _is_url(rule.format(host="h", port=1)),
+    "http://PROXY/{host}:{port}",
+    login="HDFS uses neither",
+)
 SECONDS = Check(_is_duration, "a number of seconds greater than 0")
 TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
 URL = Check(

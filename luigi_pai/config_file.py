@@ -177,9 +177,7 @@ def chosen_section(cluster: str | None) -> str:
 
 def clusters() -> list[str]:
     """Return the NAME of each section ``[OpenPai:NAME]``, in the order of the sections."""
-    return [
-        section.removeprefix(_PREFIX) for section in configuration().sections if section.startswith(_PREFIX)
-    ]
+    return [name.removeprefix(_PREFIX) for name in configuration().sections if name.startswith(_PREFIX)]
 
 
 def cluster_option(section: str) -> str:
@@ -197,13 +195,8 @@ def is_given_to_luigi(key: str) -> bool:
 def misspelled_sections() -> list[str]:
     """Return a problem for each section named [OpenPai] in other letter case; none if [OpenPai] exists."""
     sections = configuration().sections
-    if SECTION in sections:
-        return []
-    return [
-        f"section names are case-sensitive: rename [{section}] to [{SECTION}]"
-        for section in sections
-        if section.lower() == SECTION.lower()
-    ]
+    similar = [] if SECTION in sections else [name for name in sections if name.lower() == SECTION.lower()]
+    return [f"section names are case-sensitive: rename [{name}] to [{SECTION}]" for name in similar]
 
 
 def misspelled_clusters() -> dict[str, str]:

@@ -93,7 +93,7 @@ class SecretParameter(luigi.OptionalParameter):
 _TEXT = luigi.Parameter[str] if TYPE_CHECKING else luigi.Parameter
 _OPTIONAL, _INT, _FLOAT = luigi.OptionalParameter, luigi.IntParameter, luigi.FloatParameter
 _BOOL, _OPTIONAL_FLOAT = luigi.BoolParameter, luigi.OptionalFloatParameter
-_USER, _TASK = Scope.USER, Scope.TASK
+_CLUSTER, _USER, _TASK = Scope.CLUSTER, Scope.USER, Scope.TASK
 _DECLARED: dict[luigi.Parameter[Any], Setting] = {}
 
 
@@ -106,114 +106,71 @@ def _key(
     return parameter
 
 
+# A table: the class of the parameter, default, check, scope; then the description.
 # fmt: off
 class Settings:
     """The keys of ``[OpenPai]``, in the order of their documentation."""
 
-    pai_url = _key(
-        _TEXT, "http://127.0.0.1:9186", checks.URL, Scope.CLUSTER,
+    pai_url = _key(_TEXT, "http://127.0.0.1:9186", checks.URL, _CLUSTER,
         "rest-server of the cluster, with its path if it has one: http://HOST:9186, or "
-        "https://HOST/rest-server",
-        required="pai_url = http://HOST:9186, the URL of its rest-server",
-    )
-    username = _key(
-        _TEXT, "admin", checks.USER, Scope.CLUSTER,
-        "your name on the cluster", required="username = ..., your user name there",
-    )
-    password = _key(SecretParameter, None, None, Scope.CLUSTER, "your password")
-    expiration = _key(
-        _INT, 3600, checks.LIFETIME, Scope.CLUSTER,
-        "lifetime of a login in seconds, 60 to 604800; renewed automatically",
-    )
-    token = _key(
-        SecretParameter, None, None, Scope.CLUSTER, "application token, used in place of the password",
-    )
-    api_version = _key(
-        _TEXT, "auto", checks.one_of("auto", "v1", "v2"), Scope.CLUSTER,
-        "API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it",
-    )
-    fs_uri = _key(
-        _OPTIONAL, None, checks.HDFS_URI, Scope.CLUSTER,
-        "value of $PAI_DEFAULT_FS_URI on the cluster: hdfs://HOST:PORT",
-    )
-    webhdfs_url = _key(
-        _OPTIONAL, None, checks.URLS, Scope.CLUSTER,
-        "WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL",
-    )
-    webhdfs_redirect = _key(
-        _OPTIONAL, None, checks.REDIRECT, Scope.CLUSTER,
-        "URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}",
-    )
-    hdfs_user = _key(_OPTIONAL, None, None, Scope.CLUSTER, "user on HDFS; default: username")
-    hdfs_auth = _key(
-        _TEXT, "simple", checks.one_of("simple", "kerberos"), Scope.CLUSTER,
-        "authentication on HDFS: simple, or kerberos (needs a ticket)",
-    )
-    portal_url = _key(_OPTIONAL, None, checks.URL, Scope.CLUSTER, "web portal, for the links to a job's page")
-    verify = _key(
-        _TEXT, "true", checks.TLS_VERIFY, Scope.CLUSTER,
-        "check TLS certificates: true, false, or a file of CA certificates",
-    )
+        "https://HOST/rest-server", required="pai_url = http://HOST:9186, the URL of its rest-server")
+    username = _key(_TEXT, "admin", checks.USER, _CLUSTER,
+        "your name on the cluster", required="username = ..., your user name there")
+    password = _key(SecretParameter, None, None, _CLUSTER, "your password")
+    expiration = _key(_INT, 3600, checks.LIFETIME, _CLUSTER,
+        "lifetime of a login in seconds, 60 to 604800; renewed automatically")
+    token = _key(SecretParameter, None, None, _CLUSTER, "application token, used instead of the password")
+    api_version = _key(_TEXT, "auto", checks.one_of("auto", "v1", "v2"), _CLUSTER,
+        "API of the cluster: v1 (OpenPAI 0.7 to 0.14), v2 (0.15 to 1.8, LTP), auto to detect it")
+    fs_uri = _key(_OPTIONAL, None, checks.HDFS_URI, _CLUSTER,
+        "value of $PAI_DEFAULT_FS_URI on the cluster: hdfs://HOST:PORT")
+    webhdfs_url = _key(_OPTIONAL, None, checks.URLS, _CLUSTER,
+        "WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL")
+    webhdfs_redirect = _key(_OPTIONAL, None, checks.REDIRECT, _CLUSTER,
+        "URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}")
+    hdfs_user = _key(_OPTIONAL, None, None, _CLUSTER, "user on HDFS; default: username")
+    hdfs_auth = _key(_TEXT, "simple", checks.one_of("simple", "kerberos"), _CLUSTER,
+        "authentication on HDFS: simple, or kerberos (needs a ticket)")
+    portal_url = _key(_OPTIONAL, None, checks.URL, _CLUSTER, "web portal, for the links to a job's page")
+    verify = _key(_TEXT, "true", checks.TLS_VERIFY, _CLUSTER,
+        "check TLS certificates: true, false, or a file of CA certificates")
     connect_timeout = _key(_FLOAT, 10.0, checks.SECONDS, _USER, "seconds to wait for a connection")
     read_timeout = _key(_FLOAT, 30.0, checks.SECONDS, _USER, "seconds to wait for a reply")
     poll_min = _key(_FLOAT, 0.1, checks.SECONDS, _USER, "shortest wait between two lookups of a job")
     poll_max = _key(_FLOAT, 30.0, checks.SECONDS, _USER, "longest wait between two lookups of a job")
-    poll_patience = _key(
-        _FLOAT, 1800.0, checks.SECONDS, _USER, "how long transient errors are retried while a job runs"
-    )
-    queue_timeout = _key(
-        _OPTIONAL_FLOAT, None, checks.SECONDS, _TASK,
-        "seconds that a job may wait in the queue before it is stopped",
-    )
-    run_timeout = _key(
-        _OPTIONAL_FLOAT, None, checks.SECONDS, _TASK, "seconds that a job may run before it is stopped"
-    )
-    on_forgotten = _key(
-        _TEXT, "fail", checks.one_of("fail", "submit"), _TASK,
+    poll_patience = _key(_FLOAT, 1800.0, checks.SECONDS, _USER,
+        "how long transient errors are retried while a job runs")
+    queue_timeout = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _TASK,
+        "seconds that a job may wait in the queue before it is stopped")
+    run_timeout = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _TASK,
+        "seconds that a job may run before it is stopped")
+    on_forgotten = _key(_TEXT, "fail", checks.one_of("fail", "submit"), _TASK,
         "what a run does if the job was submitted and the server no longer has its result: fail, or submit "
-        "it again",
-    )
-    on_kill = _key(
-        _TEXT, "leave", checks.one_of("leave", "stop"), _TASK,
-        "what becomes of a job when the process that watches it is ended: leave it to the next run, or stop "
-        "it",
-    )
-    logs = _key(
-        _TEXT, "none", checks.one_of("none", "stream"), _TASK,
-        "what Luigi's log shows of the containers' output while a job runs: none of it, or stream (all lines "
-        "of all tasks)",
-    )
-    keep_logs = _key(
-        _BOOL, False, checks.BOOL, _TASK,  # noqa: FBT003
-        "keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs",
-    )
-    max_attempts = _key(
-        _INT, 1, checks.COUNT, _TASK,
+        "it again")
+    on_kill = _key(_TEXT, "leave", checks.one_of("leave", "stop"), _TASK,
+        "what becomes of a job when the process that watches it is ended: leave it to the next run, or "
+        "stop it")
+    logs = _key(_TEXT, "none", checks.one_of("none", "stream"), _TASK,
+        "what Luigi's log shows of the containers' output while a job runs: none of it, or stream (all "
+        "lines of all tasks)")
+    keep_logs = _key(_BOOL, False, checks.BOOL, _TASK,  # noqa: FBT003
+        "keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs")
+    max_attempts = _key(_INT, 1, checks.COUNT, _TASK,
         "how often one run submits a job that fails, the first time included; a job that was stopped, by a "
-        "user or at a timeout, is not submitted again",
-    )
-    retry_exit_codes = _key(
-        _OPTIONAL, None, checks.EXIT_CODES, _TASK,
-        "exit codes, of the job or its command, after which the same run submits the job again, such as 75, "
-        "134-139; default: all",
-    )
-    tags = _key(
-        _OPTIONAL, None, checks.WORDS, _TASK,
-        "tags of jobs besides luigi and luigi:FAMILY, separated by commas (OpenPAI 1.3 and later)",
-    )
+        "user or at a timeout, is not submitted again")
+    retry_exit_codes = _key(_OPTIONAL, None, checks.EXIT_CODES, _TASK,
+        "exit codes, of the job or its command, after which the same run submits the job again, such as "
+        "75, 134-139; default: all")
+    tags = _key(_OPTIONAL, None, checks.WORDS, _TASK,
+        "tags of jobs besides luigi and luigi:FAMILY, separated by commas (OpenPAI 1.3 and later)")
     notify = _key(
         _OPTIONAL, None, checks.some_of("running", "succeeded", "stopped", "failed", "retried"), _TASK,
         "changes of a job's state that the cluster notifies you of: some of running, succeeded, stopped, "
-        "failed, retried (OpenPAI 1.5 and later)",
-    )
-    console = _key(
-        _TEXT, "luigi", checks.one_of("luigi", "quiet"), _USER,
-        "what a terminal shows: all that luigi logs, or quiet, a line for each change of a job",
-    )
-    server_retention = _key(
-        _OPTIONAL_FLOAT, None, checks.SECONDS, Scope.CLUSTER,
-        "seconds for which the server keeps an ended job; default: that of the release",
-    )
+        "failed, retried (OpenPAI 1.5 and later)")
+    console = _key(_TEXT, "luigi", checks.one_of("luigi", "quiet"), _USER,
+        "what a terminal shows: all that luigi logs, or quiet, a line for each change of a job")
+    server_retention = _key(_OPTIONAL_FLOAT, None, checks.SECONDS, _CLUSTER,
+        "seconds for which the server keeps an ended job; default: that of the release")
 # fmt: on
 
 
@@ -222,9 +179,5 @@ SETTINGS: Mapping[str, Setting] = {
 }
 """All settings by their keys."""
 
-OF_TASKS: Mapping[str, Check] = {
-    key: setting.check
-    for key, setting in SETTINGS.items()
-    if setting.scope is Scope.TASK and setting.check is not None
-}
+OF_TASKS = {key: known.check for key, known in SETTINGS.items() if known.scope is Scope.TASK and known.check}
 """The keys that attributes of tasks override, with the checks of their values."""

@@ -37,9 +37,9 @@ class Options:
         Raises:
             ConfigError: attributes are invalid; the message names each of them and valid values.
         """
-        own = ((key, check, getattr(self._task, key)) for key, check in OF_TASKS.items())
-        given = [(key, check, value) for key, check, value in own if value is not None]
-        wrong = [problem for key, check, value in given for problem in check.problems(key, value)]
+        own = {key: getattr(self._task, key) for key in OF_TASKS}
+        checks = [(key, OF_TASKS[key], value) for key, value in own.items() if value is not None]
+        wrong = [problem for key, check, value in checks for problem in check.problems(key, value)]
         if wrong:
             raise ConfigError(f"{type(self._task).__name__}: {'; '.join(wrong)}")
 
