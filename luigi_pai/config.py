@@ -182,9 +182,12 @@ class OpenPai(Settings, luigi.Config):
         from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
 
+        known: tuple[OpenPai, Cluster] | None = CLUSTERS.cache.get(type(self))
+        if known is not None and known[0] is self:
+            return known[1]
         if configuration().kept.get(type(self)) is not self:
             self.check()
-        return CLUSTERS.get(
+        cluster = CLUSTERS.get(
             url=self.pai_url,
             username=self.username,
             password=self.password,
@@ -200,6 +203,8 @@ class OpenPai(Settings, luigi.Config):
             retention=self.server_retention,
             section=self.section,
         )
+        CLUSTERS.cache.put(type(self), (self, cluster))
+        return cluster
 
     def check(self) -> None:
         """Check all values at once. An unknown key is logged as a warning, once per process.
