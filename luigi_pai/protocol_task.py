@@ -169,7 +169,7 @@ class PaiJobTarget(luigi.Target):
     def exists(self) -> bool:
         """Return whether the job has succeeded; False if the server no longer knows it."""
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in JobTask
-        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
+        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
 
         # leave out the outputs that the task defines, because this target may be among these outputs
-        return isinstance(Run(TaskWork(self.task, ())).decision(), Done)
+        return isinstance(decision(TaskWork(self.task, ())), Done)

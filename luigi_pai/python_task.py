@@ -25,7 +25,9 @@ from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
 from luigi_pai.tasks.task_work import TaskWork
-from luigi_pai.work.run import Run
+from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.lookup import newest_submission
+from luigi_pai.work.piece import RECENT
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -135,7 +137,7 @@ class PaiPythonTask(PaiTask):
         if found and not isinstance(found, LastReports):
             return found
         work = TaskWork(self)
-        entry = Run(work).newest()
+        entry = newest_submission(work.book, work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
             return found
         status, index = work.book.of(entry.job), entry.index or 0

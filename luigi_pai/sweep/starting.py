@@ -18,10 +18,9 @@ from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
 from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.results import Row
-from luigi_pai.work.conflicts import check_unique
 from luigi_pai.work.decide import Refuse, Submit, decide
+from luigi_pai.work.lookup import check_unique, look_up, situation
 from luigi_pai.work.piece import RECENT
-from luigi_pai.work.run import look_up, situation
 from luigi_pai.work.stopping import OF_ALL
 from luigi_pai.work.submission import Submission
 from luigi_pai.work.submit import Ledger, Submitter, add_tags

@@ -174,11 +174,11 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  only runs and lookups need it
         from luigi_pai.work.decide import Done  # noqa: PLC0415  as above
-        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
+        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
 
         with with_address(self.cluster):
             work = TaskWork(self)
-            if isinstance(Run(work).decision(), Done):
+            if isinstance(decision(work), Done):
                 return True
             _load_modules(work.book.api.dialect.version)
             return False
@@ -207,9 +207,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiError: for the same reasons as in ``complete()``.
         """
         from luigi_pai.tasks.task_work import Forecast, TaskWork  # noqa: PLC0415  as in complete()
-        from luigi_pai.work.run import Run  # noqa: PLC0415  as above
+        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
 
-        return Forecast.of(Run(TaskWork(self)).decision())
+        return Forecast.of(decision(TaskWork(self)))
 
     # for TaskWork
 

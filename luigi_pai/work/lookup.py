@@ -1,16 +1,25 @@
-"""Finds the newest submission of a piece of work, from what the server says and what was recorded."""
+"""Looks up a piece of work: its newest submission, and what the decision about it depends on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from luigi_pai.api.book.search import Search
+from luigi_pai.errors import PaiWorkConflict, Problem, SpecError
+from luigi_pai.work.decide import Refuse, Situation, decide, is_same_class
+from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.book.entries import Entry, Recorded
+    from luigi_pai.work.decide import Decision
+    from luigi_pai.work.piece import Work
+
+_PATIENCE = 2.0  # seconds for which a lookup outside of a run retries transient errors
 
 
 class Records(Protocol):
@@ -65,3 +74,129 @@ def newest_submission(
             entry = search.by_list(entry)
     book.take(name, entry)
     return entry
+
+
+def look_up(
+    work: Work,
+    evidence: Evidence,
+    *,
+    max_age: float = 0.0,
+    patience: float | None = None,
+    sleep: Callable[[float], None] | None = None,
+    is_trusted: bool = True,
+) -> Situation:
+    """Look up a piece of work, and return what the decision depends on.
+
+    Args:
+        work: the work.
+        evidence: of the work.
+        max_age: seconds for which an answer may be reused.
+        patience: seconds for which transient errors are retried; default: the setting of the cluster.
+        sleep: waits for a number of seconds.
+        is_trusted: whether a reply that lacks owner and submission time, as in mocked tests, counts as a
+            submission.
+
+    Raises:
+        SpecError: another task of this process has the same name and another job, or the same output folder.
+        PaiNameTaken, PaiApiError, HdfsError: see ``newest_submission``.
+    """
+    check_unique(work)
+    found = newest_submission(work.book, work.name, evidence, max_age=max_age, patience=patience, sleep=sleep)
+    if found is not None and found.status is not None and not (found.status.identified or is_trusted):
+        found = None
+    return situation(work, evidence, found)
+
+
+def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
+    """Return what the decision about the newest submission of a piece of work depends on.
+
+    Raises:
+        PaiError: the claims or the outputs cannot be read.
+    """
+    api = work.book.api
+    known = Situation(name=work.name, kind=work.kind, folder=work.folder, entry=entry)
+    if entry is not None and entry.failed:
+        return known
+    is_known = entry is not None and entry.status is not None
+    claim = evidence.last()
+    if claim is not None:
+        is_same = not claim.task or is_same_class(claim.task, work.kind)
+        known = replace(
+            known,
+            claim=claim,
+            digest=None if is_same else work.digest,
+            age=api.clock.time() - claim.claimed_ms / 1000,
+        )
+    if is_known:
+        return replace(known, page="" if entry is None else api.page(entry.job))
+    return replace(
+        known,
+        is_complete=evidence.is_complete(),
+        own_name="" if claim is None else work.job_name(claim.number),
+        retention=0.0 if claim is None or not evidence.is_durable else api.retention(),
+        cluster=api.url,
+        section=api.section,
+        on_forgotten=work.options["on_forgotten"],
+        is_durable=evidence.is_durable,
+    )
+
+
+def decision(work: Work) -> Decision:
+    """Return what a run would do now; transient errors are retried for 2 s at most.
+
+    The end of a submission that has ended is recorded.
+
+    Raises:
+        PaiWorkConflict: other work has used the name.
+        PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: for the reasons given in ``complete()``.
+    """
+    evidence = Evidence(work)
+    known = look_up(work, evidence, patience=min(_PATIENCE, work.book.api.polling.patience))
+    decided = decide(known)
+    if isinstance(decided, Refuse) and isinstance(decided.error, PaiWorkConflict):
+        raise decided.error
+    entry = known.entry
+    if entry is not None and entry.status is not None and entry.status.finished:
+        record(work, evidence, entry, watched=False)
+    return decided
+
+
+def check_unique(work: Work) -> None:
+    """Check that no other work of this process has this name and a different job, or this output folder.
+
+    Nothing is checked if the last submission of the other work failed, because the next may be another job.
+
+    Raises:
+        SpecError: other work has the name and a different job, or has the output folder.
+    """
+    first = _first(work, ("work", work.name))
+    if first is not None and first.digest != work.digest:
+        wrong = (
+            f"two different tasks have it: {first.origin} and {work.origin}. One of them would get the "
+            "result of the other; put what tells them apart into the name, such as "
+            'name = f"train-{self.rate}"'
+        )
+        raise SpecError(work.name, [Problem("name", wrong)])
+    if work.folder is None or work.name in work.folder.split("/"):  # such a folder belongs to the name
+        return
+    first = _first(work, ("folder", work.folder))
+    if first is not None and first.name != work.name:
+        wrong = (
+            f"{work.folder} is the output folder of two tasks, {first.origin} and {work.origin}. One of them "
+            "would overwrite the output of the other; give each a folder of its own, for example one that "
+            "contains self.name"
+        )
+        raise SpecError(work.name, [Problem("output_dir", wrong)])
+
+
+def _first(work: Work, key: tuple[str, str]) -> Work | None:
+    """Return the other work that has used a name or folder before; None for none, or if it has failed."""
+    origin = work.book.remembered(key, lambda: work.origin)
+    if origin is work.origin or origin.task_id == work.origin.task_id:
+        return None
+    first = work.of_origin(origin)
+    known = work.book.known(first.name)
+    if known is not None and known.failed:
+        work.book.remember(key, work.origin)
+        return None
+    return first

@@ -56,7 +56,8 @@ def record(
         evidence.record(entry, status)
 
     try:
-        _with(retry, act)
+        if watched or evidence.is_durable:
+            _with(retry, act)
     except PaiOutputElsewhere:
         raise
     except PaiError as error:
@@ -120,7 +121,7 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
 def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] | None:
     """Compare the work's job with a submission that has succeeded.
 
-    Without a claim, the server's copy is compared, for the first ten jobs of a process and its forks.
+    Without claims on HDFS, the server's copy is compared, for the first ten jobs of a process and its forks.
 
     Returns:
         The changed fields, [] if they are not known; None if none changed or nothing is compared.
@@ -129,7 +130,7 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
         PaiApiError: without a claim, the server's copy cannot be read.
         OSError, TypeError: the work's job cannot be compared.
     """
-    claim = evidence.last()
+    claim = evidence.last() if evidence.is_durable else None
     if claim is None:
         is_compared = not evidence.is_durable and work.compares_stored_job and entry.index is None
         if not is_compared or work.book.api.session.times("compared") > _MOST_COMPARED:
@@ -137,9 +138,7 @@ def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] |
         return work.differing_fields(entry.job) or None
     if claim.number != entry.number or claim.digest == work.digest:
         return None
-    if entry.index is not None:  # the stored job is the whole array
-        return []
-    try:
-        return work.differing_fields(entry.job)
+    try:  # the stored job of an array is all of it
+        return [] if entry.index is not None else work.differing_fields(entry.job)
     except PaiApiError:
         return []

@@ -11,11 +11,10 @@ from luigi_pai.api.job_failure import NEXT_SUBMISSION
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watching import Outcome, Update
-from luigi_pai.errors import PaiJobFailed, PaiWorkConflict
-from luigi_pai.work.conflicts import check_unique
-from luigi_pai.work.decide import Refuse, Situation, Submit, decide, is_same_class
+from luigi_pai.errors import PaiJobFailed
+from luigi_pai.work.decide import Refuse, Submit, decide
 from luigi_pai.work.evidence import Evidence
-from luigi_pai.work.lookup import newest_submission
+from luigi_pai.work.lookup import look_up
 from luigi_pai.work.piece import RECENT
 from luigi_pai.work.record import failure_of, record
 from luigi_pai.work.signals import OnKill, before_signals
@@ -28,12 +27,10 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiJobError
-    from luigi_pai.work.decide import Decision
     from luigi_pai.work.piece import Work
 
 logger = logging.getLogger("luigi-interface")
 
-_LOOKUP_PATIENCE = 2.0  # seconds for which a lookup outside of a run retries transient errors
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  # seconds until a job that may be on its way is looked up again
 
 
@@ -61,117 +58,24 @@ class Watch(Protocol):
         ...
 
 
-def look_up(
-    work: Work,
-    evidence: Evidence,
-    *,
-    max_age: float = 0.0,
-    patience: float | None = None,
-    sleep: Callable[[float], None] | None = None,
-    is_trusted: bool = True,
-) -> Situation:
-    """Look up a piece of work, and return what the decision depends on.
-
-    Args:
-        work: the work.
-        evidence: of the work.
-        max_age: seconds for which an answer may be reused.
-        patience: seconds for which transient errors are retried; default: the setting of the cluster.
-        sleep: waits for a number of seconds.
-        is_trusted: whether a reply that lacks owner and submission time, as in mocked tests, counts as a
-            submission.
-
-    Raises:
-        SpecError: another task of this process has the same name and another job, or the same output folder.
-        PaiNameTaken, PaiApiError, HdfsError: see ``newest_submission``.
-    """
-    check_unique(work)
-    found = newest_submission(work.book, work.name, evidence, max_age=max_age, patience=patience, sleep=sleep)
-    if found is not None and found.status is not None and not (found.status.identified or is_trusted):
-        found = None
-    return situation(work, evidence, found)
-
-
-def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
-    """Return what the decision about the newest submission of a piece of work depends on.
-
-    Raises:
-        PaiError: the claims or the outputs cannot be read.
-    """
-    api = work.book.api
-    known = Situation(name=work.name, kind=work.kind, folder=work.folder, entry=entry)
-    if entry is not None and entry.failed:
-        return known
-    is_known = entry is not None and entry.status is not None
-    claim = evidence.last()
-    if claim is not None:
-        is_same = not claim.task or is_same_class(claim.task, work.kind)
-        known = replace(
-            known,
-            claim=claim,
-            digest=None if is_same else work.digest,
-            age=api.clock.time() - claim.claimed_ms / 1000,
-        )
-    if is_known:
-        return replace(known, page="" if entry is None else api.page(entry.job))
-    return replace(
-        known,
-        is_complete=evidence.is_complete(),
-        own_name="" if claim is None else work.job_name(claim.number),
-        retention=0.0 if claim is None or not evidence.is_durable else api.retention(),
-        cluster=api.url,
-        section=api.section,
-        on_forgotten=work.options["on_forgotten"],
-        is_durable=evidence.is_durable,
-    )
-
-
 class Run:
-    """A run or a lookup of a piece of work.
+    """A run of a piece of work.
 
     Args:
         work: the work.
-        watch: watches the job; needed by ``execute`` only.
+        watch: watches the job.
     """
 
-    def __init__(self, work: Work, watch: Watch | None = None) -> None:
+    def __init__(self, work: Work, watch: Watch) -> None:
         self._work = work
         self._watch = watch
-        self._sleep = work.book.api.clock.sleep if watch is None else self._pause
         self._check_signals: Callable[[], None] = lambda: None
         self._evidence = Evidence(work, self._sleep)
         self._in_flight = InFlight()
         self._made = 0  # attempts of this run
 
-    # what is known
-
-    def decision(self) -> Decision:
-        """Return what a run would do now; transient errors are retried for 2 s at most.
-
-        Raises:
-            PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: for the reasons given in ``complete()``.
-        """
-        work = self._work
-        patience = min(_LOOKUP_PATIENCE, work.book.api.polling.patience)
-        known = look_up(work, self._evidence, patience=patience, sleep=self._sleep)
-        decision = decide(known)
-        if isinstance(decision, Refuse) and isinstance(decision.error, PaiWorkConflict):
-            raise decision.error
-        entry = known.entry
-        if entry is not None and entry.status is not None and entry.status.finished:
-            record(work, self._evidence, entry, watched=False)
-        return decision
-
-    def newest(self) -> Entry | None:
-        """Return the newest submission, from a lookup or as ``complete()`` has just found it."""
-        return newest_submission(
-            self._work.book, self._work.name, self._evidence, max_age=RECENT, sleep=self._sleep
-        )
-
-    # a run
-
-    def _pause(self, seconds: float) -> None:
-        assert self._watch is not None
+    def _sleep(self, seconds: float) -> None:
+        """Wait, and answer messages meanwhile; raise the exception of a signal that has come."""
         self._check_signals()
         self._watch.pause(seconds)
 
@@ -243,14 +147,12 @@ class Run:
         return job
 
     def _announce(self, job: Submission) -> None:
-        assert self._watch is not None
         add_tags(job.book.api, job.status, self._work.options.tags)
         self._watch.begun(job.entry_of(job.members[0], job.status))
 
     def _finish(self, job: Submission) -> PaiJobError | None:
         """Watch a job to its end, and record it. Return its error if the work is submitted again."""
         watch, work, status = self._watch, self._work, job.status
-        assert watch is not None
         member, api = job.members[0], work.book.api
         is_news = job.posted or not status.finished
         update = Update(job.name, status, Outcome.ENDED)
