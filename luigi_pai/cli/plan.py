@@ -41,7 +41,8 @@ class _Planned:
 
     Attributes:
         task: the task as text, such as ``Train(epochs=20)``.
-        state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), ``blocked``.
+        state: ``done``, ``running``, ``to submit`` (a job), ``to run`` (any other task), or ``blocked``, by
+            an incomplete requirement or for the reason in ``note``.
         attempt: number of the submission; None for tasks without jobs.
         gpus: GPUs of all instances of the job. For a sweep, the GPUs of all jobs to submit, or 0 if their
             number is not known (in a search, or if a job runs several points).
@@ -103,7 +104,7 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
     found = known[task.task_id] = _Planned(str(task), "to run")
     if isinstance(task, JobTask):
         forecast = task.forecast()
-        found.state, found.attempt = forecast.state, forecast.number
+        found.state, found.attempt, found.note = forecast.state, forecast.number, forecast.why
         found.gpus = _gpus(task)
     elif task.complete():
         found.state = "done"
