@@ -17,8 +17,6 @@ from luigi_pai.jobspec.paths import path_text
 from luigi_pai.jobspec.plain_values import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Self
 
     from luigi_pai.jobspec.paths import Path
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="Part")
 
-_types = functools.cache(get_type_hints)
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
 
@@ -141,12 +138,15 @@ def _written(given: Any, path: Path) -> Any:
     return plain(given, path)
 
 
-def _fields(cls: type) -> Iterator[tuple[str, str, Any, Mapping[str, Any]]]:
-    """Yield name, key, type and metadata of each field that has a key in documents (``more`` has none)."""
-    types = _types(cls)
-    for each in dataclasses.fields(cls):
-        if each.init and each.name != "more":
-            yield each.name, each.metadata.get("key", each.name), types[each.name], each.metadata
+@functools.cache
+def _fields(cls: type) -> list[tuple[str, str, Any, Mapping[str, Any]]]:
+    """Return name, key, type and metadata of each field that has a key in documents (``more`` has none)."""
+    types = get_type_hints(cls)
+    return [
+        (each.name, each.metadata.get("key", each.name), types[each.name], each.metadata)
+        for each in dataclasses.fields(cls)
+        if each.init and each.name != "more"
+    ]
 
 
 def _is_empty_by_default(cls: type[Part] | Part, name: str) -> bool:

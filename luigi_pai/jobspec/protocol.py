@@ -236,13 +236,15 @@ class JobProtocol(Part):
         """
         return cls.from_yaml(decoded(FilePath(path).read_bytes(), str(path)), str(path))
 
-    def to_yaml(self) -> str:
+    def to_yaml(self, document: dict[str, Any] | None = None) -> str:
         """Return the YAML text that was read. If there is none, or a value was changed, return a new text.
+
+        If the caller has already called ``to_dict``, its result is given as ``document``.
 
         Raises:
             SpecError: a value cannot be written as JSON.
         """
-        document = self.to_dict()
+        document = self.to_dict() if document is None else document
         if isinstance(self._text, Document) and _as_text(document) == _as_text(self._text.value):
             return self._text.text
         return write_yaml(document)

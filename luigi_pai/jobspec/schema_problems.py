@@ -40,6 +40,7 @@ _NUMBERS = frozenset({"integer", "number", "null"})
 _LIKE_A_NUMBER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 
 _LARGEST_EXACT = 2**53 - 1
+_MOST_KNOWN = 1000  # valid parts of documents
 
 LARGEST_BODY = 100 * 1024
 """Largest body of a request that a rest-server accepts, in bytes."""
@@ -133,7 +134,10 @@ def named_nearest(name: str, known: Iterable[str]) -> str:
 def _validator(name: str, release: tuple[int, ...] | None) -> Validator:
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415  heavy, and only needed here
 
+    known: set[int] = set()
     keywords: dict[str, Any] = {
+        "properties": partial(_members, known, dict),
+        "items": partial(_members, known, list),
         "stricter": _descend,
         "warning": _descend,
         "since": partial(_since, release),
@@ -156,6 +160,27 @@ def _is_integer(_: Any, value: Any) -> bool:
 def _is_integer_to_joi(checker: Any, value: Any) -> bool:
     """Return whether Joi 13, the v1 servers' validator, accepts a value as an integer: at most 2**53 - 1."""
     return _is_integer(checker, value) and abs(value) <= _LARGEST_EXACT
+
+
+def _members(
+    known: set[int], kind: type, validator: Any, wanted: Any, instance: Any, _: Any
+) -> Iterator[ValidationError]:
+    """Yield the errors of a dict's ``properties``, or a list's ``items``, unless an equal value was valid.
+
+    The jobs of a sweep have most values in common. ``known`` has hashes, as values may be large, or secret.
+    """
+    if not isinstance(instance, kind):
+        return
+    for step in wanted if kind is dict else range(len(instance)):
+        about = wanted[step] if kind is dict else wanted
+        if kind is dict and step not in instance:
+            continue
+        key = hash((id(about), repr(instance[step])))
+        if key not in known:
+            errors = list(validator.descend(instance[step], about, path=step, schema_path=step))
+            yield from errors
+            if not errors:
+                known.clear() if len(known) >= _MOST_KNOWN else known.add(key)
 
 
 def _descend(validator: Any, wanted: Any, instance: Any, _: Any) -> Iterator[ValidationError]:

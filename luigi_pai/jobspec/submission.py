@@ -38,16 +38,20 @@ def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[st
     return str(job.name), check_protocol(job)
 
 
-def submission_text(protocol: JobProtocol) -> str:
+def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
     """Return the YAML to post: the text that was read, or a new one if ``resolve`` or a user changed the job.
 
     Raises:
         SpecError: the text is larger than servers accept, or ``resolve`` finds problems, such as a missing
-            prerequisite, or prerequisites that require each other in a circle.
+            prerequisite, or prerequisites that require each other in a circle; or ``is_checked`` is false,
+            and ``check_protocol`` finds problems.
     """
     document = protocol.to_dict()
-    resolved = resolve(document)
-    text = protocol.to_yaml() if resolved == document else write_yaml(resolved)
+    text = protocol.to_yaml(document)
+    if not is_checked:
+        check_protocol(protocol, text=text)
+    if (resolved := resolve(document)) != document:
+        text = write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LARGEST_BODY:
         wrong = f"has {size:,} bytes as it is sent; servers accept at most {LARGEST_BODY:,}"

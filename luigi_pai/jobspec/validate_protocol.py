@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
 
-def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> list[Problem]:
+def check_protocol(
+    protocol: JobProtocol, further: Iterable[Problem] = (), text: str | None = None
+) -> list[Problem]:
     """Check that a job protocol, as it will be sent, can run on some release of OpenPAI or LTP.
+
+    If the caller has already called ``to_yaml``, its result is given as ``text``.
 
     Returns:
         the warnings of the protocol, without the warnings in ``further``.
@@ -45,7 +49,8 @@ def check_protocol(protocol: JobProtocol, further: Iterable[Problem] = ()) -> li
         SpecError: the protocol or ``further`` has REFUSED or STRICTER problems; the error lists them all.
     """
     document = protocol.to_dict()
-    found = validate_protocol(document, lines=protocol.lines, text=protocol.to_yaml())
+    text = protocol.to_yaml(document) if text is None else text
+    found = validate_protocol(document, lines=protocol.lines, text=text)
     problems = refused([*found, *further])
     if problems:
         raise SpecError(str(document.get("name")), problems)

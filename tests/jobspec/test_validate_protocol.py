@@ -956,6 +956,25 @@ def test_validating_leaves_the_document_as_it_is():
     assert before == GOOD
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((*W, "instances"), True),
+        ((*W, "instances"), 0),
+        ((*W, "commands"), [1]),
+        (("prerequisites", 0, "uri"), ["ubuntu"]),
+        (("jobRetryCount",), "1"),
+    ],
+)
+def test_a_job_is_valid_or_not_whatever_was_validated_before(path, value):
+    """A value that was valid in another job is not validated again, but ``True`` is, although it equals 1."""
+    assert refused(validate_protocol(with_value((*W, "instances"), 1)), lenient=True) == []
+    first, again = (validate_protocol(with_value(path, value)) for _ in range(2))
+    assert first == again
+    assert refused(first, lenient=True)[0].path.startswith(path_text(path))
+    assert validate_protocol(GOOD) == []
+
+
 # ---------------------------------------------------------------- what counts
 
 

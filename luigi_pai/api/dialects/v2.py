@@ -87,7 +87,8 @@ class V2Dialect:
         """
         from luigi_pai.jobspec.submission import submission_text  # noqa: PLC0415  as above
 
-        text = submission_text(self._protocol(job, log_losses=True))
+        protocol = self._protocol(job, log_losses=True)
+        text = submission_text(protocol, is_checked=protocol is job)
         try:
             self._session.request("POST", _JOBS, body=text, content_type="text/yaml", kind=Kind.SUBMIT)
         except PaiHttpError as error:
@@ -102,7 +103,6 @@ class V2Dialect:
         if not isinstance(job, PaiJob):
             return job
         from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
-        from luigi_pai.jobspec.validate_protocol import check_protocol  # noqa: PLC0415  as above
 
         conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
         if log_losses:
@@ -111,7 +111,6 @@ class V2Dialect:
                 kind = re.sub(name, "", str(loss))  # without the name, so that similar jobs log it only once
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
-        check_protocol(conversion.protocol)
         return conversion.protocol
 
     def status(self, name: str) -> JobStatus:

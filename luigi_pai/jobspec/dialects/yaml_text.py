@@ -7,8 +7,10 @@ servers, and PyYAML, read the same values from the output of ``write_yaml``.
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -19,6 +21,9 @@ from luigi_pai.jobspec.dialects.yaml_values import Document
 
 _NEVER_A_NUMBER = re.compile(r"[A-Za-z/_$(<][ -~]*")
 _NO_LINE_BREAK_TO_ALL = re.compile("[\x85\u2028\u2029]")
+_SIMPLE_KEY = re.compile(r"[\w.-]{1,100}", re.ASCII)
+_LATER_LINE = re.compile(r"(?<=\n)(?=[^\n])")
+_LONGEST_CACHED = 1000  # characters
 
 
 def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
@@ -56,8 +61,48 @@ def decoded(content: bytes, source: str) -> str:
 def write_yaml(value: Any) -> str:
     """Return a value of JSON's types as YAML, from which PyYAML, js-yaml 3 and js-yaml 4 read this value.
 
-    Keys keep their order. A text of several lines is written as a block if a block preserves it exactly.
+    Keys keep their order. A string of several lines is written as a block if a block preserves it exactly.
     """
+    lines: list[str] = []
+    return "\n".join([*lines, ""]) if _write(value, "", lines) else _dumped(value)
+
+
+def _write(value: Any, indent: str, lines: list[str]) -> bool:
+    """Append the lines that PyYAML writes; return False for a value that PyYAML itself must write."""
+    if not isinstance(value, dict | list) or not value:
+        return False
+    is_dict = isinstance(value, dict)
+    for key, item in value.items() if is_dict else enumerate(value):
+        if is_dict and not _SIMPLE_KEY.fullmatch(key):
+            return False
+        start, first = f"{indent}{_cached(key)}:" if is_dict else f"{indent}-", len(lines)
+        if not isinstance(item, dict | list) or not item:
+            text = _scalar(item)
+            if text.endswith("\n..."):  # the item ends with several line breaks
+                return False
+            lines.append(f"{start} {_LATER_LINE.sub(indent, text)}")
+        elif not _write(item, f"{indent}  ", lines):
+            return False
+        elif is_dict:
+            lines.insert(first, start)
+        else:
+            lines[first] = f"{start} {lines[first].lstrip(' ')}"
+    return True
+
+
+def _scalar(item: Any) -> str:
+    if not isinstance(item, str | float):
+        return json.dumps(item)
+    is_short = isinstance(item, str) and len(item) <= _LONGEST_CACHED
+    return _cached(item) if is_short else _cached.__wrapped__(item)
+
+
+@lru_cache(512)  # the jobs of a sweep have most of their strings in common
+def _cached(item: str | float) -> str:
+    return _dumped([item]).removeprefix("- ").removesuffix("\n")
+
+
+def _dumped(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 

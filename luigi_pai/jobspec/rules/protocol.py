@@ -61,6 +61,8 @@ def _images(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
+    if "secrets" not in document:
+        return
     in_commands = {
         reference.steps[1]
         for reference in references(document)

@@ -18,7 +18,9 @@ from luigi_pai.errors import (
     PaiHttpError,
     PermissionRefused,
     ServerFault,
+    SpecError,
 )
+from luigi_pai.jobspec.dialects.yaml_text import write_yaml
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.protocol import JobProtocol
 
@@ -209,6 +211,29 @@ def test_a_v1_job_is_posted_converted(v2, rest, caplog):
     (sent,) = [yaml.safe_load(call.request.body) for call in rest.calls]
     assert (sent["name"], sent["jobRetryCount"], list(sent["taskRoles"])) == ("j", 2, ["main"])
     assert shown == sent
+
+
+def test_the_yaml_that_was_checked_is_posted(v2, rest, monkeypatch):
+    """It is written once."""
+    rest.post(JOBS, status=202, json={"message": "ok"})
+    written = []
+
+    def write(value):
+        written.append(write_yaml(value))
+        return written[-1]
+
+    for module in ("protocol", "submission"):
+        monkeypatch.setattr(f"luigi_pai.jobspec.{module}.write_yaml", write)
+    v2.submit(PaiJob("j", "ubuntu", [TaskRole("main", "true", memoryMB=512)]))
+    assert [call.request.body.decode() for call in rest.calls] == written
+
+
+def test_a_converted_job_that_is_too_large_is_not_posted(v2, rest):
+    """The check of the protocol finds it."""
+    job = PaiJob("j", "ubuntu", [TaskRole("main", "x" * 102_000)])
+    with pytest.raises(SpecError, match=r"has 10\d,\d+ bytes; servers accept at most 102,400"):
+        v2.submit(job)
+    assert len(rest.calls) == 0
 
 
 def test_what_many_jobs_lose_is_logged_once(v2, rest, caplog):

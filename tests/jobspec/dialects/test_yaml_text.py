@@ -502,6 +502,26 @@ def test_what_is_written_is_read_as_it_was(value):
 
 @pytest.mark.slow
 @settings(UNHURRIED, max_examples=300)
+@given(VALUES)
+def test_the_layout_is_that_of_pyyaml(value):
+    """PyYAML writes a document whole if it has an empty key."""
+    text = write_yaml({"value": value})
+    assert write_yaml({"value": value, "": 0}) == text.removesuffix("...\n") + "? ''\n: 0\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["a\n\n", "\n", " a\n b", "...", "a\x85b", "a\nb" * 400, "x" * 2000, -0.0, 1e-9, math.inf, 10**20, True],
+)
+@pytest.mark.parametrize("place", [lambda value: value, lambda value: [[value], {"k.1": [value]}]])
+def test_unusual_scalars_have_the_layout_of_pyyaml(value, place):
+    """Blocks, blocks that keep their last line breaks, quoted and long strings, numbers."""
+    text = write_yaml({"value": place(value)})
+    assert write_yaml({"value": place(value), "": 0}) == text.removesuffix("...\n") + "? ''\n: 0\n"
+
+
+@pytest.mark.slow
+@settings(UNHURRIED, max_examples=300)
 @given(st.text().filter(lambda text: text != "__proto__"))
 def test_every_text_survives(text):
     assert read_yaml(write_yaml({text: [text]})).value == {text: [text]}
