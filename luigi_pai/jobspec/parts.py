@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
     Wrong = list[tuple[Path, str]]
+    _Field = tuple[str, str, Any, Mapping[str, Any]]
 
 P = TypeVar("P", bound="Part")
 
@@ -138,8 +139,7 @@ def _written(given: Any, path: Path) -> Any:
     return plain(given, path)
 
 
-@functools.cache
-def _fields(cls: type) -> list[tuple[str, str, Any, Mapping[str, Any]]]:
+def _read_fields(cls: type) -> list[_Field]:
     """Return name, key, type and metadata of each field that has a key in documents (``more`` has none)."""
     types = get_type_hints(cls)
     return [
@@ -147,6 +147,9 @@ def _fields(cls: type) -> list[tuple[str, str, Any, Mapping[str, Any]]]:
         for each in dataclasses.fields(cls)
         if each.init and each.name != "more"
     ]
+
+
+_fields: Callable[[type], list[_Field]] = functools.cache(_read_fields)
 
 
 def _is_empty_by_default(cls: type[Part] | Part, name: str) -> bool:

@@ -163,7 +163,7 @@ def _is_integer_to_joi(checker: Any, value: Any) -> bool:
 
 
 def _members(
-    known: set[int], kind: type, validator: Any, wanted: Any, instance: Any, _: Any
+    known: set[int], kind: Any, validator: Any, wanted: Any, instance: Any, _: Any
 ) -> Iterator[ValidationError]:
     """Yield the errors of a dict's ``properties``, or a list's ``items``, unless an equal value was valid.
 

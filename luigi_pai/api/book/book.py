@@ -33,7 +33,7 @@ class Book(Jobs):
     only if no later submission is found, either by a lookup or in a list that is at most 2 s old.
 
     A job is looked up by its name, with a request for this job only. After two such requests within half a
-    minute, the third lookup requests a list of all jobs instead. If the list lacks the job, the job
+    minute, the next lookup requests a list of all jobs instead. If the list lacks the job, the job
     is then requested alone. If the newest submission of a piece of work is unknown or has failed, the search
     continues with the last submission that was recorded for the work. If no submission was recorded, the
     search continues with the list, and with the listed arrays that, by their names, may contain the work.

@@ -112,14 +112,15 @@ class Jobs:
                 known = self._listed(name)
                 if known is not None:
                     return known
+        before = self.api.dialect.version
         try:
             status = self.of(name)
         except JobNotFound as error:
             if error.code is not None:  # a 404 without an error code is from a mocked test
-                self._lists.count(self.api)
+                self._lists.count(self.api, before)
             raise
         if status.identified:
-            self._lists.count(self.api)
+            self._lists.count(self.api, before)
         return status
 
     def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:

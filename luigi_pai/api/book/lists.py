@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _KEPT = 10.0  # seconds
-_SINGLE = 2  # lookups of single jobs within half a minute, after which a list is made for the next job
+_SINGLE = 2  # requests for single jobs within half a minute, after which a list is made for the next job
 _FORGOTTEN = 30.0  # seconds
 # _TIME_SHARE: requests for lists take at most this share of the time. _LONGEST_PACE: the longest pause, in
 # seconds, that is made to keep to this share. It is bounded, because a list seems slow if the process was
@@ -69,8 +69,9 @@ class Listing:
 class Lists:
     """The last list of a user's jobs, and when the next one may be made. Forked processes share it.
 
-    A list is requested when two jobs have been looked up alone within 30 s and a third is to be looked
-    up. The list is used for 10 s. Before the next one is requested, there is a pause. It is the longest of
+    A list is requested when two requests for single jobs were made within 30 s and another job is to be
+    looked up. The list is used for 10 s. Before the next one is requested, there is a pause. It is the
+    longest of
 
     - a fifth of the median time until the watched jobs are to be looked up again,
     - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 a minute,
@@ -92,7 +93,7 @@ class Lists:
         """Clear the cache."""
         self._listing: Listing | None = None
         self._own_arrays: deque[str] = deque(maxlen=_MOST_ARRAYS)  # that this process has submitted
-        self._single = 0  # lookups since the last list
+        self._single = 0  # requests since the last list
         self._single_at = 0.0
         self._single_v1: str | None = None
         self._flat = False  # whether the jobs of a v1 list can be looked up by name alone
@@ -193,9 +194,13 @@ class Lists:
             return False
         return self.wait(api) == 0
 
-    def count(self, api: RestApi) -> None:
-        """Count a lookup of a single job; ``is_worth_it`` depends on the count."""
-        self._single += 1
+    def count(self, api: RestApi, before: str) -> None:
+        """Count the requests of a single job's lookup; ``is_worth_it`` depends on the count.
+
+        ``before`` is the API version before the lookup. If the lookup has detected another version, it has
+        made a request in both.
+        """
+        self._single += 1 if api.dialect.version == before else 2
         self._single_at = api.clock.monotonic()
 
     def note_v1(self, name: str) -> None:

@@ -69,14 +69,14 @@ def write_yaml(value: Any) -> str:
 
 def _write(value: Any, indent: str, lines: list[str]) -> bool:
     """Append the lines that PyYAML writes; return False for a value that PyYAML itself must write."""
-    if not isinstance(value, dict | list) or not value:
+    if not _has_items(value):
         return False
     is_dict = isinstance(value, dict)
     for key, item in value.items() if is_dict else enumerate(value):
-        if is_dict and not _SIMPLE_KEY.fullmatch(key):
+        if is_dict and not _SIMPLE_KEY.fullmatch(str(key)):
             return False
         start, first = f"{indent}{_cached(key)}:" if is_dict else f"{indent}-", len(lines)
-        if not isinstance(item, dict | list) or not item:
+        if not _has_items(item):
             text = _scalar(item)
             if text.endswith("\n..."):  # the item ends with several line breaks
                 return False
@@ -88,6 +88,10 @@ def _write(value: Any, indent: str, lines: list[str]) -> bool:
         else:
             lines[first] = f"{start} {lines[first].lstrip(' ')}"
     return True
+
+
+def _has_items(value: object) -> bool:
+    return isinstance(value, dict | list) and bool(value)
 
 
 def _scalar(item: Any) -> str:
