@@ -60,6 +60,16 @@ class Finding:
         return Problem(path_text(self.path), in_one_line(self.message), self.level, line)
 
 
+def stricter(path: Path, message: str) -> Finding:
+    """Return a finding about a job that servers accept, and that fails later."""
+    return Finding(path, message, Level.STRICTER)
+
+
+def warning(path: Path, message: str) -> Finding:
+    """Return a finding about a job that servers accept and run."""
+    return Finding(path, message, Level.WARNING)
+
+
 @lru_cache
 def schema(name: str) -> dict[str, Any]:
     """Return the schema of this name: ``job.v1``, or ``protocol.v2``."""

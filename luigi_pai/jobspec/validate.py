@@ -30,6 +30,7 @@ from luigi_pai.jobspec.schema_problems import (
     problems_in_order,
     schema,
     schema_findings,
+    stricter,
 )
 
 if TYPE_CHECKING:
@@ -140,11 +141,10 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
             first, other = seen.setdefault(folded(name), (index, name))
             if first != index:
                 what = "" if other == name else f" ({other!r}: some servers read both as {folded(name)!r})"
-                yield Finding(
+                yield stricter(
                     ("taskRoles", index, "name"),
                     f"{name!r} is the name of taskRoles[{first}] too{what}; servers would drop one of them "
                     "silently",
-                    Level.STRICTER,
                 )
         yield from _role_relations(("taskRoles", index), mapping_of(role))
 
@@ -193,15 +193,13 @@ def _role_relations(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
             continue
         first = labels.setdefault(label, index)
         if first != index:
-            yield Finding(
+            yield stricter(
                 (*path, "portList", index, "label"),
                 f"{label!r} is the label of portList[{first}] too; servers would drop one of them silently",
-                Level.STRICTER,
             )
         begin, count = port.get("beginAt", 0), port.get("portNumber", 1)
         if is_int(begin) and is_int(count) and 0 < begin <= _LAST_PORT < begin + count - 1:
-            yield Finding(
+            yield stricter(
                 (*path, "portList", index, "portNumber"),
                 f"{count} ports from {begin} go beyond port {_LAST_PORT}",
-                Level.STRICTER,
             )

@@ -21,6 +21,7 @@ from luigi_pai.jobspec.schema_problems import (
     cut,
     problems_in_order,
     schema_findings,
+    stricter,
 )
 from luigi_pai.jobspec.templates.prerequisites import prerequisite_findings
 from luigi_pai.jobspec.templates.references import reference_findings
@@ -110,12 +111,11 @@ def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
     except SpecError:
         is_hidden = False
     if not is_hidden:
-        yield Finding(
+        yield stricter(
             ("secrets",),
             "servers accept them, but would show them to everybody who may read the job, or redact more than "
             "them; write secrets: without quotes at the start of a line, its keys "
             "indented below it, and the next field without quotes at the start of a line",
-            Level.STRICTER,
         )
 
 

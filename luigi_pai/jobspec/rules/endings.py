@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects.mustache import SPACES
 from luigi_pai.jobspec.dialects.shell_text import Ending, ending, repaired, with_line_feeds
 from luigi_pai.jobspec.releases import release_number, release_title
-from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.schema_problems import Finding, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +41,7 @@ def config_ending_findings(path: Path, command: str, release: str | None) -> Ite
     if with_line_feeds(command) != command:
         yield _line_ends(path)
     if appends and not last.operator and sent != with_line_feeds(command):
-        yield _warning(path, _why_repaired(with_line_feeds(command), appends))
+        yield warning(path, _why_repaired(with_line_feeds(command), appends))
     yield from _last_findings(path, last, f" (it is a syntax error on {appends})" if appends else "")
     if release is None or _FIRST_EVAL <= number < _FIRST_V2:
         evaluates = "OpenPAI 0.9 to 0.14" if release is None else release_title(release)
@@ -55,10 +54,10 @@ def _eval_findings(path: Path, command: str, last: Ending, evaluates: str) -> It
         letter = _LETTERS.get(found[0])
         does = f"replaced by the letter {letter}" if letter else "removed"
         text = f"has {what}, which is {does} on {evaluates}"
-        yield _warning(path, f"{text}; write the command in one line, or run a script of codeDir")
+        yield warning(path, f"{text}; write the command in one line, or run a script of codeDir")
     if _ERREXIT.search(last.bare):
         text = f"has set -e, which has no effect on {evaluates}, where the command is part of a || list"
-        yield _warning(path, f"{text}; join the commands with &&, or run them with bash -ec '...'")
+        yield warning(path, f"{text}; join the commands with &&, or run them with bash -ec '...'")
 
 
 def protocol_ending_findings(
@@ -79,28 +78,24 @@ def protocol_ending_findings(
         for path, how in broken[:1]:
             more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
             wrong = f"ends with {how}{more}, after which OpenPAI 0.15 and 0.16 append && and the next command"
-            yield _warning(path, f"{wrong}, and the job fails or does not run it; write both as one")
+            yield warning(path, f"{wrong}, and the job fails or does not run it; write both as one")
 
 
 def _last_findings(path: Path, last: Ending, of_background: str = "") -> Iterator[Finding]:
     if last.unclosed.startswith("<<"):
         word = last.unclosed[2:]
-        yield _warning(
-            path, f"has no line that is only {word}, which ends the here-document; write this line"
-        )
+        yield warning(path, f"has no line that is only {word}, which ends the here-document; write this line")
     elif last.unclosed:
-        yield _warning(
-            path, f"does not close {last.unclosed}, which is a syntax error of the shell; close it"
-        )
+        yield warning(path, f"does not close {last.unclosed}, which is a syntax error of the shell; close it")
     elif last.operator == "&":
         text = "ends with &, so that the task does not wait for what it starts; take & away"
-        yield _warning(path, text + of_background)
+        yield warning(path, text + of_background)
     elif last.operator == "\\":
         text = "ends with a backslash, which the shell passes to the program; take it away"
-        yield _warning(path, text)
+        yield warning(path, text)
     elif last.operator:
         text = f"ends with {last.operator}, which is a syntax error of the shell; take it away"
-        yield _warning(path, text)
+        yield warning(path, text)
 
 
 def _why_repaired(command: str, appends: str) -> str:
@@ -123,8 +118,4 @@ def _how_it_ends(text: str, last: Ending) -> str:
 
 def _line_ends(path: Path) -> Finding:
     text = "has lines that end with CR LF, as on Windows; the shell takes CR for a part of the last word"
-    return _warning(path, f"{text}; write LF. {_REPAIRED}")
-
-
-def _warning(path: Path, text: str) -> Finding:
-    return Finding(path, text, Level.WARNING)
+    return warning(path, f"{text}; write LF. {_REPAIRED}")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import is_int, leaves, list_of, mapping_of
 from luigi_pai.jobspec.rules.endings import protocol_ending_findings
 from luigi_pai.jobspec.rules.texts import command_findings, image_findings
-from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import role_commands
 from luigi_pai.jobspec.templates.references import plugin_texts, references
@@ -74,12 +73,11 @@ def _secret_values(document: Mapping[str, Any]) -> Iterator[Finding]:
     for key, value in mapping_of(document, "secrets").items():
         for path, leaf in leaves(value, ("secrets", key)):
             if isinstance(leaf, str) and _HTML.search(leaf) and key in in_commands:
-                yield Finding(
+                yield warning(
                     path,
                     "has one of the characters & < > \" ' and is used in a command: the runtime of releases "
                     "0.17 to 1.8 escapes them there as HTML (&amp; for &); encode the secret, with base64 "
                     "for instance, and decode it in the command",
-                    Level.WARNING,
                 )
 
 
@@ -94,14 +92,13 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
         yield from _used_prerequisites(path, role, known)
         yield from _counts(path, role)
         if gang and role.get("taskRetryCount"):
-            yield Finding(
+            yield warning(
                 (*path, "taskRetryCount"),
                 "has no effect unless extras.gangAllocation is false; jobRetryCount retries the whole job",
-                Level.WARNING,
             )
         if list_of(role, "commands") and not any(text.strip() for _, text in commands[name]):
             message = "are blank; servers accept them, and every task ends at once"
-            yield Finding((*path, "commands"), message, Level.STRICTER)
+            yield stricter((*path, "commands"), message)
         yield from command_findings(commands[name], references=True)
         yield from protocol_ending_findings(commands[name], release)
 
@@ -140,20 +137,18 @@ def _counts(path: Path, role: Mapping[str, Any]) -> Iterator[Finding]:
     for field in ("minFailedInstances", "minSucceededInstances"):
         count = mapping_of(role, "completion").get(field)
         if is_int(count) and is_int(instances) and count > instances >= 1:
-            yield Finding(
+            yield stricter(
                 (*path, "completion", field),
                 f"{count} is more than instances, {instances}; servers accept it, and it is never reached: "
                 "write -1 for never",
-                Level.STRICTER,
             )
     memory = mapping_of(role, "resourcePerInstance").get("memoryMB")
     shm = mapping_of(role, "extraContainerOptions").get("shmMB")
     if is_int(memory) and is_int(shm) and shm > memory >= 1:
-        yield Finding(
+        yield warning(
             (*path, "extraContainerOptions", "shmMB"),
             f"{shm} is more than memoryMB, {memory}; shared memory is part of it, and a task that uses so "
             "much is killed",
-            Level.WARNING,
         )
 
 
@@ -177,10 +172,8 @@ def _deployments(document: Mapping[str, Any]) -> Iterator[Finding]:
 def _unknown_role(path: Path, role: Any, document: Mapping[str, Any], then: str) -> Iterator[Finding]:
     known = list(mapping_of(document, "taskRoles"))
     if isinstance(role, str) and known and role not in known:
-        yield Finding(
-            path,
-            f"there is no task role {role!r}{nearest(role, known)}; servers accept it, {then}",
-            Level.STRICTER,
+        yield stricter(
+            path, f"there is no task role {role!r}{nearest(role, known)}; servers accept it, {then}"
         )
 
 
@@ -198,10 +191,8 @@ def _extras(document: Mapping[str, Any]) -> Iterator[Finding]:
             and jobssh in (True, "true")
             and extras.get("gangAllocation") is False
         ):
-            yield Finding(
-                (*path, "parameters", "jobssh"),
-                "has no effect while extras.gangAllocation is false",
-                Level.WARNING,
+            yield warning(
+                (*path, "parameters", "jobssh"), "has no effect while extras.gangAllocation is false"
             )
     for role in mapping_of(mapping_of(extras, "hivedScheduler"), "taskRoles"):
         yield from _unknown_role(
@@ -221,11 +212,10 @@ def _mounts(extras: Mapping[str, Any]) -> Iterator[Finding]:
         for field, value, seen in (("name", name, names), ("mountPath", mount, mounts)):
             first = seen.setdefault(value, index)
             if first != index:
-                yield Finding(
+                yield stricter(
                     ("extras", "storages", index, field),
                     f"{value!r} is the {field} of storages[{first}] too; servers accept it, and Kubernetes "
                     "makes no container of it",
-                    Level.STRICTER,
                 )
 
 
@@ -245,7 +235,7 @@ def _plugin_texts(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield a finding for each text that the runtime changes for its plugin. No finding quotes the text."""
     for _, path, text in plugin_texts(document):
         if (not text.isprintable() or _AWKWARD.intersection(text)) and not _survives(text):
-            yield Finding(path, _MISREAD, Level.STRICTER)
+            yield stricter(path, _MISREAD)
 
 
 def _survives(text: str) -> bool:

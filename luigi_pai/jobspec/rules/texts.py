@@ -10,9 +10,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from luigi_pai.errors import Level
 from luigi_pai.jobspec.hints import closest
-from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 from luigi_pai.runtime import VARIABLES
 
 if TYPE_CHECKING:
@@ -51,19 +50,19 @@ def command_findings(
             if name not in own and not _variables().fullmatch(name):
                 near = closest(name, _names(), likeness=0.8)
                 hint = f"did you mean ${near}?" if near else "the commands do not set it either"
-                yield _warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
+                yield warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
         for pattern, why in _NOT_FILLED:
             if found := pattern.search(text):
                 instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
-                yield _warning(
+                yield warning(
                     path, f"has {found[0]}, which {why}; the command gets it as it is: use {instead}"
                 )
         if not references and (found := _REFERENCE.search(text)):
-            yield _warning(
+            yield warning(
                 path, f"has {found[0]}, which only job protocols fill in; use an f-string of Python"
             )
         if found := _DASH.search(text):
-            yield _warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
+            yield warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
@@ -79,20 +78,16 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
         repository = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
         if repository != repository.lower():
             small = repository.lower()
-            yield _warning(path, f"{image!r} has capitals in {repository!r}; Docker knows {small!r} only")
+            yield warning(path, f"{image!r} has capitals in {repository!r}; Docker knows {small!r} only")
         return
-    yield Finding(path, f"{why}. Servers accept it, and the job fails when it starts", Level.STRICTER)
+    yield stricter(path, f"{why}. Servers accept it, and the job fails when it starts")
 
 
 def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
     """Yield a warning if a folder is not on HDFS. The message calls it ``what``, such as ``code folder``."""
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
         text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
-        yield _warning(path, f"{text}, and copy local files there with uploads or luigi-pai put")
-
-
-def _warning(path: Path, text: str) -> Finding:
-    return Finding(path, text, Level.WARNING)
+        yield warning(path, f"{text}, and copy local files there with uploads or luigi-pai put")
 
 
 @cache

@@ -10,11 +10,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level
 from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import mapped, texts
-from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.schema_problems import Finding, stricter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,10 +49,8 @@ def reference_to_self_problems(prerequisite: Mapping[str, Any], path: Path) -> I
             for match in _REFERENCE.finditer(text):
                 message = _wrong(match["name"], prerequisite)
                 if message:
-                    yield Finding(
-                        at,
-                        f"<% this.{match['name']} %>: {message}; the server would leave it as text",
-                        Level.STRICTER,
+                    yield stricter(
+                        at, f"<% this.{match['name']} %>: {message}; the server would leave it as text"
                     )
 
 

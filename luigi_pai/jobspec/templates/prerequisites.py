@@ -21,11 +21,11 @@ import graphlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.errors import Level, SpecError
+from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.shell_text import with_line_feeds
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import item_of, list_of, mapped, mapping_of, texts
-from luigi_pai.jobspec.schema_problems import Finding
+from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 from luigi_pai.jobspec.templates.callbacks import CMD_PLUGIN, with_event_of_releases
 from luigi_pai.jobspec.templates.own_references import filled, reference_to_self_problems
 
@@ -179,29 +179,26 @@ def _unresolvable(known: _Prerequisites) -> Iterator[Finding]:
                 yield from _requirement(other, (*path, "require", at), known)
             yield from reference_to_self_problems(each, path)
     if circle := known.circle():
-        yield Finding(
+        yield stricter(
             ("prerequisites", known.named[circle[0]][-1], "require"),
             f"prerequisites require each other in a circle: {' -> '.join(circle)}; the server ignores "
             "'require', and would run them as they are listed; remove one of these requirements",
-            Level.STRICTER,
         )
 
 
 def _requirement(name: str, path: Path, known: _Prerequisites) -> Iterator[Finding]:
     if name not in known.named:
         others = (other for other in known.named if known.by_name(other).get("type") != _DOCKER_IMAGE)
-        yield Finding(
+        yield stricter(
             path,
             f"there is no prerequisite {name!r}{nearest(name, others)}; the server ignores 'require', and "
             "would go on without it",
-            Level.STRICTER,
         )
     elif known.by_name(name).get("type") == _DOCKER_IMAGE:
-        yield Finding(
+        yield stricter(
             path,
             f"{name!r} is a dockerimage, and has nothing to run: it cannot be required (a role names it as "
             "its dockerImage); the server ignores 'require'",
-            Level.STRICTER,
         )
 
 
@@ -210,11 +207,10 @@ def _run_after_success_only(known: _Prerequisites) -> Iterator[Finding]:
     for index, each in enumerate(known.listed):
         for at, callback in enumerate(list_of(each, "callbacks")):
             if item_of(callback, "event") == "containerExit":
-                yield Finding(
+                yield warning(
                     ("prerequisites", index, "callbacks", at, "event"),
                     "containerExit is sent as taskSucceeds: these commands run after a success only. No "
                     "release runs commands after a failure; catch it in the role's own commands",
-                    Level.WARNING,
                 )
 
 
@@ -225,10 +221,9 @@ def _not_run(known: _Prerequisites) -> Iterator[Finding]:
         if not isinstance(each, dict) or each.get("type") == _DOCKER_IMAGE or not each.get("callbacks"):
             continue
         if isinstance(each.get("name"), str) and each["name"] not in run:
-            yield Finding(
+            yield warning(
                 ("prerequisites", index, "callbacks"),
                 f"these commands never run: no role has {each['name']!r} among its prerequisites",
-                Level.WARNING,
             )
 
 
@@ -240,11 +235,10 @@ def _lost_variables(known: _Prerequisites) -> Iterator[Finding]:
         used -= {name for text in commands for name in _SET.findall(text)}
         for path, name in _exported(known, known.ordered(_listed_by(of))) if used else ():
             if name in used:
-                yield Finding(
+                yield warning(
                     path,
                     f"{name} is set for these commands only: they run in a shell of their own, and the "
                     f"commands of role {role!r}, which use it, end with 'unbound variable'; set it there",
-                    Level.WARNING,
                 )
 
 

@@ -18,7 +18,7 @@ from luigi_pai.jobspec.dialects import mustache
 from luigi_pai.jobspec.dialects.javascript_text import javascript_text
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.paths import item_of, list_of, mapping_of, texts
-from luigi_pai.jobspec.schema_problems import Finding, named_nearest
+from luigi_pai.jobspec.schema_problems import Finding, named_nearest, stricter
 from luigi_pai.jobspec.templates.callbacks import PLUGIN
 from luigi_pai.jobspec.templates.commands import Views, role_commands
 
@@ -133,11 +133,11 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
     then = f"servers accept it, and {then}"
     if reference.role is None and not reference.name.startswith("$"):
         # the message does not contain the tag, because the tag may be part of a password
-        return Finding(path, f"has a tag that refers to no secret; {then}", Level.STRICTER)
+        return stricter(path, f"has a tag that refers to no secret; {then}")
     name = mustache.shown(reference.name)
     if reference.kind != "name":
         message = f"the tag <%{reference.kind} {name} %> is no reference; servers remove what it encloses"
-        return Finding(path, message, Level.STRICTER)
+        return stricter(path, message)
     first, *rest = reference.steps
     if first not in _KNOWN:
         hint = named_nearest(first, _KNOWN).rstrip("?")
@@ -145,7 +145,7 @@ def _finding(reference: Reference, document: Mapping[str, Any], views: Views) ->
         level = Level.WARNING if is_other_language else Level.STRICTER
         return Finding(path, f"<% {name} %> refers to nothing, {hint}; {then}", level)
     wrong = _wrong(reference, first, rest, document, views)
-    return None if wrong is None else Finding(path, f"<% {name} %>: {wrong}; {then}", Level.STRICTER)
+    return None if wrong is None else stricter(path, f"<% {name} %>: {wrong}; {then}")
 
 
 def _wrong(
