@@ -23,13 +23,13 @@ from luigi_pai.durations import duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.results_page import text_of
+from luigi_pai.sweep.results_files import csv_text, shown_value, varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.sweep.results import Summary, SweepResults
+    from luigi_pai.sweep.results import Sheet, Summary, SweepResults
 
 _FAILED = ("FAILED", "STOPPED")
 _ENDED = (*_FAILED, "SUCCEEDED", "PRUNED", "PENDING")
@@ -78,22 +78,19 @@ def sweep(
         if retry:
             _retry(results)
             return
-        summary, rows = _read(results)
+        summary, columns, rows = _read(results)
         if stops:
             _stop(points, rows, yes=yes)
             return
         if opens:
             _open(results)
             return
-    columns = list(rows[0]) if rows else []  # each row has all columns, in this order
     if failed:
         rows = [row for row in rows if row["state"] in _FAILED]
     if as_json:
         document = {"summary": asdict(summary), "columns": columns, "rows": rows}
         click.echo(json.dumps(document, indent=2))
     elif as_csv:
-        from luigi_pai.sweep.results import csv_text  # noqa: PLC0415  loads Luigi
-
         write(csv_text(columns, rows))
     else:
         _show(results, summary, columns, rows, failed=failed)
@@ -142,10 +139,10 @@ def _open(results: SweepResults) -> None:
     click.echo(path)
 
 
-def _read(results: SweepResults) -> tuple[Summary, list[dict[str, Any]]]:
-    """Return the summary and the rows that the last run wrote; end the command if they cannot be read."""
+def _read(results: SweepResults) -> Sheet:
+    """Return the table that the last run wrote; end the command if it cannot be read."""
     try:
-        return results.summary(), results.rows()
+        return results.read()
     except FileNotFoundError:
         why = f"{results.path('json')} is not there: the sweep has not run, or has another name or folder"
         give_up(why, EXIT_FAILED)
@@ -175,7 +172,7 @@ def _show(
         click.echo("no point has failed" if failed else "no point", err=True)
         return
     at = columns.index("state")
-    given = [column for column in columns[:at] if len({str(row[column]) for row in rows}) > 1] or columns[:at]
+    given = varying(columns, rows) or columns[:at]
     values = [column for column in columns[at + 1 :] if column not in ("seconds", "job", "page", "error")]
     left_out = [] if failed else values[_MOST_RESULTS:]
     shown = [*given, "state", *(["job", "error"] if failed else [*values[:_MOST_RESULTS], "seconds"])]
@@ -193,7 +190,7 @@ def _show(
 def _text(column: str, value: Any) -> str:
     if column == "seconds" and isinstance(value, (int, float)):
         return duration(value)
-    return " ".join(text_of(value).split())
+    return " ".join(shown_value(value).split())
 
 
 def _stop(points: Sequence[Any], rows: Sequence[Mapping[str, Any]], *, yes: bool) -> None:

@@ -19,7 +19,7 @@ from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.ending import Ending, endings
 from luigi_pai.sweep.point import Ended, Point, PointMember
-from luigi_pai.sweep.results import Row
+from luigi_pai.sweep.rows import Row
 from luigi_pai.sweep.starting import NotConfirmedError, Pack, Starter
 from luigi_pai.sweep.stopping import Pruning, stopped_by_message
 from luigi_pai.sweep.table import failure

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.sweep.journal_files import Lines
-    from luigi_pai.sweep.results import Row
+    from luigi_pai.sweep.rows import Row
     from luigi_pai.work.claims import Claim
 
 T = TypeVar("T")

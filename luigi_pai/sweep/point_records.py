@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.sweep.results import Row, bounded
+from luigi_pai.sweep.rows import Row, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

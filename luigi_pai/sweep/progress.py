@@ -7,16 +7,14 @@ import sys
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.status import JobState
 from luigi_pai.durations import duration
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.sweep.results import FIXED
+from luigi_pai.sweep.rows import FIXED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.status import JobStatus
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
@@ -48,20 +46,23 @@ class Best:
         self._where = ""
         self._columns: set[str] = set()
 
-    def add(self, row: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         """Add the row of a point that has ended.
 
         Args:
-            row: column -> value.
-            parameters: the point's parameters.
+            row: column -> value, in the order of the table: the parameters, ``state``, the result.
         """
-        if row["state"] == "SUCCEEDED":
-            self._columns |= {column for column in row if _is_number(row[column])} - {*parameters, *FIXED}
-        if row["state"] != "SUCCEEDED" or not _is_number(row.get(self.column)):
+        if row["state"] != "SUCCEEDED":
+            return
+        columns = list(row)
+        parameters = columns[: columns.index("state")]
+        numbers = [column for column in columns if _is_number(row[column])]
+        self._columns.update(column for column in numbers if column not in (*parameters, *FIXED))
+        if self.column not in numbers:
             return
         if self._value is None or self.sign * row[self.column] > self.sign * self._value:
             self._value = row[self.column]
-            self._where = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            self._where = ", ".join(f"{name}={row[name]}" for name in parameters)
 
     def missing(self) -> str:
         """Return a problem, if points have results but no point has the column, or else an empty text."""
@@ -84,36 +85,42 @@ class Progress:
 
     Attributes:
         best: as given.
+        jobs: name of a point -> its state in the table, and the name of its job; without points that have
+            ended, or had no job in this run.
     """
 
     def __init__(self, clock: Clock, best: Best | None = None) -> None:
         self.best = best
+        self.jobs: dict[str, tuple[str, str]] = {}
         self._clock = clock
         self._began = clock.monotonic()
         self._ended: Counter[str] = Counter()
-        self._going: dict[str, bool] = {}  # name of a waiting or running point -> whether it runs
         self._ends: deque[float] = deque(maxlen=_RATE_OF)
         self._shown_at = -math.inf
         self._last = ""
 
-    def changed(self, point: str, status: JobStatus) -> None:
-        """Record the status of a point that waits or runs."""
-        self._going[point] = status.state is not JobState.WAITING
+    def changed(self, point: str, state: str, job: str) -> bool:
+        """Record the state and the job of a point that waits or runs; return whether they are new."""
+        before, self.jobs[point] = self.jobs.get(point), (state, job)
+        return before != self.jobs[point]
 
     def left(self, point: str) -> None:
-        """Record that the job of a point has ended."""
-        if self._going.pop(point, None) is not None:
-            self._ends.append(self._clock.monotonic())
+        """Record that the job of a point has ended, and that the point may be submitted again."""
+        if point in self.jobs:
+            self.jobs[point] = "RETRY_PENDING", self.jobs[point][1]
 
-    def ended(self, state: str) -> None:
+    def ended(self, point: str, state: str) -> None:
         """Record the state in which a point has ended."""
+        if self.jobs.pop(point, None) is not None:
+            self._ends.append(self._clock.monotonic())
         self._ended[{"SUCCEEDED": "done", "PRUNED": "pruned"}.get(state, "failed")] += 1
 
     @property
     def counts(self) -> dict[str, int]:
         """Number of points ``done``, ``running``, ``waiting``, ``failed`` and ``pruned``."""
-        running = sum(self._going.values())
-        going = {"running": running, "waiting": len(self._going) - running}
+        states = Counter(state for state, _ in self.jobs.values())
+        waiting, again = states["WAITING"], states["RETRY_PENDING"]
+        going = {"running": len(self.jobs) - waiting - again, "waiting": waiting}
         return {"done": 0, **going, "failed": 0, "pruned": 0, **self._ended}
 
     def percentage(self, total: int | None) -> int | None:

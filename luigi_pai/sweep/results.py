@@ -16,17 +16,11 @@ A row has every column. Objects and lists are converted to other values, as ``do
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
-import math
-import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import luigi
 import luigi.format
@@ -35,61 +29,19 @@ from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
-from luigi_pai.sweep.results_page import results_page, text_of
+from luigi_pai.sweep.results_files import csv_text, json_parts, page_parts, shown_value
+from luigi_pai.sweep.rows import FIXED, flattened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping
 
-FIXED = ("state", "seconds", "job", "page", "error")
-"""The columns that all tables have in common."""
+    from luigi_pai.sweep.rows import Row
 
 _ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _PARTIAL = "partial.json"
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # texts of floats that JSON does not have
 _LARGEST = 500_000_000  # bytes of a table
-_FORMULA = re.compile(r'(^|[;\t\n])(?=[\s"]*[-=+@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\n])')
-"""Matches before text that a spreadsheet may run as a formula. In some locales, ``;`` begins a cell, too."""
-
-_FACTS = {
-    "sweep": str,
-    "points": int,
-    "complete": bool,
-    "started_ms": int,
-    "updated_ms": int,
-    "digest": str,
-    "counts": dict,
-}  # fields of the summary in results.json, and their types
-_MOST_VALUES = 100  # values in the result of a point
-_LONGEST_VALUE = 1000  # characters of JSON
-_DEEPEST_VALUE = 50  # objects and lists in each other
 _MOST_SHOWN = 50  # maximum number of points that a notebook shows
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The row of a point in the table, without its parameters. The journal stores the rows of ended points.
-
-    Attributes:
-        state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or the state of its job.
-        result: name -> value; empty if there is no result.
-        seconds: from the start of its job to the end of the job; None if not known.
-        job: the name of the job of its latest submission; empty before the first submission.
-        page: URL of the page of this job; empty until the point has ended.
-        error: why the point failed, or what is wrong with its result, in a line; empty without an error.
-    """
-
-    state: str
-    result: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float | None = None
-    job: str = ""
-    page: str = ""
-    error: str = ""
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the point has succeeded or was pruned."""
-        return self.state in ("SUCCEEDED", "PRUNED")
 
 
 @dataclass(frozen=True)
@@ -112,6 +64,20 @@ class Summary:
     updated_ms: int
     digest: str
     counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Sheet(NamedTuple):
+    """A table, as ``results.json`` has it.
+
+    Attributes:
+        summary: of the sweep.
+        columns: in the order of the table; those before ``state`` are parameters.
+        rows: for each point, a dict of column -> JSON value.
+    """
+
+    summary: Summary
+    columns: list[str]
+    rows: list[dict[str, Any]]
 
 
 def points_digest(names: Iterable[str]) -> str:
@@ -141,19 +107,21 @@ class SweepResults(luigi.Target):
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a link to the page of each job."""
-        if not any(self._file(ending).exists() for ending in ("json", _PARTIAL)):
+        try:
+            _, columns, rows = self.read()
+        except FileNotFoundError:
             return html_table(("results",), [[f"no table in {self.folder} yet"]])
-        _, given = self._read()
-        titles = [column for column in (given[0] if given else FIXED) if column != "page"]
-        rows = [
+        titles = [column for column in columns if column != "page"]
+        cells = [
             [
-                Link(text_of(row[title]), str(row["page"] or "")) if title == "job" else text_of(row[title])
+                Link(shown_value(row[title]), str(row["page"] or ""))
+                if title == "job"
+                else shown_value(row[title])
                 for title in titles
             ]
-            for row in given[:_MOST_SHOWN]
+            for row in rows[:_MOST_SHOWN]
         ]
-        note = f"{len(rows)} of {len(given):,} points; all are in {self.folder}"
-        return html_table(titles, rows, note)
+        return html_table(titles, cells, f"{len(cells)} of {len(rows):,} points; all are in {self.folder}")
 
     @property
     def is_on_hdfs(self) -> bool:
@@ -175,11 +143,22 @@ class SweepResults(luigi.Target):
 
     def complete_summary(self) -> Summary | None:
         """Return the summary of the complete table, or None. This raises the same errors as ``exists()``."""
-        table = self._table("json")
-        return None if table is None else table[0]
+        sheet = self._sheet("json")
+        return None if sheet is None else sheet.summary
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table; each is a dict of column -> value for a point.
+
+        This reads the same table, and raises the same errors, as ``read()``.
+        """
+        return self.read().rows
+
+    def summary(self) -> Summary:
+        """Return the summary of the sweep. This raises the same errors as ``read()``."""
+        return self.read().summary
+
+    def read(self) -> Sheet:
+        """Return the table.
 
         Normally, this is the complete table. It is the partial table if there is no complete table, or if a
         later run has written the partial table.
@@ -189,11 +168,12 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             ValueError: ``results.json`` or ``results.partial.json`` is not a table.
         """
-        return self._read()[1]
-
-    def summary(self) -> Summary:
-        """Return the summary of the sweep. This raises the same errors as ``rows()``."""
-        return self._read()[0]
+        sheet, partial = self._sheet("json"), self._sheet(_PARTIAL)
+        if partial is not None and (sheet is None or partial.summary.started_ms > sheet.summary.updated_ms):
+            return partial
+        if sheet is None:
+            raise FileNotFoundError(f"{self.path('json')} is not there")
+        return sheet
 
     def write(self, rows: Iterable[tuple[Mapping[str, Any], Row]], summary: Summary) -> None:
         """Replace the table.
@@ -206,18 +186,13 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             OSError: the local folder cannot be written.
         """
-        given = list(rows)
-        facts = asdict(summary) | {"counts": dict(Counter(row.state for _, row in given))}
-        columns, flat = flattened(given)
-        self._replace("csv", csv_text(columns, flat))
-        self._replace("html", results_page(facts, columns, flat))
-        text = _json(facts, columns, flat)
-        if summary.complete:
-            self._replace("json", text)
-            if (partial := self._file(_PARTIAL)).exists():
-                partial.remove()
-        else:
-            self._replace(_PARTIAL, text)
+        columns, flat = flattened(rows)
+        facts = asdict(summary) | {"counts": dict(Counter(row["state"] for row in flat))}
+        self._replace("csv", [csv_text(columns, flat)])
+        self._replace("html", page_parts(facts, columns, flat))
+        self._replace("json" if summary.complete else _PARTIAL, json_parts(facts, columns, flat))
+        if summary.complete and (partial := self._file(_PARTIAL)).exists():
+            partial.remove()
 
     def _file(self, ending: str) -> Any:
         if not self.is_on_hdfs:
@@ -226,27 +201,19 @@ class SweepResults(luigi.Target):
 
         return HdfsTarget(self.path(ending), format=luigi.format.Nop)
 
-    def _replace(self, ending: str, text: str) -> None:
+    def _replace(self, ending: str, parts: Iterable[str]) -> None:
         with self._file(ending).open("w") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))
+            file.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
 
-    def _read(self) -> tuple[Summary, list[dict[str, Any]]]:
-        table, partial = self._table("json"), self._table(_PARTIAL)
-        if partial is not None and (table is None or partial[0].started_ms > table[0].updated_ms):
-            return partial
-        if table is None:
-            raise FileNotFoundError(f"{self.path('json')} is not there")
-        return table
-
-    def _table(self, ending: str) -> tuple[Summary, list[dict[str, Any]]] | None:
-        """Return the summary and the rows of a file; None if it does not exist."""
+    def _sheet(self, ending: str) -> Sheet | None:
+        """Return the table in a file; None if the file does not exist."""
         data = self._content(self.path(ending))
         if data is None:
             return None
         try:
             document = read_json(data.decode(), self.path(ending))
             if _is_table(document):
-                return Summary(**document["summary"]), document["rows"]
+                return Sheet(Summary(**document["summary"]), document["columns"], document["rows"])
         except (SpecError, ValueError, TypeError, KeyError, AttributeError):
             pass
         raise ValueError(
@@ -268,11 +235,13 @@ class SweepResults(luigi.Target):
 
 def _is_table(document: Any) -> bool:
     """Return whether a JSON document is a table. If it is not, this may also raise an error."""
-    summary, columns, rows = (document[key] for key in ("summary", "columns", "rows"))
+    summary, columns, rows = (document[key] for key in Sheet._fields)
+    numbers = [summary[key] for key in ("points", "started_ms", "updated_ms")]
     return (
-        all(isinstance(summary[key], kind) for key, kind in _FACTS.items())
-        and max(abs(summary["started_ms"]), abs(summary["updated_ms"])) < LATEST_MS
-        and all(isinstance(count, int) for count in summary["counts"].values())
+        isinstance(summary["complete"], bool)
+        and all(isinstance(summary[key], str) for key in ("sweep", "digest"))
+        and all(isinstance(number, int) for number in (*numbers, *summary["counts"].values()))
+        and max(map(abs, numbers)) < LATEST_MS
         and isinstance(columns, list)
         and {str(column) for column in columns}.issuperset(FIXED)
         and isinstance(rows, list)
@@ -283,103 +252,3 @@ def _is_table(document: Any) -> bool:
 def is_on_hdfs(folder: str) -> bool:
     """Return whether a folder is on HDFS."""
     return folder.startswith(_ON_HDFS)
-
-
-def flattened(
-    rows: Sequence[tuple[Mapping[str, Any], Row]],
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns of a table, and its rows as dicts of column -> JSON value."""
-    parameters: list[dict[str, Any]] = []
-    for given, _ in rows:
-        plain = _plain(given)
-        parameters.append({f"parameter.{key}" if key in FIXED else key: plain[key] for key in plain})
-    names = list(dict.fromkeys(key for own in parameters for key in own))
-    taken = {*names, *FIXED}
-    results = [
-        {f"result.{key}" if key in taken else key: value for key, value in _plain(row.result).items()}
-        for _, row in rows
-    ]
-    values = list(dict.fromkeys(key for own in results for key in own))
-    columns = [*names, "state", *values, "seconds", "job", "page", "error"]
-    table = []
-    for (_, row), own, result in zip(rows, parameters, results, strict=True):
-        texts = {key: getattr(row, key) or None for key in ("job", "page", "error")}
-        found = {**own, **result, **texts, "state": row.state, "seconds": row.seconds}
-        table.append({column: found.get(column) for column in columns})
-    return columns, table
-
-
-def plain_values(value: Any) -> Any:
-    """Convert a value to the types of JSON: mappings, lists, texts, numbers, bools and None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain_values(one) for one in value]
-    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
-        value = value.item()  # a scalar of numpy or torch
-    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
-
-
-def bounded(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the values of a result that fit into a row, and a message that names the others, if any."""
-    sizes = {key: len(json.dumps(value, default=str)) for key, value in values.items()}
-    kept = [key for key in values if sizes[key] <= _LONGEST_VALUE and _is_shallow(values[key])][:_MOST_VALUES]
-    left_out = [str(key) for key in values if key not in kept]
-    names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
-    problem = (
-        f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
-        "characters)"
-    )
-    return {key: values[key] for key in kept}, problem if left_out else ""
-
-
-def _is_shallow(value: Any, deepest: int = _DEEPEST_VALUE) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return deepest > 0 and all(_is_shallow(part, deepest - 1) for part in parts)
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten nested values to a dict of column -> value."""
-    return dict(_flat(plain_values(values), ""))
-
-
-def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", _cell_of(value)
-
-
-def _cell_of(value: Any) -> Any:
-    """Convert a plain value to a value of a row: lists, NaN and infinities become texts."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return json.dumps(value) if isinstance(value, list) else value
-
-
-def _json(summary: Mapping[str, Any], columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the text of ``results.json``, with a line for each row."""
-    head = f'"summary": {json.dumps(summary)},\n"columns": {json.dumps(columns)}'
-    lines = ",\n".join(json.dumps(row, allow_nan=False) for row in rows)
-    return f'{{{head},\n"rows": [\n{lines}\n]}}\n'
-
-
-def csv_text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows of a table as CSV, written so that no spreadsheet takes a cell for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_cell, columns))
-    for row in rows:
-        writer.writerow(_cell(row[column]) for column in columns)
-    return text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    """Return a value for CSV. A ``'`` is put before text that a spreadsheet may run as a formula."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return value
-    text = value.replace("\r\n", "\n").replace("\r", "\n")  # the csv module does not quote every \r
-    return text if text in _NOT_FINITE else _FORMULA.sub(r"\g<0>'", text)

@@ -21,7 +21,7 @@ from luigi_pai.sweep.points import (
     problem_texts,
     too_many_points,
 )
-from luigi_pai.sweep.results import Row
+from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.work.stopping import OF_ALL
 

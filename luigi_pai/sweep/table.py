@@ -15,7 +15,8 @@ from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.point import Ended
 from luigi_pai.sweep.points import describe, parameters_of
 from luigi_pai.sweep.progress import Progress
-from luigi_pai.sweep.results import Row, Summary, bounded, flattened, plain_values, points_digest
+from luigi_pai.sweep.results import Summary, points_digest
+from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.tasks.outputs import LastReports
 
 if TYPE_CHECKING:
@@ -70,7 +71,6 @@ class Table:
         self._target = target
         self._journal = journal
         self._clock = clock
-        self._running: dict[str, tuple[str, str]] = {}
         self._unread: list[Ended] = []
         self._remarks: dict[str, str] = {}
         self._changed = True
@@ -85,15 +85,12 @@ class Table:
 
     def changed(self, point: Point, status: JobStatus) -> None:
         """Note the state of a point that waits or runs."""
-        self.progress.changed(point.name, status)
         state = status.state.value
         if point.record.pruned:
             state = "PRUNED"
         elif state == "FAILED":  # it will be submitted again
             state = "RETRY_PENDING"
-        before = self._running.get(point.name)
-        self._running[point.name] = state, status.name
-        self._changed = self._changed or before != self._running[point.name]
+        self._changed = self.progress.changed(point.name, state, status.name) or self._changed
 
     def failed_code(self, error: str, point: Point) -> None:
         """Record an error of the user's ``keep()``; the point continues. Only new texts are logged."""
@@ -109,17 +106,15 @@ class Table:
                 logger.warning("%s: %s", self.sweep, failure(ended))
             elif len(self.failed) == SHOWN_FAILURES + 1:
                 logger.warning("%s: further failures are in its table only", self.sweep)
-        self.progress.left(ended.point.name)
-        self.progress.ended(ended.row.state)
+        self.progress.ended(ended.point.name, ended.row.state)
         self._record(ended)
         row = self.row_of(ended.point)
         if self.progress.best is not None:
-            self.progress.best.add(row, parameters_of(ended.point.task))
+            self.progress.best.add(row)
         return row
 
     def _record(self, ended: Ended) -> None:
         point = ended.point
-        self._running.pop(point.name, None)
         self._changed = True
         if not ended.recorded:
             row = replace(ended.row, error=ended.row.error or self._remarks.get(point.name, ""))
@@ -148,13 +143,14 @@ class Table:
         """Write the journal and all rows if a row has changed, at most every 5 s; errors are logged."""
         if self.idle() > 0:
             return
-        began = self._clock.monotonic()
+        began, longest = self._clock.monotonic(), math.inf
         try:
             self.write()
         except (PaiError, OSError) as error:
             logger.warning("Sweep %s: its table could not be written: %s", self.sweep, first_line(error))
-            now = self._clock.monotonic()
-            self._next = now + min(max(_EVERY, (now - began) / _SHARE), _LONGEST_PAUSE)
+            longest = _LONGEST_PAUSE
+        now = self._clock.monotonic()
+        self._next = now + min(max(_EVERY, (now - began) / _SHARE), longest)
 
     def write(self, *, complete: bool = False) -> None:
         """Write the journal and all rows.
@@ -166,7 +162,6 @@ class Table:
             HdfsError: HDFS failed.
             OSError: the local folder cannot be written.
         """
-        began = self._clock.monotonic()
         now_ms = int(self._clock.time() * 1000)
         self._journal.flush()
         summary = Summary(
@@ -178,16 +173,15 @@ class Table:
             digest=points_digest(point.name for point in self.points),
         )
         self._target.write(map(self._cells, self.points), summary)
-        now = self._clock.monotonic()
-        self._next, self._changed = now + max(_EVERY, (now - began) / _SHARE), False
+        self._changed = False
 
     def _cells(self, point: Point) -> tuple[dict[str, Any], Row]:
         parameters = parameters_of(point.task)
         if self.points and type(point.task) is not type(self.points[0].task):
             parameters["task"] = point.task.task_family
-        if point.record.row is not None and point.name not in self._running:
-            return parameters, point.record.row
-        state, job = self._running.get(point.name, ("PENDING", ""))
+        if (row := point.record.row) is not None and point.name not in self.progress.jobs:
+            return parameters, row
+        state, job = self.progress.jobs.get(point.name, ("PENDING", ""))
         return parameters, Row(state, job=job)
 
     def _result_of(self, task: JobTask) -> tuple[dict[str, Any], str, bool]:
@@ -199,15 +193,14 @@ class Table:
         try:
             given: Any = task.result()
             self.without_metrics += isinstance(given, LastReports)
-            values = plain_values(dict(given or {}))
-            kept, problem = bounded(values)
+            values, problem = bounded(dict(given or {}))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on
             text = first_line(error) if isinstance(error, (PaiError, ValueError)) else ""
             may_succeed = isinstance(error, HdfsError) and error.transient
             self.result_error = text or user_error(error)
             return {}, f"no result: {self.result_error}", may_succeed
-        self.without_result += not values
-        return kept, problem, False
+        self.without_result += not (values or problem)
+        return values, problem, False
 
 
 def _url_of(point: Point) -> str:

@@ -25,7 +25,8 @@ from process_state import install_clock
 
 from luigi_pai import reset_clusters
 from luigi_pai.cli import main
-from luigi_pai.sweep.results import Row, Summary, SweepResults
+from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.rows import Row
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

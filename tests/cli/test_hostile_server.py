@@ -26,7 +26,8 @@ from terminal import on_terminal
 from luigi_pai import OpenPai, PermissionRefused, reset_clusters
 from luigi_pai.cli import main
 from luigi_pai.console import Console
-from luigi_pai.sweep.results import Row, Summary, SweepResults
+from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,8 @@ import pytest
 from sweep_tasks import Study, end_of
 
 from luigi_pai import PaiJob, TaskRole
-from luigi_pai.sweep.results import Row, Summary, SweepResults
+from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.rows import Row
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, Sp
 from luigi_pai.hdfs.connection import Connection
 from luigi_pai.hdfs.errors import FileAlreadyExists
 from luigi_pai.sweep.journal import Journal, Record, retried
-from luigi_pai.sweep.results import Row, flattened, plain_values
+from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.work.claims import Claim
 
 JOURNAL = Path("results/journal.jsonl")
@@ -384,7 +384,7 @@ def test_numbers_of_other_libraries():
     """They are numbers in the table."""
     numpy = pytest.importorskip("numpy")
     given = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": numpy.bool_(True), "d": [numpy.int8(1)]}  # noqa: FBT003
-    assert plain_values(given) == {"a": 0.5, "b": 3, "c": True, "d": [1]}
+    assert bounded(given) == ({"a": 0.5, "b": 3, "c": True, "d": "[1]"}, "")
     columns, (row,) = flattened([({}, Row("SUCCEEDED", {"a": {"b": 2}, "x": numpy.float32(0.25)}))])
     assert (row["a.b"], row["x"]) == (2, 0.25)
     assert columns[:3] == ["state", "a.b", "x"]

@@ -22,12 +22,8 @@ from luigi_pai.sweep.starting import Starter
 from luigi_pai.work.submission import Submission
 
 
-def status(name, state):
-    return JobStatus(name, JobState(state), raw_state=state)
-
-
 def row(rate, accuracy, state="SUCCEEDED"):
-    return {"rate": rate, "accuracy": accuracy, "state": state}, {"rate": rate, "steps": 7}
+    return {"rate": rate, "steps": 7, "state": state, "accuracy": accuracy}
 
 
 def test_a_line_has_counts_the_best_and_the_end():
@@ -35,21 +31,20 @@ def test_a_line_has_counts_the_best_and_the_end():
     clock = MovableClock()
     progress = Progress(clock, Best("max accuracy"))
     for number in range(4):
-        progress.changed(f"j{number}", status(f"j{number}", "WAITING"))
+        progress.changed(f"j{number}", "WAITING", f"j{number}")
     assert progress.line(600) == "600 points: 4 waiting"
     assert progress.line(600) is None
     clock.advance(60)
     assert progress.line(600) is None
-    progress.changed("j0", status("j0", "RUNNING"))
-    progress.changed("j1", status("j1", "RUNNING"))
-    progress.best.add(*row(0.1, 0.9))
+    progress.changed("j0", "RUNNING", "j0")
+    progress.changed("j1", "RUNNING", "j1")
+    progress.best.add(row(0.1, 0.9))
     assert progress.line(600) == "600 points: 2 running, 2 waiting; best accuracy 0.9 (rate=0.1, steps=7)"
     for number in range(6):
-        progress.changed(f"k{number}", status(f"k{number}", "RUNNING"))
-        progress.left(f"k{number}")
-        progress.ended("SUCCEEDED")
-    progress.ended("FAILED")
-    progress.best.add(*row(0.01, 0.9734567))
+        progress.changed(f"k{number}", "RUNNING", f"k{number}")
+        progress.ended(f"k{number}", "SUCCEEDED")
+    progress.ended("known", "FAILED")
+    progress.best.add(row(0.01, 0.9734567))
     clock.advance(5)
     assert progress.line(600) is None
     clock.advance(10)
@@ -67,15 +62,14 @@ def test_the_end_is_forecast_from_the_last_ends():
     clock = MovableClock()
     progress = Progress(clock)
     for number in range(10):
-        progress.changed(f"j{number}", status(f"j{number}", "RUNNING"))
+        progress.changed(f"j{number}", "RUNNING", f"j{number}")
         clock.advance(60)
-        progress.left(f"j{number}")
-        progress.ended("SUCCEEDED")
+        progress.ended(f"j{number}", "SUCCEEDED")
         line = progress.line(1000)
         assert ("done in about" in line) is (number >= 4)
     assert progress.line(None) is None
     clock.advance(60)
-    progress.ended("SUCCEEDED")
+    progress.ended("known", "SUCCEEDED")
     assert "done in" not in progress.line(None)
 
 
@@ -84,11 +78,10 @@ def test_all_points_of_a_job_count_for_the_end():
     clock = MovableClock()
     progress = Progress(clock)
     for number in range(50):
-        progress.changed(f"p{number}", status("array", "RUNNING"))
+        progress.changed(f"p{number}", "RUNNING", "array")
     clock.advance(60)
     for number in range(50):
-        progress.left(f"p{number}")
-        progress.ended("SUCCEEDED")
+        progress.ended(f"p{number}", "SUCCEEDED")
     assert progress.line(100).endswith("; done in about 1 min")
 
 
@@ -103,10 +96,10 @@ def test_the_best_is_of_what_succeeded_and_has_a_number():
         row(5, accuracy=True),
         row(5, 10**400),
     ):
-        best.add(*values)
+        best.add(values)
     assert str(best) == ""
-    best.add(*row(6, 0.5))
-    best.add(*row(7, 0.7))
+    best.add(row(6, 0.5))
+    best.add(row(7, 0.7))
     assert str(best) == "best accuracy 0.5 (rate=6, steps=7)"
 
 

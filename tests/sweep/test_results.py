@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from luigi_pai import HdfsError
-from luigi_pai.sweep.results import Row, Summary, SweepResults, points_digest
+from luigi_pai.sweep.results import Summary, SweepResults, points_digest
+from luigi_pai.sweep.rows import Row
 
 DIGEST = points_digest(["a", "b"])
 

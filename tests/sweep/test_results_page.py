@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from luigi_pai.sweep.results import Row, Summary, SweepResults
+from luigi_pai.sweep.results import Summary, SweepResults
+from luigi_pai.sweep.rows import Row
 
 HOSTILE = '</script><script>document.title="run"</script><img src=x onerror=alert(1)>"\'&'
 

@@ -1,0 +1,111 @@
+"""The rows of a sweep's table: a row for each point, and the columns of its parameters and its result."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+FIXED = ("state", "seconds", "job", "page", "error")
+"""The columns that all tables have in common."""
+
+_MOST_VALUES = 100  # values in the result of a point
+_LONGEST_VALUE = 1000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The row of a point in the table, without its parameters. The journal stores the rows of ended points.
+
+    Attributes:
+        state: ``PENDING`` until it is submitted, then ``PRUNED``, ``RETRY_PENDING`` or the state of its job.
+        result: name -> value; empty if there is no result.
+        seconds: from the start of its job to the end of the job; None if not known.
+        job: the name of the job of its latest submission; empty before the first submission.
+        page: URL of the page of this job; empty until the point has ended.
+        error: why the point failed, or what is wrong with its result, in a line; empty without an error.
+    """
+
+    state: str
+    result: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
+    job: str = ""
+    page: str = ""
+    error: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the point has succeeded or was pruned."""
+        return self.state in ("SUCCEEDED", "PRUNED")
+
+
+def flattened(rows: Iterable[tuple[Mapping[str, Any], Row]]) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns of a table, and its rows as dicts of column -> JSON value.
+
+    Args:
+        rows: for each point, its parameters and its row.
+    """
+    given = [(_renamed(parameters, FIXED, "parameter"), row) for parameters, row in rows]
+    names = list(dict.fromkeys(column for own, _ in given for column in own))
+    taken = {*names, *FIXED}
+    results = [_renamed(row.result, taken, "result") for _, row in given]
+    values = dict.fromkeys(column for result in results for column in result)
+    columns = [*names, "state", *values, *FIXED[1:]]
+    table = []
+    for (own, row), result in zip(given, results, strict=True):
+        fixed = {column: None if (value := getattr(row, column)) == "" else value for column in FIXED}
+        found = own | result | fixed
+        table.append({column: found.get(column) for column in columns})
+    return columns, table
+
+
+def _renamed(values: Mapping[str, Any], taken: Container[str], prefix: str) -> dict[str, Any]:
+    """Return the columns of values, with a prefix before the names that are taken."""
+    return {f"{prefix}.{key}" if key in taken else key: value for key, value in flat(values).items()}
+
+
+def flat(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return values as column -> JSON value.
+
+    Mappings become columns with dots; lists, NaN and infinities become strings of JSON.
+    """
+    columns: dict[str, Any] = {}
+    for key, given in values.items():
+        value = _plain(given)
+        if isinstance(value, dict):
+            columns |= {f"{key}.{column}": each for column, each in flat(value).items()}
+        else:
+            is_string = isinstance(value, list) or (isinstance(value, float) and not math.isfinite(value))
+            columns[str(key)] = json.dumps(value) if is_string else value
+    return columns
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value to the types of JSON: mappings, lists, strings, numbers, bools and None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if getattr(value, "shape", None) == () and callable(getattr(value, "item", None)):
+        value = value.item()  # a scalar of numpy or torch
+    return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
+    """Return the columns of a result that fit into a row, and a message that names the others, if any."""
+    columns = flat(values)
+    fitting = [column for column, value in columns.items() if len(str(value)) <= _LONGEST_VALUE]
+    kept = {column: columns[column] for column in fitting[:_MOST_VALUES]}
+    left_out = [column for column in columns if column not in kept]
+    if not left_out:
+        return kept, ""
+    names = f"{', '.join(left_out[:5])}{', ...' if len(left_out) > 5 else ''}"  # noqa: PLR2004
+    return kept, (
+        f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
+        "characters)"
+    )
