@@ -131,7 +131,7 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
         found.note = "a search, whose points are not known before"
         return
     limits = SweepLimits.of(sweep)
-    points, _ = checked_points(sweep, limits, limits.problems())
+    points, _ = checked_points(sweep, limits)
     found.note = f"{len(points):,} point{'' if len(points) == 1 else 's'}"
     if limits.points_per_job > 1:
         found.jobs["to submit"] = math.ceil(len(points) / limits.points_per_job)

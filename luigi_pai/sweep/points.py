@@ -1,4 +1,4 @@
-"""The points of a sweep: collecting, validating and describing them, and checking if they can share jobs."""
+"""The points of a sweep: collecting, validating and describing them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ import luigi
 import luigi.task
 from luigi.parameter import ParameterVisibility
 
-from luigi_pai.config import OpenPai
 from luigi_pai.console import user_error
-from luigi_pai.errors import ConfigError, Problem, SpecError
-from luigi_pai.jobspec.arrays.jobs import check_alike
-from luigi_pai.jobspec.containers import for_containers
-from luigi_pai.jobspec.convert import Conversion, convert
-from luigi_pai.jobspec.job import PaiJob
-from luigi_pai.jobspec.names import v2_name
+from luigi_pai.errors import Problem, SpecError
 from luigi_pai.sweep.limits import LIMITS
 from luigi_pai.sweep.point import Point
 from luigi_pai.sweep.progress import Best
+from luigi_pai.sweep.shared_jobs import check_shared
 from luigi_pai.tasks.attributes import misspelt, users_classes
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.task_work import TaskWork
@@ -33,56 +28,54 @@ from luigi_pai.tasks.task_work import TaskWork
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from luigi_pai.api.book.book import Book
-    from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 
 logger = logging.getLogger("luigi-interface")
 
-_LEAVE_OUT = "leave points_per_job out"
 _MOST_LINES = 20  # of an error
+_NONE = "there are none: points() has returned an empty list"
+_OTHERS = (
+    "returns other points each time it is called, so that the sweep would never be complete: give "
+    "random numbers a seed, as sample(..., seed=1) does"
+)
 _LIKENESS = 0.85  # least similarity of a misspelled setting to a known one, see difflib
 
 
-def checked_points(
-    sweep: PaiSweep, limits: SweepLimits, problems: Sequence[Problem]
-) -> tuple[list[Point], list[str]]:
+def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], list[str]]:
     """Return the points of a sweep, and warnings about their jobs; nothing is sent.
 
-    Args:
-        sweep: the sweep.
-        limits: of the sweep.
-        problems: of the sweep itself; the error names them together with the problems of its points.
+    A search has no points yet.
 
     Raises:
         SpecError: the sweep or a point is not valid; the error names all problems.
     """
-    name, most = sweep.name, _most(limits.max_points)
-    listed = points_of(sweep)
+    problems, listed = _sweep_problems(sweep, limits), [] if sweep.is_search else points_of(sweep)
+    most = _most(limits.max_points)
     if len(listed) > most > 0:
-        raise SpecError(name, [*problems, Problem("points", too_many_points(most))], "sweep")
-    wrong: dict[str, list[str]] = (
-        {} if listed else {"there are none: points() has returned an empty list": ["points"]}
-    )
+        raise SpecError(sweep.name, [*problems, Problem("points", too_many_points(most))], "sweep")
+    wrong: dict[str, list[str]] = {}  # problem -> the points that have it
+    if not (listed or sweep.is_search):
+        wrong[_NONE] = ["points"]
     warnings: Counter[str] = Counter()
-    checked: dict[str, Point] = {}
+    points: dict[str, Point] = {}
     for index, task in enumerate(listed):
         try:
             warnings.update(check_job(task))
-            point = Point(task, task.name, index)
-            first = checked.setdefault(point.name, point)
-            if first is not point:
+            first = points.setdefault(name := task.name, Point(task, name, index))
+            if first.index != index:
                 other = f"point {first.index} ({describe(first.task)})"
                 hint = "let name depend on all parameters that differ"
-                raise ValueError(f"has the name {point.name!r}, as {other} has; {hint}")  # noqa: TRY301  one of many
+                raise ValueError(f"has the name {name!r}, as {other} has; {hint}")  # noqa: TRY301  one of many
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
+    if not (problems or wrong) and getattr(sweep, "_points_before", None) not in (None, points.keys()):
+        wrong[_OTHERS] = ["points"]
     if problems or wrong:
-        raise SpecError(name, [*problems, *_problems(wrong)], "sweep")
-    return list(checked.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
+        raise SpecError(sweep.name, [*problems, *_problems(wrong)], "sweep")
+    return list(points.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
@@ -95,28 +88,18 @@ def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, li
         SpecError: the sweep or a point is not valid; the error names all problems.
         ConfigError: points are to share jobs, but their cluster has the API v1, or their clusters differ.
     """
-    name, problems, best = sweep.name, [*limits.problems(), *_sweep_problems(sweep)], None
-    try:
-        best = Best(sweep.best) if sweep.best is not None else None
-    except ValueError as error:
-        problems.append(Problem("best", str(error)))
-    if sweep.is_search:
-        if problems:
-            raise SpecError(name, problems, "sweep")
-        return best, []
-    points, warnings = checked_points(sweep, limits, problems)
-    _check_same(sweep, points)
+    points, warnings = checked_points(sweep, limits)
     if sweep.requires_other_tasks:
         known: dict[str, bool] = {}
         missing = ((describe(point.task), missing_requirement(point.task, known)) for point in points)
         if problems := [Problem(where, text) for where, text in missing if text is not None]:
-            raise SpecError(name, problems[:_MOST_LINES], "sweep")
-    if limits.points_per_job > 1:
-        check_shared(name, points)
+            raise SpecError(sweep.name, problems[:_MOST_LINES], "sweep")
+    if limits.points_per_job > 1 and points:
+        check_shared(sweep.name, points)
         warnings += ["keep() is not called for points that share a job"] if sweep.prunes else []
     for warning in warnings:
-        logger.warning("%s: %s", name, warning)
-    return best, points
+        logger.warning("%s: %s", sweep.name, warning)
+    return _best_of(sweep), points
 
 
 def points_of(sweep: PaiSweep) -> list[Any]:
@@ -195,16 +178,10 @@ def describe(task: object) -> str:
     return f"{values:.200}" or task.task_family
 
 
-def requirements_of(tasks: Iterable[Any]) -> Iterator[luigi.Task]:
-    """Yield the requirements of tasks, each once."""
-    known = set()
-    for task in tasks:
-        if not isinstance(task, luigi.Task):
-            continue
-        for required in luigi.task.flatten(task.requires()):
-            if required.task_id not in known:
-                known.add(required.task_id)
-                yield required
+def requirements_of(tasks: Iterable[Any]) -> list[luigi.Task]:
+    """Return the requirements of tasks, each once."""
+    required = (luigi.task.flatten(task.requires()) for task in tasks if isinstance(task, luigi.Task))
+    return list(dict.fromkeys(itertools.chain.from_iterable(required)))
 
 
 def problem_texts(error: Exception) -> list[str]:
@@ -212,13 +189,14 @@ def problem_texts(error: Exception) -> list[str]:
     return [str(each) for each in error.problems] if isinstance(error, SpecError) else [user_error(error)]
 
 
-def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
-    """Return a problem for each attribute of a sweep's class that is a setting of tasks or a misspelling."""
+def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
+    """Return the problems of a sweep's limits and attributes, also of settings of tasks and misspellings."""
     users = users_classes(type(sweep))
     ours = {name for kind in set(type(sweep).__mro__).difference(users) for name in vars(kind)}
     of_tasks = {name for kind in users for name in vars(kind)} & vars(JobTask).keys() - ours
     known = {*LIMITS, "best", "direction", "name", "results_dir", "trials"}
-    return [
+    problems = [
+        *limits.problems(),
         *sweep._problems(),  # noqa: SLF001  of this package
         *(Problem(name, "is a setting of tasks: set it in the class of the points") for name in of_tasks),
         *(
@@ -226,22 +204,15 @@ def _sweep_problems(sweep: PaiSweep) -> list[Problem]:
             for name, near in misspelt(type(sweep), known, _LIKENESS)
         ),
     ]
+    try:
+        _best_of(sweep)
+    except ValueError as error:
+        problems.append(Problem("best", str(error)))
+    return problems
 
 
-def _check_same(sweep: PaiSweep, points: Sequence[Point]) -> None:
-    """Check that ``points()`` returns the same points as when ``complete()`` called it.
-
-    Raises:
-        SpecError: ``points()`` returns other points now.
-    """
-    before = getattr(sweep, "_points_before", None)
-    if before is None or before == {point.name for point in points}:
-        return
-    wrong = (
-        "returns other points each time it is called, so that the sweep would never be complete: give "
-        "random numbers a seed, as sample(..., seed=1) does"
-    )
-    raise SpecError(sweep.name, [Problem("points", wrong)], "sweep")
+def _best_of(sweep: PaiSweep) -> Best | None:
+    return None if sweep.best is None else Best(sweep.best)
 
 
 def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:
@@ -284,58 +255,3 @@ def file_of(sweep: PaiSweep) -> str:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
         return ""
-
-
-# points that share a job
-
-
-def check_shared(name: str, points: Sequence[Point]) -> None:
-    """Check that the points of a sweep can be instances of the same job; nothing is sent.
-
-    If the first job is a v1 job, warnings are logged about what it loses when it is converted to v2.
-
-    Raises:
-        SpecError: a point cannot share a job, or shared fields differ. The text names the point and fields.
-        ConfigError: ``api_version`` of the cluster is v1, or the points are on several clusters.
-    """
-    clusters = sorted({point.task.cluster or "" for point in points})
-    if len(clusters) > 1:
-        named = ", ".join(repr(cluster) if cluster else "that of [OpenPai]" for cluster in clusters)
-        raise ConfigError(f"points that share a job need the same cluster, but have {named}; {_LEAVE_OUT}")
-    settings = OpenPai.current(points[0].task.cluster)
-    if settings.api_version == "v1":
-        raise _no_arrays("api_version = v1 is set in luigi.cfg")
-    jobs = (
-        for_containers(point.task.job(), v2_name(point.name), with_runtime=point.task.runtime)
-        for point in points
-    )
-    conversions = (as_protocol(job, settings) for job in jobs)
-    first = next(conversions)
-    for loss in first.notable_losses:
-        logger.warning("%s, jobs of a v2 cluster: %s", name, loss)
-    check_alike(each.protocol for each in itertools.chain([first], conversions))
-
-
-def check_cluster(book: Book) -> None:
-    """Check that a cluster supports jobs with several points. This may take a request.
-
-    Raises:
-        ConfigError: the cluster has the API v1.
-        PaiApiError: the cluster does not answer.
-    """
-    if book.api.detector.detect() == "v1":
-        raise _no_arrays(f"{book.api.url} is an OpenPAI 0.7 to 0.14")
-
-
-def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
-    """Return a job as a protocol; a v1 job is converted."""
-    if not isinstance(job, PaiJob):
-        return Conversion(job, ())
-    return convert(job, fs_uri=settings.fs_uri)
-
-
-def _no_arrays(why: str) -> ConfigError:
-    return ConfigError(
-        "points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP, where the instances of a job end "
-        f"independently, but {why}; {_LEAVE_OUT}"
-    )

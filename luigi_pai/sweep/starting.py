@@ -16,8 +16,8 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
-from luigi_pai.sweep.points import as_protocol, check_cluster
 from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.shared_jobs import as_protocol, check_cluster
 from luigi_pai.work.decide import Refuse, Submit, decide
 from luigi_pai.work.lookup import check_unique, look_up, situation
 from luigi_pai.work.piece import RECENT

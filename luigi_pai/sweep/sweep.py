@@ -165,7 +165,7 @@ class PaiSweep(Task):
             return []
         from luigi_pai.sweep.points import requirements_of  # noqa: PLC0415  loads what only runs need
 
-        return list(requirements_of(self.points() or ()))
+        return requirements_of(self.points() or ())
 
     def output(self) -> Any:
         """Return the table, a ``SweepResults``; its ``rows()`` are dicts, column -> value."""

@@ -21,7 +21,8 @@ from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
-from luigi_pai.sweep.points import check_cluster, check_journal, check_shared, checked_sweep, file_of
+from luigi_pai.sweep.points import check_journal, checked_sweep, file_of
+from luigi_pai.sweep.shared_jobs import check_cluster, check_shared
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.stopping import counted_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
