@@ -1,4 +1,4 @@
-"""Durations and moments as people say them."""
+"""Numbers, durations and moments as people say them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import time
 from datetime import datetime, timezone
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400  # seconds
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: ``1 point``, ``2,000 points``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -15,6 +15,7 @@ from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
+from luigi_pai.durations import counted
 from luigi_pai.jobspec.demand import Demand
 from luigi_pai.redaction import printable
 
@@ -132,7 +133,7 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
         return
     limits = SweepLimits.of(sweep)
     points, _ = checked_points(sweep, limits)
-    found.note = f"{len(points):,} point{'' if len(points) == 1 else 's'}"
+    found.note = counted(len(points), "point")
     if limits.points_per_job > 1:
         found.jobs["to submit"] = math.ceil(len(points) / limits.points_per_job)
         found.note += f", at most {found.jobs['to submit']:,} jobs"
@@ -155,7 +156,7 @@ def _lines(planned: _Planned, first: str, further: str) -> Iterator[str]:
     if planned.note:
         text += f", {printable(planned.note)}"
     if planned.gpus and planned.state != "done":
-        text += f", {planned.gpus} GPU{'' if planned.gpus == 1 else 's'}"
+        text += f", {counted(planned.gpus, 'GPU')}"
     above = "  (as above)" if planned.shown_above else ""
     yield f"{first}{planned.task}  {text}{above}"
     for number, before in enumerate(planned.requires, start=1):
@@ -179,10 +180,7 @@ def _totals(tasks: Sequence[_Planned]) -> str:
         if task.attempt is not None:
             jobs["to submit" if task.state == "blocked" else task.state] += 1
     gpus = sum(task.gpus for task in tasks if task.state in ("to submit", "to run", "blocked"))
-    parts = [
-        f"{jobs['to submit']:,} job{'' if jobs['to submit'] == 1 else 's'} to submit"
-        + (f", {gpus:,} GPUs in all" if gpus else "")
-    ]
+    parts = [f"{counted(jobs['to submit'], 'job')} to submit{f', {gpus:,} GPUs in all' if gpus else ''}"]
     parts += [f"{jobs[state]:,} {state}" for state in ("running", "done") if jobs[state]]
     return "; ".join(parts)
 

@@ -19,6 +19,7 @@ from luigi_pai.cli.job_argument import (
     warn_without_tags,
 )
 from luigi_pai.cli.tables import tell
+from luigi_pai.durations import counted
 from luigi_pai.errors import ClusterUnreachable, PaiApiError, ServerFault
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def ask(names: list[str]) -> None:
         if len(names) > 1:
             matches = f"{len(names)} jobs match; give --yes to stop them"
         give_up(matches)
-    if not click.confirm(f"Stop {len(names)} job{'' if len(names) == 1 else 's'}?", err=True):
+    if not click.confirm(f"Stop {counted(len(names), 'job')}?", err=True):
         give_up("nothing was stopped", EXIT_FAILED)
 
 

@@ -19,7 +19,7 @@ from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.stop import ask, stop_all
 from luigi_pai.cli.tables import coloured, table, tell, write
 from luigi_pai.cli.task_argument import TaskCommand, task_named
-from luigi_pai.durations import duration, moment
+from luigi_pai.durations import counted, duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
@@ -122,7 +122,7 @@ def _retry(results: SweepResults) -> None:
     if not journal.info:
         give_up(f"{results.folder} has no journal: the sweep has not run", EXIT_FAILED)
     failed = journal.retry()
-    points = f"{failed:,} failed point{'' if failed == 1 else 's'}"
+    points = counted(failed, "failed point")
     click.echo(f"the next run of the sweep submits {points} again" if failed else "no point has failed")
 
 
@@ -162,10 +162,7 @@ def _show(
 ) -> None:
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
-    click.echo(
-        f"{printable(summary.sweep)}: {summary.points} point{'' if summary.points == 1 else 's'}: "
-        f"{counts}; {state}"
-    )
+    click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
     page = "--open shows its page" if results.is_on_hdfs else f"page: {results.path('html')}"
     click.echo(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:

@@ -11,7 +11,7 @@ from luigi_pai.console import first_line
 from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.point import Ended, PointMember
-from luigi_pai.sweep.results import Row
+from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.work.record import failure_of, record
 

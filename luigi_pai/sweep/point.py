@@ -12,7 +12,7 @@ from luigi_pai.work.submission import Member
 
 if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
-    from luigi_pai.sweep.results import Row
+    from luigi_pai.sweep.rows import Row
     from luigi_pai.tasks.job_task import JobTask
 
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.durations import duration
+from luigi_pai.durations import counted, duration
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.sweep.rows import FIXED
 
@@ -153,7 +153,7 @@ class Progress:
         """Return the line without the estimated end, even if nothing has changed."""
         parts = [f"{count:,} {what}" for what, count in self.counts.items() if count] or ["none begun"]
         best = f"; {self.best}" if self.best is not None and str(self.best) else ""
-        points = "search" if total is None else f"{total:,} point{'' if total == 1 else 's'}"
+        points = "search" if total is None else counted(total, "point")
         return f"{points}: {', '.join(parts)}{best}"
 
     def _forecast(self, left: int, slowest: float) -> str:

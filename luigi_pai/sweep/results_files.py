@@ -18,6 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.durations import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -114,8 +116,7 @@ def _counts(summary: Mapping[str, Any]) -> str:
         f'{count:,} <b class="{escape(state)}">{escape(state)}</b>'
         for state, count in summary["counts"].items()
     )
-    points = summary["points"]
-    return f"{points:,} point{'' if points == 1 else 's'}{': ' * bool(counts)}{counts}."
+    return f"{counted(summary['points'], 'point')}{': ' * bool(counts)}{counts}."
 
 
 def _times(summary: Mapping[str, Any]) -> str:

@@ -64,6 +64,14 @@ class Study(PaiSweep):
 class Shared(Study):
     points_per_job = 2
 
+class Unsteady(Study):
+    drawn = iter(range(1000))
+    def points(self):
+        return grid(Train, number=[next(self.drawn)])
+
+class Aimless(Unsteady):
+    best = "accuracy"
+
 class Search(Study):
     def tell(self, point, row):
         pass
@@ -165,6 +173,19 @@ def test_the_points_of_a_sweep(folder, has_run):
     assert shared == "Shared()  to run, 3 points, at most 2 jobs\n2 jobs to submit\n"
     search = luigi_pai(folder, "plan", "pipeline", "Search", expect=1)
     assert search.startswith("Search()  to run, a search, whose points are not known before\n")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "problem"),
+    [
+        ("Unsteady", "points: returns other points each time it is called"),
+        ("Aimless", "best: 'accuracy' is not max COLUMN or min COLUMN, such as 'max accuracy'"),
+    ],
+)
+def test_a_sweep_that_would_not_run_has_no_plan(folder, sweep, problem):
+    """The problems are those that a run reports."""
+    text = luigi_pai(folder, "plan", "pipeline", sweep, expect=1)
+    assert f"sweep '{sweep}' was not submitted: 1 problem in its description\n  {problem}" in text
 
 
 def test_a_server_that_is_not_there_is_one_line(folder):

@@ -13,7 +13,7 @@ import pytest
 
 from luigi_pai import HdfsError
 from luigi_pai.sweep.results import Summary, SweepResults, points_digest
-from luigi_pai.sweep.rows import Row
+from luigi_pai.sweep.rows import Row, bounded
 
 DIGEST = points_digest(["a", "b"])
 
@@ -80,6 +80,16 @@ def test_values_are_those_of_json(results):
     assert (row["layers"], row["good"], row["nothing"]) == ("[1, 2]", True, None)
     (cell,) = cells(results)
     assert (cell["good"], cell["nothing"], cell["loss.test.best"]) == ("true", "", "-Infinity")
+
+
+def test_a_row_keeps_100_values_of_a_result():
+    """Each value of an object is one; the others are named."""
+    kept, problem = bounded({"loss": {number: number for number in range(102)}, "curve": [0] * 1000})
+    assert list(kept) == [f"loss.{number}" for number in range(100)]
+    assert problem == (
+        "left out of the result: loss.100, loss.101, curve (a row has at most 100 values of 1000 characters)"
+    )
+    assert bounded({"curve": [0] * 300}) == ({"curve": str([0] * 300)}, "")
 
 
 def test_a_result_does_not_replace_a_parameter_or_a_fixed_column(results):

@@ -236,9 +236,9 @@ def test_the_results_of_a_point_may_fail(tmp_path):
     assert errors[7].endswith("metrics.json is larger than 1 MB; write fewer values into it")
 
 
-@pytest.mark.slow
-def test_rows_are_written_while_it_runs(pai, monkeypatch):
-    """As points end, and never more than needed; the table is not complete then."""
+@pytest.fixture
+def written(monkeypatch):
+    """Each table that a sweep writes: whether it is complete, and the states of its rows."""
     monkeypatch.setattr("luigi_pai.sweep.table._EVERY", 0.01)
     found = []
     write = SweepResults.write
@@ -249,13 +249,32 @@ def test_rows_are_written_while_it_runs(pai, monkeypatch):
         write(self, table, summary)
 
     monkeypatch.setattr(SweepResults, "write", noted)
+    return found
+
+
+@pytest.mark.slow
+def test_rows_are_written_while_it_runs(pai, written):
+    """As points end, and never more than needed; the table is not complete then."""
     pai.plan = end_of(runs_for=0.2)
     Study().run()
-    assert found[-1] == (True, ["SUCCEEDED"] * 6)
-    assert all(not complete for complete, _ in found[:-1])
-    assert any("PENDING" in of for _, of in found[:-1])
-    assert any("SUCCEEDED" in of for _, of in found[:-1])
-    assert {state for _, of in found for state in of} <= {"PENDING", "WAITING", "RUNNING", "SUCCEEDED"}
+    assert written[-1] == (True, ["SUCCEEDED"] * 6)
+    assert all(not complete for complete, _ in written[:-1])
+    assert any("PENDING" in of for _, of in written[:-1])
+    assert any("SUCCEEDED" in of for _, of in written[:-1])
+    assert {state for _, of in written for state in of} <= {"PENDING", "WAITING", "RUNNING", "SUCCEEDED"}
+
+
+@pytest.mark.slow
+def test_a_point_with_another_attempt_is_pending_in_the_table(pai, written):
+    """While other points run, its row does not show its failed job as a running one."""
+    pai.plan = end_of(failing=["0.1-16"], runs_for=0.2)
+    with pytest.raises(PaiSweepFailed, match="1 of 6 points failed"):
+        type("Repeats", (Study,), {"parallel_jobs": 1, "max_attempts": 2})().run()
+    states_of_first = [of[0] for _, of in written]
+    assert "RETRY_PENDING" in states_of_first
+    assert "RUNNING" in states_of_first[states_of_first.index("RETRY_PENDING") :]
+    assert all(of.count("RUNNING") <= 1 for _, of in written)
+    assert states_of_first[-1] == "FAILED"
 
 
 # ---------------------------------------------------------------- failures
