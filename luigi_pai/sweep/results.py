@@ -149,17 +149,6 @@ class SweepResults(luigi.Target):
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table; each is a dict of column -> value for a point.
 
-        This reads the same table, and raises the same errors, as ``read()``.
-        """
-        return self.read().rows
-
-    def summary(self) -> Summary:
-        """Return the summary of the sweep. This raises the same errors as ``read()``."""
-        return self.read().summary
-
-    def read(self) -> Sheet:
-        """Return the table.
-
         Normally, this is the complete table. It is the partial table if there is no complete table, or if a
         later run has written the partial table.
 
@@ -168,6 +157,14 @@ class SweepResults(luigi.Target):
             HdfsError: HDFS failed.
             ValueError: ``results.json`` or ``results.partial.json`` is not a table.
         """
+        return self.read().rows
+
+    def summary(self) -> Summary:
+        """Return the summary of the sweep. This raises the same errors as ``rows()``."""
+        return self.read().summary
+
+    def read(self) -> Sheet:
+        """Return the whole table. This raises the same errors as ``rows()``."""
         sheet, partial = self._sheet("json"), self._sheet(_PARTIAL)
         if partial is not None and (sheet is None or partial.summary.started_ms > sheet.summary.updated_ms):
             return partial
