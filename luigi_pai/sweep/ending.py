@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from luigi_pai.api.watching import Outcome
 from luigi_pai.console import first_line
 from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable
+from luigi_pai.sweep.packs import run_in_thread
 from luigi_pai.sweep.point import Ended, PointMember
 from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.events import PaiEvent, trigger
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
     from luigi_pai.work.submission import Member, Submission
 
@@ -93,6 +96,47 @@ class Ending:
             trigger(self.member.point.task, PaiEvent.SUCCEEDED, self.update.status)
 
 
+class Recorder:
+    """Records the start times of points whose server does not send them, and the ends of points.
+
+    Args:
+        retry: of the requests.
+
+    Attributes:
+        seen: running points, with their statuses, whose starts are to be recorded.
+        endings: to be recorded.
+    """
+
+    def __init__(self, retry: Retry) -> None:
+        self.seen: list[tuple[PointMember, JobStatus]] = []
+        self.endings: list[Ending] = []
+        self._retry = retry
+        self._future: Future[list[Ending]] | None = None
+
+    @property
+    def running(self) -> list[Future[list[Ending]]]:
+        """The thread that records, if there is one."""
+        return [] if self._future is None else [self._future]
+
+    def step(self) -> list[Ending]:
+        """Return the ends that are recorded since the last step, and record what was added, in one thread."""
+        ended: list[Ending] = []
+        if self._future is not None and self._future.done():
+            ended, self._future = self._future.result(), None
+        if self._future is None and (self.seen or self.endings):
+            seen, todo = self.seen, self.endings
+            self.seen, self.endings, self._future = [], [], Future()
+            run_in_thread(lambda: self._record(seen, todo), self._future)
+        return ended
+
+    def _record(self, seen: Sequence[tuple[PointMember, JobStatus]], todo: list[Ending]) -> list[Ending]:
+        for member, status in seen:
+            member.evidence.with_start(status)
+        for ending in todo:
+            ending.record(self._retry)
+        return todo
+
+
 def endings(job: Submission, update: Update, kept: Sequence[Member]) -> Iterator[Ending]:
     """Yield an end for each point that has ended; if the job has ended, for each point without an end.
 
@@ -110,6 +154,14 @@ def endings(job: Submission, update: Update, kept: Sequence[Member]) -> Iterator
         known = job.entry_of(member, job.status if member.index is None else before(member.index))
         assert isinstance(member, PointMember)
         yield Ending(job, member, known, replace(update, status=status, outcome=outcome))
+
+
+def announce(job: Submission) -> None:
+    """Trigger the events of the points of a job that was submitted or taken over."""
+    for member, status in job.statuses(job.status):
+        if isinstance(member, PointMember) and (job.posted or not status.finished):
+            event = PaiEvent.SUBMITTED if job.posted else PaiEvent.TAKEN_OVER
+            trigger(member.point.task, event, status)
 
 
 def _reason(error: PaiJobFailed, update: Update) -> str:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
-import threading
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, wait
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.request_limits import Kind
@@ -17,13 +14,13 @@ from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import ClusterUnreachable, PaiError
 from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.sweep.ending import Ending, endings
+from luigi_pai.sweep.ending import Recorder, announce, endings
+from luigi_pai.sweep.packs import Outages, Pack, Packs, Start, run_in_thread
 from luigi_pai.sweep.point import Ended, Point, PointMember
 from luigi_pai.sweep.rows import Row
-from luigi_pai.sweep.starting import NotConfirmedError, Pack, Starter
+from luigi_pai.sweep.starting import NotConfirmedError, Starter
 from luigi_pai.sweep.stopping import Pruning, stopped_by_message
 from luigi_pai.sweep.table import failure
-from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.work.decide import Submit
 from luigi_pai.work.stopping import OF_ALL, stop
 from luigi_pai.work.submission import InFlight, Submission
@@ -43,39 +40,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_AT_ONCE = 8  # points or packs that are started at the same time
 _SLICE = 0.5  # maximum seconds to draw points; after them, the jobs that run are looked up again
 _OUTAGES = (ClusterUnreachable, HdfsError)
-_AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
-_GATHERED = 2.0  # seconds to find all points that are claimed for one array
 _LONGEST_WAIT = 0.05  # seconds to wait for the end of a thread, before other work
-
-
-@dataclass(slots=True, eq=False)
-class _Start:
-    """A thread that starts the points of a pack.
-
-    Attributes:
-        pack: the pack.
-        began: when the thread was started, in seconds of the monotonic clock.
-        future: gets the results.
-    """
-
-    pack: Pack
-    began: float
-    future: Future[list[tuple[PointMember, Result]]] = field(default_factory=Future)
-
-
-def run_in_thread(act: Callable[[], Any], future: Future[Any]) -> None:
-    """Call a function in a thread of its own. Neither the sweep nor the end of the process waits for it."""
-
-    def work() -> None:
-        try:
-            future.set_result(act())
-        except BaseException as error:  # noqa: BLE001  raised again by future.result()
-            future.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
 
 
 class Engine:
@@ -118,29 +85,24 @@ class Engine:
         self._clock = clock
         self._table = table
         self._starter = Starter(journal, limits, self.in_flight)
-        self._starts: list[_Start] = []
-        self._packs: list[Pack] = []  # to start before further points are drawn
+        self._starts: list[Start] = []
+        self._packs = Packs(limits, clock)
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], Submission] = {}
         self._seen: list[
             tuple[PointMember, JobStatus]
         ] = []  # running points; their starts are not recorded yet
-        self._endings: list[Ending] = []  # to be recorded
         self._unrecorded: Counter[Submission] = Counter()  # ended points whose ends are not recorded yet
-        self._recording: Future[list[Ending]] | None = None
+        self._recorder = Recorder(Retry(patience, clock, table.sweep))
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
-        self._is_proven = False  # whether the last start ended without a transient error
-        self._patience = patience
-        self._outage = Retry(patience, clock, table.sweep)  # of starts
-        self._records = Retry(patience, clock, table.sweep)
-        self._paused_until = -math.inf
+        self._outages = Outages(patience, clock, table.sweep)
 
     # for the run
 
     @property
     def done(self) -> bool:
         """Whether no job runs, and no point is left to start."""
-        if self._jobs or self._starts or self._recording is not None:
+        if self._jobs or self._starts or self._recorder.running:
             return False
         return self.stopping or not (self._packs or not self._source.exhausted)
 
@@ -165,18 +127,13 @@ class Engine:
     def stop(self) -> str:
         """Start no more jobs, ask the server to stop the waiting and running jobs, and return a summary."""
         self.stopping = True
-        watched = self.watched()
-        names = {job.name for job in watched}
-        starting = [job for job in self.in_flight.jobs() if job.name not in names]
-        return stopped_by_message(watched, starting)
+        return stopped_by_message(self.watched(), self.in_flight.jobs())
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has work to do; infinity if it has none."""
-        if self._starts or self._recording is not None:
+        if self._starts or self._recorder.running:
             return 0.0
-        now = self._clock.monotonic()
-        waits = [self._idle_of_jobs()]
-        waits += [pack.due - now for pack in self._packs if pack.due > now]
+        waits = [self._idle_of_jobs(), self._packs.idle()]
         if self._may_begin():
             waits.append(self._held_for())
         return min(waits)
@@ -198,8 +155,7 @@ class Engine:
                 self._update(key, update)
         self._record()
         self._pruning.step()
-        running = [start.future for start in self._starts]
-        running += [] if self._recording is None else [self._recording]  # type: ignore[list-item]
+        running = [*(start.future for start in self._starts), *self._recorder.running]
         if running:
             wait(running, min(_LONGEST_WAIT, max(0.0, self._idle_of_jobs())), FIRST_COMPLETED)
 
@@ -207,31 +163,25 @@ class Engine:
 
     def _may_begin(self) -> bool:
         """Return whether another job may be started now. If True, the source may still have no point."""
-        at_once = _AT_ONCE if self._is_proven else 1
         busy = len(self._starts)
         if (
             self.stopping
             or self.is_hopeless
-            or busy >= at_once
+            or busy >= self._outages.at_once
             or len(self._jobs) + busy >= self._limits.places
         ):
             return False
         return self._due_pack() is not None or not (self._source.exhausted or self._source.waits)
 
     def _due_pack(self) -> Pack | None:
-        """Return a pack to start, or None. An incomplete pack is due only if no more points can join it."""
-        now = self._clock.monotonic()
-        due = next((pack for pack in self._packs if pack.due <= now), None)
-        if due is None and not self._starts and (self._source.exhausted or self._source.waits):
-            is_last = all(pack.due == math.inf for pack in self._packs)
-            due = self._packs[0] if self._packs and is_last else None
-        return due
+        is_drawn = self._source.exhausted or self._source.waits
+        return self._packs.next_due(is_last=is_drawn and not self._starts)
 
     def _held_for(self) -> float:
         """Return the seconds until the next start, which the server's limit or an outage may delay."""
         window = self.window
         held = window.ends_in if window is not None and window.left <= len(self._starts) else 0.0
-        return max(held, self._paused_until - self._clock.monotonic())
+        return max(held, self._outages.wait())
 
     def _begin(self) -> None:
         """Take the results of starts that have ended, and start further points."""
@@ -241,17 +191,17 @@ class Engine:
         end = self._clock.monotonic() + _SLICE
         while self._may_begin() and self._held_for() <= 0 and self._clock.monotonic() < end:
             self._start_next()
-        if self._source.waits and not (self._jobs or self._starts or self._packs or self._recording):
+        if self._source.waits and not (self._jobs or self._starts or self._packs or self._recorder.running):
             raise ValueError("points() has yielded None, to wait for the end of a point, but none runs")
 
     def _start_next(self) -> None:
         """Start looking up, or submitting, the next points."""
         pack = self._due_pack() or Pack(self._next_members())
-        self._packs = [each for each in self._packs if each is not pack]
+        self._packs.take(pack)
         if not pack.members:
             return
         self.book = pack.members[0].work.book
-        start = _Start(pack, self._clock.monotonic())
+        start = Start(pack, self._clock.monotonic())
         self._starts.append(start)
         run_in_thread(lambda: self._starter.start(pack), start.future)
 
@@ -259,13 +209,10 @@ class Engine:
         """Draw points for a job."""
         began, points, members = self._clock.monotonic(), list[Point](), []
         try:
-            while len(points) < self._limits.points_per_job and (drawn := self._source.draw()) is not None:
-                if isinstance(drawn, Ended):
-                    self._end(drawn)
-                else:
-                    points.append(drawn)
+            for drawn in self._source.drawn(points, self._limits.points_per_job):
+                self._end(drawn)
         except (*TRANSIENT, HdfsError) as error:
-            if self.book is None or not self._retries(error, points, began):
+            if not self._retries(error, points, began):
                 raise
             return []
         for point in points:
@@ -277,7 +224,7 @@ class Engine:
                 self._fail(point, error)
         return members
 
-    def _take(self, start: _Start) -> None:
+    def _take(self, start: Start) -> None:
         """Handle the results of a start."""
         points = [member.point for member in start.pack.members]
         try:
@@ -290,15 +237,12 @@ class Engine:
             for point in points:  # the error concerns only these points
                 self._fail(point, error)
         else:
-            self._is_proven = True
-            self._outage.succeeded()
+            self._outages.end()
             self._distribute(results)
 
     def _distribute(self, results: Sequence[tuple[PointMember, Result]]) -> None:
         """Go on with each point as its result says."""
-        again = [member for member, result in results if result is None]
-        if again:
-            self._packs.append(Pack(again, due=self._clock.monotonic() + _AGAIN_AFTER))
+        self._packs.look_up_again(member for member, result in results if result is None)
         added = set[Submission]()
         for member, result in results:
             if isinstance(result, Submission):
@@ -306,24 +250,16 @@ class Engine:
                     added.add(result)
                     self._add(result)
             elif isinstance(result, Submit):
-                self._to_pack(member, result.array)
+                self._packs.add(member, result.array)
             elif isinstance(result, Row):
                 self._end(Ended(member.point, result))
             elif result is not None:
                 self._fail(member.point, result)
 
     def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
-        """Put points back and pause starts after a transient error. Return False if there is no retry."""
-        assert self.book is not None
-        is_away = error.transient if isinstance(error, HdfsError) else self.book.api.session.answered
-        if not is_away or self._clock.monotonic() - began >= self._patience:
+        """Put points back after a transient error. Return False if there is no retry."""
+        if not self._outages.retries(error, self.book, began):
             return False
-        if self._is_proven or began >= self._paused_until:  # otherwise starts are paused already
-            try:
-                self._paused_until = self._clock.monotonic() + self._outage.wait_after(error)
-            except PaiError:
-                return False
-        self._is_proven = False
         for point in points:
             self._source.put_back(point)
         return True
@@ -337,27 +273,11 @@ class Engine:
         else:
             self._end(Ended(point, Row("FAILED", error=text)))
 
-    def _to_pack(self, member: PointMember, array: str | None) -> None:
-        """Add a point to the pack of its array, or to the one that waits for further points.
-
-        When the latter is full, it is due now.
-        """
-        if array is not None:
-            pack = next((each for each in self._packs if each.name == array), Pack([], array))
-            pack.due = self._clock.monotonic() + _GATHERED
-        else:
-            waiting = (each for each in self._packs if each.due == math.inf)
-            pack = next(waiting, Pack([], "", math.inf))
-        pack.members.append(member)
-        if array is None and len(pack.members) >= self._limits.points_per_job:
-            pack.due = -math.inf
-        self._packs = [*(each for each in self._packs if each is not pack), pack]
-
     def _add(self, job: Submission) -> None:
         """Watch a job, or record its end if it has ended."""
-        key = _key(job)
+        key = job.key
         if not job.status.finished or job.posted:
-            _announce(job)
+            announce(job)
         if job.status.finished:
             self._jobs.setdefault((key, job.name), job)
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
@@ -406,36 +326,26 @@ class Engine:
             assert isinstance(member, PointMember)
             if own.state is JobState.RUNNING and member.started_ms is None:
                 member.started_ms = own.launched_ms or int(self._clock.time() * 1000)
-                self._seen += [(member, own)] if own.launched_ms is None else []
+                self._recorder.seen += [(member, own)] if own.launched_ms is None else []
             self._table.changed(member.point, own)
         self._pruning.watch(job, status)
 
     def _end_all(self, job: Submission, update: Update) -> None:
         kept = [each for each in _members(job) if not each.point.is_final(each.number, self._limits)]
         ended = list(endings(job, update, kept))
-        self._endings += ended
+        self._recorder.endings += ended
         self._unrecorded[job] += len(ended)
         self._free(job)
 
     def _record(self) -> None:
-        """Record start times and ends of points, in one thread.
-
-        Only then does the journal get the ends, because no later run looks up a point whose end is there.
-        """
-        if self._recording is not None and self._recording.done():
-            recorded, self._recording = self._recording.result(), None
-            for ending in recorded:
-                self._unrecorded[ending.job] -= 1
-                self._end(ending.ended())
-                self._free(ending.job)
-        if self._recording is None and (self._seen or self._endings):
-            seen, ended = self._seen, self._endings
-            self._seen, self._endings = [], []
-            self._recording = Future()
-            run_in_thread(lambda: record(seen, ended, self._records), self._recording)
+        """Go on with the points whose ends are recorded: only then does the journal get the ends."""
+        for ending in self._recorder.step():
+            self._unrecorded[ending.job] -= 1
+            self._end(ending.ended())
+            self._free(ending.job)
 
     def _free(self, job: Submission) -> None:
-        key = _key(job), job.name
+        key = job.key, job.name
         if job.is_over and not self._unrecorded[job]:
             del self._unrecorded[job]
             if self._jobs.get(key) is job:
@@ -453,29 +363,5 @@ class Engine:
         self._source.tell(point, self._table.ended(ended))
 
 
-def record(
-    seen: Sequence[tuple[PointMember, JobStatus]], ended: Sequence[Ending], retry: Retry
-) -> Sequence[Ending]:
-    """Record the start times of points whose server does not send them, and the ends of points."""
-    for member, status in seen:
-        member.evidence.with_start(status)
-    for ending in ended:
-        ending.record(retry)
-    return ended
-
-
-def _key(job: Submission) -> Hashable:
-    """Return the key of cluster, user and dialect; one watcher watches all jobs of a key."""
-    return job.book.api.url, job.book.api.username, job.book.api.detector.given
-
-
 def _members(job: Submission) -> list[PointMember]:
     return [member for member in job.members if isinstance(member, PointMember)]
-
-
-def _announce(job: Submission) -> None:
-    """Trigger the events of the points of a job that was submitted or taken over."""
-    for member, status in job.statuses(job.status):
-        if isinstance(member, PointMember) and (job.posted or not status.finished):
-            event = PaiEvent.SUBMITTED if job.posted else PaiEvent.TAKEN_OVER
-            trigger(member.point.task, event, status)

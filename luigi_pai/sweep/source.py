@@ -26,7 +26,7 @@ from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.work.stopping import OF_ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
@@ -115,6 +115,17 @@ class Source:
     def put_back(self, point: Point) -> None:
         """Let ``draw`` return a point again, after the other known points."""
         self._again.append(point)
+
+    def drawn(self, points: list[Point], most: int) -> Iterator[Ended]:
+        """Append up to ``most`` points to ``points``, and yield the ends of points that need no job.
+
+        If this raises one of the errors of ``draw``, the points that were appended are to be put back.
+        """
+        while len(points) < most and (drawn := self.draw()) is not None:
+            if isinstance(drawn, Ended):
+                yield drawn
+            else:
+                points.append(drawn)
 
     def draw(self) -> Point | Ended | None:
         """Return the next point, or its end if it has ended or cannot run; None if there is no point now.

@@ -7,8 +7,7 @@ has ended, the decision to submit it, an error, or None to look it up again afte
 from __future__ import annotations
 
 import logging
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import Retry
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.sweep.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.packs import Pack
     from luigi_pai.sweep.point import PointMember
     from luigi_pai.work.claims import Claim
     from luigi_pai.work.decide import Situation
@@ -66,22 +66,6 @@ class JournalLedger(Ledger):
         """Note that the job of these claims was certainly not submitted."""
         for claim in claims:
             self._journal.release(claim.name, claim.number)
-
-
-@dataclass(slots=True, eq=False)
-class Pack:
-    """Points that are started together.
-
-    Attributes:
-        members: the points.
-        name: name of the array that the points are claimed for; empty if the array has no name yet. None if
-            the points are still to be looked up.
-        due: time of the start in seconds of the monotonic clock; infinity if the pack waits for more points.
-    """
-
-    members: list[PointMember]
-    name: str | None = None
-    due: float = -math.inf
 
 
 class Starter:

@@ -103,13 +103,16 @@ class Pruning:
             return True
 
 
-def stopped_by_message(watched: Sequence[Submission], starting: Sequence[Submission]) -> str:
+def stopped_by_message(watched: Sequence[Submission], in_flight: Sequence[Submission]) -> str:
     """Ask the server to stop the jobs that wait or run, and return a summary.
 
     Args:
         watched: these jobs.
-        starting: jobs that are being submitted; they are stopped as soon as the server has them.
+        in_flight: all jobs that may be there; those that are being submitted are stopped when the server has
+            them.
     """
+    names = {job.name for job in watched}
+    starting = [job for job in in_flight if job.name not in names]
     asked, problems = stop_jobs(watched, _MESSAGE_WITHIN)
     text = f"{counted_jobs(len(asked))} asked to stop"
     if problems:

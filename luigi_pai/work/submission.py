@@ -11,7 +11,7 @@ from luigi_pai.api.status import JobState, JobStatus, instance_statuses
 from luigi_pai.errors import PaiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.work.evidence import Evidence
@@ -77,6 +77,11 @@ class Submission:
         """Return a job that is about to be posted."""
         status = JobStatus(name, JobState.WAITING, raw_state="SUBMITTED")
         return cls(name, book, list(members), status, posted=True, is_there=False)
+
+    @property
+    def key(self) -> Hashable:
+        """Key of cluster, user and dialect; one watcher watches all jobs of a key."""
+        return self.book.api.url, self.book.api.username, self.book.api.detector.given
 
     @property
     def is_array(self) -> bool:

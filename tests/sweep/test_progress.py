@@ -216,9 +216,9 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
         cluster.arrives = clock.monotonic() + (trip if result and isinstance(result[0], tuple) else 0.0)
         clock.call_later(cluster.arrives - clock.monotonic(), lambda: future.set_result(result))
 
+    monkeypatch.setattr("luigi_pai.sweep.ending.trigger", lambda *_: None)
     for module in ("engine", "ending"):
-        monkeypatch.setattr(f"luigi_pai.sweep.{module}.trigger", lambda *_: None)
-    monkeypatch.setattr("luigi_pai.sweep.engine.run_in_thread", run_at_once)
+        monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", run_at_once)
     monkeypatch.setattr("luigi_pai.sweep.engine.wait", lambda *_: None)
     monkeypatch.setattr(PointMember, "of", lambda point: member_of(cluster, point))
     monkeypatch.setattr(Starter, "start", submitted)

@@ -29,6 +29,7 @@ from luigi_pai import (
     grid,
     zipped,
 )
+from luigi_pai.sweep.ending import Recorder
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
@@ -692,7 +693,7 @@ def test_ends_that_cannot_be_taken_down_end_the_sweep(monkeypatch):
     def record(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("luigi_pai.sweep.engine.record", record)
+    monkeypatch.setattr(Recorder, "_record", record)
     with pytest.raises(RuntimeError, match="broken"):
         Study().run()
 

@@ -190,7 +190,8 @@ class Interleaving:
         monkeypatch.setattr(Clusters, "_clusters", ignored[0], raising=False)
         monkeypatch.setattr(Clusters, "cache", ignored[1], raising=False)
         monkeypatch.setattr(TimedAdapter, "send", send)
-        monkeypatch.setattr("luigi_pai.sweep.engine.run_in_thread", _run_inline)
+        for module in ("engine", "ending"):
+            monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", _run_inline)
 
     def start(self, name: str, work: Callable[[], Any]) -> Worker:
         """Add a worker."""

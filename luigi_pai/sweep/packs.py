@@ -1,0 +1,182 @@
+"""Packs: the points of a sweep that are to be started together, when, and in which threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.retries import Retry
+from luigi_pai.errors import PaiError
+from luigi_pai.hdfs.errors import HdfsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from luigi_pai.api.book.book import Book
+    from luigi_pai.api.clock import Clock
+    from luigi_pai.sweep.limits import SweepLimits
+    from luigi_pai.sweep.point import PointMember
+
+_AT_ONCE = 8  # points or packs that are started at the same time
+_AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
+_GATHERED = 2.0  # seconds to find all points that are claimed for one array
+
+
+@dataclass(slots=True, eq=False)
+class Pack:
+    """Points that are started together.
+
+    Attributes:
+        members: the points.
+        name: name of the array that the points are claimed for; empty if the array has no name yet. None if
+            the points are still to be looked up.
+        due: time of the start in seconds of the monotonic clock; infinity if the pack waits for more points.
+    """
+
+    members: list[PointMember]
+    name: str | None = None
+    due: float = -math.inf
+
+
+@dataclass(slots=True, eq=False)
+class Start:
+    """A thread that starts the points of a pack.
+
+    Attributes:
+        pack: the pack.
+        began: when the thread was started, in seconds of the monotonic clock.
+        future: gets the results.
+    """
+
+    pack: Pack
+    began: float
+    future: Future[Any] = field(default_factory=Future)
+
+
+class Packs:
+    """The packs that are started before further points are drawn.
+
+    Args:
+        limits: of the sweep.
+        clock: for the times of starts.
+    """
+
+    def __init__(self, limits: SweepLimits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._packs: list[Pack] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._packs)
+
+    def next_due(self, *, is_last: bool) -> Pack | None:
+        """Return a pack to start, or None. An incomplete pack is due only if no more points can join it.
+
+        Args:
+            is_last: whether no point is being started, and none is left to draw.
+        """
+        now = self._clock.monotonic()
+        due = next((pack for pack in self._packs if pack.due <= now), None)
+        if due is None and is_last and self._packs and all(pack.due == math.inf for pack in self._packs):
+            return self._packs[0]
+        return due
+
+    def take(self, pack: Pack) -> None:
+        """Take a pack out, because it is started."""
+        self._packs = [each for each in self._packs if each is not pack]
+
+    def idle(self) -> float:
+        """Return the seconds until a pack with a later start is due; infinity if there is none."""
+        now = self._clock.monotonic()
+        return min((pack.due - now for pack in self._packs if pack.due > now), default=math.inf)
+
+    def look_up_again(self, members: Iterable[PointMember]) -> None:
+        """Look points up again after a moment, because another process has claimed them."""
+        if again := list(members):
+            self._packs.append(Pack(again, due=self._clock.monotonic() + _AGAIN_AFTER))
+
+    def add(self, member: PointMember, array: str | None) -> None:
+        """Add a point to the pack of its array, or to the one that waits for further points.
+
+        When the latter is full, it is due now.
+        """
+        if array is not None:
+            pack = next((each for each in self._packs if each.name == array), Pack([], array))
+            pack.due = self._clock.monotonic() + _GATHERED
+        else:
+            pack = next((each for each in self._packs if each.due == math.inf), Pack([], "", math.inf))
+        pack.members.append(member)
+        if array is None and len(pack.members) >= self._limits.points_per_job:
+            pack.due = -math.inf
+        self.take(pack)
+        self._packs.append(pack)
+
+
+class Outages:
+    """How many starts may be made at the same time, and when the next one.
+
+    While HDFS or the server does not answer, only one point or pack is started at a time, and the pauses
+    between these starts grow, so that an outage is logged only once.
+
+    Args:
+        patience: seconds for which errors of HDFS or the server are retried.
+        clock: for the times of starts.
+        what: subject of the log lines.
+    """
+
+    def __init__(self, patience: float, clock: Clock, what: str) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._retry = Retry(patience, clock, what)
+        self._is_proven = False  # whether the last start ended without a transient error
+        self._paused_until = -math.inf
+
+    @property
+    def at_once(self) -> int:
+        """How many starts may be made at the same time."""
+        return _AT_ONCE if self._is_proven else 1
+
+    def wait(self) -> float:
+        """Return the seconds until the next start; not above 0 if it may be made now."""
+        return self._paused_until - self._clock.monotonic()
+
+    def end(self) -> None:
+        """Record that a start has ended without a transient error."""
+        self._is_proven = True
+        self._retry.succeeded()
+
+    def retries(self, error: PaiError, book: Book | None, began: float) -> bool:
+        """Return whether starts go on after a transient error, and if so, pause them.
+
+        Args:
+            error: of a start.
+            book: of its cluster; None if no point was started before.
+            began: when it began, in seconds of the monotonic clock.
+        """
+        if book is None:
+            return False
+        is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
+        if not is_away or self._clock.monotonic() - began >= self._patience:
+            return False
+        if self._is_proven or began >= self._paused_until:  # otherwise starts are paused already
+            try:
+                self._paused_until = self._clock.monotonic() + self._retry.wait_after(error)
+            except PaiError:
+                return False
+        self._is_proven = False
+        return True
+
+
+def run_in_thread(act: Callable[[], Any], future: Future[Any]) -> None:
+    """Call a function in a thread of its own. Neither the sweep nor the end of the process waits for it."""
+
+    def work() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:  # noqa: BLE001  raised again by future.result()
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
