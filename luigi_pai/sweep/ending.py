@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.work.record import failure_of, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
@@ -104,12 +105,12 @@ class Recorder:
 
     Attributes:
         seen: running points, with their statuses, whose starts are to be recorded.
-        endings: to be recorded.
     """
 
     def __init__(self, retry: Retry) -> None:
         self.seen: list[tuple[PointMember, JobStatus]] = []
-        self.endings: list[Ending] = []
+        self._endings: list[Ending] = []
+        self._unrecorded: Counter[Submission] = Counter()  # number of ended points
         self._retry = retry
         self._future: Future[list[Ending]] | None = None
 
@@ -118,14 +119,26 @@ class Recorder:
         """The thread that records, if there is one."""
         return [] if self._future is None else [self._future]
 
+    def add(self, ended: Iterable[Ending]) -> None:
+        """Let the next step record ends."""
+        todo = list(ended)
+        self._endings += todo
+        self._unrecorded.update(ending.job for ending in todo)
+
+    def has(self, job: Submission) -> bool:
+        """Return whether ends of points of a job are not recorded yet."""
+        return job in self._unrecorded
+
     def step(self) -> list[Ending]:
         """Return the ends that are recorded since the last step, and record what was added, in one thread."""
         ended: list[Ending] = []
         if self._future is not None and self._future.done():
             ended, self._future = self._future.result(), None
-        if self._future is None and (self.seen or self.endings):
-            seen, todo = self.seen, self.endings
-            self.seen, self.endings, self._future = [], [], Future()
+            self._unrecorded.subtract(ending.job for ending in ended)
+            self._unrecorded = +self._unrecorded  # without zeros
+        if self._future is None and (self.seen or self._endings):
+            seen, todo = self.seen, self._endings
+            self.seen, self._endings, self._future = [], [], Future()
             run_in_thread(lambda: self._record(seen, todo), self._future)
         return ended
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
 from luigi_pai.api.watching import Outcome, Update, Watcher
 from luigi_pai.console import first_line, user_error
-from luigi_pai.errors import ClusterUnreachable, PaiError
+from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.ending import Recorder, announce, endings
-from luigi_pai.sweep.packs import Outages, Pack, Packs, Start, run_in_thread
+from luigi_pai.sweep.packs import Outages, Pack, Packs, Start
 from luigi_pai.sweep.point import Ended, Point, PointMember
 from luigi_pai.sweep.rows import Row
 from luigi_pai.sweep.starting import NotConfirmedError, Starter
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("luigi-interface")
 
 _SLICE = 0.5  # maximum seconds to draw points; after them, the jobs that run are looked up again
-_OUTAGES = (ClusterUnreachable, HdfsError)
 _LONGEST_WAIT = 0.05  # seconds to wait for the end of a thread, before other work
 
 
@@ -92,7 +90,6 @@ class Engine:
         self._seen: list[
             tuple[PointMember, JobStatus]
         ] = []  # running points; their starts are not recorded yet
-        self._unrecorded: Counter[Submission] = Counter()  # ended points whose ends are not recorded yet
         self._recorder = Recorder(Retry(patience, clock, table.sweep))
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._outages = Outages(patience, clock, table.sweep)
@@ -108,12 +105,8 @@ class Engine:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether more points failed than the tolerance allows.
-
-        While a search proposes points, their number is not known, so ``max_points`` is used instead.
-        """
-        total = self._limits.max_points if self._source.total is None else self._source.total
-        return len(self._table.failed) > self._limits.failures(total)
+        """Whether more points failed than the tolerance allows."""
+        return self._limits.are_exceeded(len(self._table.failed), self._source.total)
 
     @property
     def window(self) -> Window | None:
@@ -201,9 +194,7 @@ class Engine:
         if not pack.members:
             return
         self.book = pack.members[0].work.book
-        start = Start(pack, self._clock.monotonic())
-        self._starts.append(start)
-        run_in_thread(lambda: self._starter.start(pack), start.future)
+        self._starts.append(Start.of(pack, self._clock, self._starter.start))
 
     def _next_members(self) -> list[PointMember]:
         """Draw points for a job."""
@@ -230,7 +221,7 @@ class Engine:
         try:
             results = start.future.result()
         except Exception as error:
-            if isinstance(error, _OUTAGES) and self._retries(error, points, start.began):
+            if self._retries(error, points, start.began):
                 return
             if isinstance(error, OF_ALL):
                 raise
@@ -256,7 +247,7 @@ class Engine:
             elif result is not None:
                 self._fail(member.point, result)
 
-    def _retries(self, error: PaiError, points: Sequence[Point], began: float) -> bool:
+    def _retries(self, error: Exception, points: Sequence[Point], began: float) -> bool:
         """Put points back after a transient error. Return False if there is no retry."""
         if not self._outages.retries(error, self.book, began):
             return False
@@ -332,24 +323,19 @@ class Engine:
 
     def _end_all(self, job: Submission, update: Update) -> None:
         kept = [each for each in _members(job) if not each.point.is_final(each.number, self._limits)]
-        ended = list(endings(job, update, kept))
-        self._recorder.endings += ended
-        self._unrecorded[job] += len(ended)
+        self._recorder.add(endings(job, update, kept))
         self._free(job)
 
     def _record(self) -> None:
         """Go on with the points whose ends are recorded: only then does the journal get the ends."""
         for ending in self._recorder.step():
-            self._unrecorded[ending.job] -= 1
             self._end(ending.ended())
             self._free(ending.job)
 
     def _free(self, job: Submission) -> None:
-        key = job.key, job.name
-        if job.is_over and not self._unrecorded[job]:
-            del self._unrecorded[job]
-            if self._jobs.get(key) is job:
-                del self._jobs[key]
+        key, is_recorded = (job.key, job.name), not self._recorder.has(job)
+        if job.is_over and is_recorded and self._jobs.get(key) is job:
+            del self._jobs[key]
 
     def _end(self, ended: Ended) -> None:
         point = ended.point

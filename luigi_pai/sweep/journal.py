@@ -33,11 +33,18 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
 from luigi_pai.sweep.journal_files import journal_files
-from luigi_pai.sweep.point_records import Record, valid_asked, valid_row
+from luigi_pai.sweep.point_records import (
+    LARGEST,
+    Record,
+    check_run,
+    checked_number,
+    run_of,
+    valid_asked,
+    valid_row,
+)
 from luigi_pai.work.claims import claim_of
 
 if TYPE_CHECKING:
@@ -49,9 +56,6 @@ if TYPE_CHECKING:
     from luigi_pai.work.claims import Claim
 
 T = TypeVar("T")
-
-_LARGEST = 1_000_000_000  # number of a run or a submission
-_LONGEST_PATH = 4096  # characters
 
 
 class Journal:
@@ -204,8 +208,8 @@ class Journal:
         """
         if self.over:
             self.again([each for each, record in self.records.items() if not record.is_good])
-        number = _run_of(self.info)[0] + 1
-        if number > _LARGEST:
+        number = run_of(self.info)[0] + 1
+        if number > LARGEST:
             raise ValueError(
                 f"{self._files.path} has a run with the number {number - 1}, which no sweep has; remove the "
                 "folder, or choose another"
@@ -239,7 +243,7 @@ class Journal:
             HdfsError, OSError: the journal cannot be read.
         """
         self.read()
-        if _run_of(self.info) != self._run:
+        if run_of(self.info) != self._run:
             name = str(self.info["sweep"])
             raise PaiSweepFailed(
                 f"sweep {name!r}: another process has begun to run this search, and continues the search "
@@ -295,18 +299,14 @@ class Journal:
         """
         kind = event["event"]
         if kind == "run":
-            _check_run(event)
-            if _run_of(event) > _run_of(self.info):
+            check_run(event)
+            if run_of(event) > run_of(self.info):
                 self.info, self.over, self.complete, self.dropped = event, False, False, frozenset()
         elif kind == "over":
-            if event["run"] == _run_of(self.info):
+            if event["run"] == run_of(self.info):
                 budget, dropped = int(event["budget"]), frozenset(event["dropped"])
-                self.over, self.complete, self.budget, self.dropped = (
-                    True,
-                    bool(event["complete"]),
-                    budget,
-                    dropped,
-                )
+                self.over, self.complete = True, bool(event["complete"])
+                self.budget, self.dropped = budget, dropped
         elif kind == "again":
             for name, last in event["points"].items():
                 record = self.of(name)
@@ -337,33 +337,9 @@ class Journal:
                 record.claim = None
         elif kind == "pruned":
             record.pruned = True
-        elif kind == "ended" and _checked(event["number"]) >= record.last.get("number", 0):
+        elif kind == "ended" and checked_number(event["number"]) >= record.last.get("number", 0):
             texts = {key: str(event[key]) for key in ("cluster", "id")}
             record.last = {"number": event["number"], **texts, "row": valid_row(**event["row"])}
-
-
-def _run_of(event: Mapping[str, Any]) -> list[Any]:
-    """Return the number and the token of a run."""
-    number, token = event.get("run", (0, ""))
-    return [int(number), str(token)]
-
-
-def _checked(number: Any) -> int:
-    """Return the number of a run or a submission; raise ValueError if it is not one."""
-    if not (isinstance(number, int) and 0 <= number <= _LARGEST):
-        raise ValueError(number)
-    return number
-
-
-def _check_run(event: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
-    texts = event["sweep"], event["file"]
-    if not all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts):
-        raise ValueError(texts)
-    is_moment = isinstance(event["at"], int) and 0 <= event["at"] < LATEST_MS
-    if not is_moment:
-        raise ValueError(event["at"])
-    _checked(_run_of(event)[0])
 
 
 def retried(act: Callable[[], T], clock: Clock, limit: float) -> T:

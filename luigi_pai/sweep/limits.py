@@ -78,6 +78,13 @@ class SweepLimits:
             return int(self.tolerance)
         return math.floor(round(self.tolerance * points, 6))  # 0.29 * 100 is 28.999999999999996
 
+    def are_exceeded(self, failed: int, points: int | None) -> bool:
+        """Return whether more points failed than the tolerance allows.
+
+        While a search proposes points, their number is None, so ``max_points`` is used instead.
+        """
+        return failed > self.failures(self.max_points if points is None else points)
+
     def change(self, message: str) -> str:
         """Change a limit by a message such as ``parallel_jobs = 100``; return a text about the change.
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.api.retries import Retry
+from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
 
@@ -54,6 +54,13 @@ class Start:
     pack: Pack
     began: float
     future: Future[Any] = field(default_factory=Future)
+
+    @classmethod
+    def of(cls, pack: Pack, clock: Clock, act: Callable[[Pack], Any]) -> Start:
+        """Start a thread that calls ``act`` with the pack."""
+        start = cls(pack, clock.monotonic())
+        run_in_thread(lambda: act(pack), start.future)
+        return start
 
 
 class Packs:
@@ -148,7 +155,7 @@ class Outages:
         self._is_proven = True
         self._retry.succeeded()
 
-    def retries(self, error: PaiError, book: Book | None, began: float) -> bool:
+    def retries(self, error: Exception, book: Book | None, began: float) -> bool:
         """Return whether starts go on after a transient error, and if so, pause them.
 
         Args:
@@ -156,7 +163,7 @@ class Outages:
             book: of its cluster; None if no point was started before.
             began: when it began, in seconds of the monotonic clock.
         """
-        if book is None:
+        if book is None or not isinstance(error, (*TRANSIENT, HdfsError)):
             return False
         is_away = error.transient if isinstance(error, HdfsError) else book.api.session.answered
         if not is_away or self._clock.monotonic() - began >= self._patience:

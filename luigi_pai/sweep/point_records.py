@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.api.clock import LATEST_MS
 from luigi_pai.sweep.rows import Row, bounded
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from luigi_pai.work.claims import Claim
 
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED", "PRUNED")
+LARGEST = 1_000_000_000
+"""The largest number of a run or a submission."""
+
+_LONGEST_PATH = 4096  # characters
 _LONGEST = 10_000  # characters of a text of a row
 
 
@@ -108,3 +113,27 @@ def valid_asked(place: str, family: Any, parameters: Any) -> Asked:
     if not isinstance(family, str) or not all(isinstance(text, str) for text in parameters.values()):
         raise ValueError(family)
     return Asked(place, family, parameters)
+
+
+def run_of(event: Mapping[str, Any]) -> list[Any]:
+    """Return the number and the token of a run."""
+    number, token = event.get("run", (0, ""))
+    return [int(number), str(token)]
+
+
+def checked_number(number: Any) -> int:
+    """Return the number of a run or a submission; raise ValueError if it is not one."""
+    if not (isinstance(number, int) and 0 <= number <= LARGEST):
+        raise ValueError(number)
+    return number
+
+
+def check_run(event: Mapping[str, Any]) -> None:
+    """Raise ValueError or TypeError if the fields of an event "run" are not valid."""
+    texts = event["sweep"], event["file"]
+    if not all(isinstance(text, str) and len(text) <= _LONGEST_PATH for text in texts):
+        raise ValueError(texts)
+    is_moment = isinstance(event["at"], int) and 0 <= event["at"] < LATEST_MS
+    if not is_moment:
+        raise ValueError(event["at"])
+    checked_number(run_of(event)[0])

@@ -255,3 +255,23 @@ def file_of(sweep: PaiSweep) -> str:
         return str(Path(inspect.getfile(type(sweep))).resolve())
     except (TypeError, OSError):
         return ""
+
+
+def task_like(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
+    """Return a task like another one, with the significant parameters of an event "asked".
+
+    The journal determines no other parameters, because the name of a point usually does not depend on them.
+    """
+    significant = {name for name, parameter in type(like).get_params() if parameter.significant}
+    own = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
+    recorded = {name: text for name, text in parameters.items() if name in significant}
+    task: JobTask = type(like).from_str_params({**own, **recorded})  # type: ignore[no-untyped-call]
+    return task
+
+
+def name_of(task: JobTask) -> str:
+    """Return the name of a point, or its task as text if ``name`` raises an error."""
+    try:
+        return str(task.name)  # type: ignore[attr-defined]  # of each subclass
+    except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
+        return str(task)

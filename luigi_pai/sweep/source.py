@@ -18,7 +18,9 @@ from luigi_pai.sweep.points import (
     describe,
     iterated,
     missing_requirement,
+    name_of,
     problem_texts,
+    task_like,
     too_many_points,
 )
 from luigi_pai.sweep.rows import Row
@@ -214,7 +216,7 @@ class Source:
         if not isinstance(task, JobTask):
             self._fail(f"points() has yielded {describe(task)}, which is no PaiTask or PaiProtocolTask")
             return None
-        name = _name_of(task)
+        name = name_of(task)
         if name in self._rows:
             self._tell(task, self._rows[name])
             return None
@@ -295,8 +297,8 @@ class Source:
                     raise ValueError("it is one of more points than the search may propose")  # noqa: TRY301
                 if asked.family not in kinds:
                     raise ValueError(f"points() has yielded no task of the class {asked.family:.50}")  # noqa: TRY301
-                task = _with(kinds[asked.family], asked.parameters)
-                if _name_of(task) != name:
+                task = task_like(kinds[asked.family], asked.parameters)
+                if name_of(task) != name:
                     raise ValueError("its parameters make another name")  # noqa: TRY301
             except Exception as error:  # noqa: BLE001  of Luigi, or of the user's own code
                 self.dropped[name] = first_line(error)
@@ -337,23 +339,3 @@ class Source:
             "the journal" if asked is None else asked.place,
             printable(self.dropped[first]),
         )
-
-
-def _with(like: JobTask, parameters: Mapping[str, str]) -> JobTask:
-    """Return a task like another one, with the significant parameters of an event "asked".
-
-    The journal determines no other parameters, because the name of a point usually does not depend on them.
-    """
-    significant = {name for name, parameter in type(like).get_params() if parameter.significant}
-    own = like.to_str_params(only_public=True)  # type: ignore[no-untyped-call]
-    recorded = {name: text for name, text in parameters.items() if name in significant}
-    task: JobTask = type(like).from_str_params({**own, **recorded})  # type: ignore[no-untyped-call]
-    return task
-
-
-def _name_of(task: JobTask) -> str:
-    """Return the name of a point, or its task as text if ``name`` raises an error."""
-    try:
-        return str(task.name)  # type: ignore[attr-defined]  # of each subclass
-    except Exception:  # noqa: BLE001  users' own code may raise anything; check_job raises it again
-        return str(task)

@@ -75,7 +75,8 @@ class Evidence:
         return self._work.outputs.hdfs is not None
 
     @functools.cached_property
-    def _flag(self) -> CompletionFlag | None:
+    def flag(self) -> CompletionFlag | None:
+        """The completion flag; None if the output folder is not on HDFS."""
         hdfs = self._work.outputs.hdfs
         if hdfs is None:
             return None
@@ -143,12 +144,12 @@ class Evidence:
         Raises:
             HdfsError: HDFS failed.
         """
-        if self._flag is None:
+        if self.flag is None:
             return self._work.outputs.are_complete()
         is_claimed = self.last() is not None
         if not is_claimed and not self.may_have_run():
             return False
-        return self._flag.holds(self._work.name, submitted_here=is_claimed)
+        return self.flag.holds(self._work.name, submitted_here=is_claimed)
 
     # before and after a submission
 
@@ -211,8 +212,8 @@ class Evidence:
         Only after the claim, because before it, another process may submit this job and set the flag.
         """
         claim = self._known.claim
-        if number > 1 and self._flag is not None and claim is not None and claim.state is None:
-            self._flag.discard(self._work.name)
+        if number > 1 and self.flag is not None and claim is not None and claim.state is None:
+            self.flag.discard(self._work.name)
 
     def confirm(self) -> None:
         """Make this run's claim the one that counts, because the server has stored this run's job."""
@@ -244,7 +245,7 @@ class Evidence:
         """
         claim = self.last()
         if claim is None:
-            if self._flag is not None:
+            if self.flag is not None:
                 check_folder(status, self._work.folder, self._book.api)
         elif claim.job == status.name and claim.digest != self._work.digest:
             warn_of_other_definition(status.name)
@@ -298,65 +299,16 @@ class Evidence:
         claim = self.last()
         return claim is not None and claim.number == entry.number and claim.state is None
 
-    def is_recorded(self, entry: Entry) -> bool:
-        """Return whether this process has recorded the end of a submission, or knows that it is recorded."""
-        status = entry.status
-        return status is None or self._known.end == (entry.number, status.state.value)
+    @property
+    def recorded_end(self) -> tuple[int, str] | None:
+        """Number and final state of the last submission whose end this process has recorded, if any."""
+        return self._known.end
 
-    def record(self, entry: Entry, status: JobStatus) -> None:
-        """Record a submission's end: the completion flag on HDFS, and the final state in its claim.
-
-        Raises:
-            PaiOutputElsewhere: the job wrote to another output folder.
-            PaiError: the end could not be recorded, or it contradicts the recorded end.
-        """
-        if entry.succeeded:
-            self._succeeded(entry, status)
-        else:
-            self._failed(entry, status)
-
-    def note_recorded(self, entry: Entry, status: JobStatus) -> None:
-        """Note that the end of a submission is recorded."""
-        self._known.end = entry.number, status.state.value
-
-    def _succeeded(self, entry: Entry, status: JobStatus) -> None:
-        """Write the completion flag and the end."""
-        claim, flag = self._ended(entry, status), self._flag
-        if claim is not None:
-            if claim.state is None:
-                if flag is not None:
-                    flag.add(self._work.name, submitted_here=True)
-                self._end(claim, status)
-        elif flag is not None and not flag.holds(self._work.name):
-            check_folder(status, self._work.folder, self._book.api)
-            flag.add(self._work.name, submitted_here=False)
-
-    def _failed(self, entry: Entry, status: JobStatus) -> None:
-        """For the job's latest submission, remove the job from the completion flag, and record the end.
-
-        The job may be in the flag, because a command may write the flag (as Spark does) and then fail.
-        """
-        self.read_again()  # another process may have submitted the job again
-        last, claim = self.last(), self._ended(entry, status)
-        is_latest = last is None or last.number <= entry.number  # a later submission may have set the flag
-        if is_latest and (claim is None or claim.state is None):
-            if self._flag is not None:
-                self._flag.discard(self._work.name)
-            if claim is not None:
-                self._end(claim, status)
-
-    def _ended(self, entry: Entry, status: JobStatus) -> Claim | None:
-        """Return a submission's claim if it is the last, else None; PaiError if it contradicts ``status``."""
-        claim = self.last()
-        if claim is None or claim.number != entry.number:
-            return None
-        if claim.state not in (None, status.state.value) and self.is_durable:
-            raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
-        return claim
-
-    def _end(self, claim: Claim, status: JobStatus) -> None:
-        if self._claims is not None:
+    def end(self, claim: Claim | None, entry: Entry, status: JobStatus) -> None:
+        """Record the final state of a submission in its claim, if it has one, and note that this is done."""
+        if claim is not None and claim.state is None and self._claims is not None:
             self._known.claim = self._claims.end(claim, status.state.value)
+        self._known.end = entry.number, status.state.value
 
 
 def warn_of_other_definition(job: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,17 @@ from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.watching import Outcome
 from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
+from luigi_pai.work.refusals import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.api.watching import Update
     from luigi_pai.errors import PaiJobError
+    from luigi_pai.work.claims import Claim
     from luigi_pai.work.evidence import Evidence
     from luigi_pai.work.piece import Work
 
@@ -45,16 +49,14 @@ def record(
         PaiOutputElsewhere: the job wrote to another output folder.
     """
     status = entry.status
-    if status is None or evidence.is_recorded(entry):
+    if status is None or evidence.recorded_end == (entry.number, status.state.value):
         return
     if work.options["keep_logs"] and (watched or evidence.lacks_end(entry)):
         from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
         KeptLogs(work.book, work.outputs.hdfs, work.folder, work.secrets()).keep(status)
 
-    def act() -> None:
-        evidence.record(entry, status)
-
+    act = functools.partial(_succeeded if entry.succeeded else _failed, work, evidence, entry, status)
     try:
         if watched or evidence.is_durable:
             _with(retry, act)
@@ -73,7 +75,6 @@ def record(
         return
     if entry.succeeded:
         _warn_if_changed(work, evidence, entry)
-    evidence.note_recorded(entry, status)
 
 
 def _with(retry: Retry | None, act: Callable[[], None]) -> None:
@@ -81,6 +82,40 @@ def _with(retry: Retry | None, act: Callable[[], None]) -> None:
         act()
     else:
         retry.call(act)
+
+
+def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) -> None:
+    """Write the completion flag and the end."""
+    claim, flag = _claim_of(evidence, entry, status), evidence.flag
+    if flag is not None and claim is None and not flag.holds(work.name):
+        check_folder(status, work.folder, work.book.api)
+        flag.add(work.name, submitted_here=False)
+    elif flag is not None and claim is not None and claim.state is None:
+        flag.add(work.name, submitted_here=True)
+    evidence.end(claim, entry, status)
+
+
+def _failed(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) -> None:
+    """For the latest submission of the work, remove the work from the completion flag, and record the end.
+
+    The work may be in the flag, because a command may write the flag (as Spark does) and then fail.
+    """
+    evidence.read_again()  # another process may have submitted the job again
+    last, claim = evidence.last(), _claim_of(evidence, entry, status)
+    is_latest = last is None or last.number <= entry.number  # a later submission may have set the flag
+    if evidence.flag is not None and is_latest and (claim is None or claim.state is None):
+        evidence.flag.discard(work.name)
+    evidence.end(claim, entry, status)
+
+
+def _claim_of(evidence: Evidence, entry: Entry, status: JobStatus) -> Claim | None:
+    """Return a submission's claim if it is the last, else None; PaiError if it contradicts ``status``."""
+    claim = evidence.last()
+    if claim is None or claim.number != entry.number:
+        return None
+    if claim.state not in (None, status.state.value) and evidence.is_durable:
+        raise PaiError(f"its recorded end is {claim.state}, and the server says {status.state.value}")
+    return claim
 
 
 def failure_of(work: Work, update: Update, *, next_step: str | None = None) -> PaiJobError | None:

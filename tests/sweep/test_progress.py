@@ -217,7 +217,7 @@ def _run(monkeypatch, tmp_path, count, at_once, trip=0.01, runs_for=lambda numbe
         clock.call_later(cluster.arrives - clock.monotonic(), lambda: future.set_result(result))
 
     monkeypatch.setattr("luigi_pai.sweep.ending.trigger", lambda *_: None)
-    for module in ("engine", "ending"):
+    for module in ("packs", "ending"):
         monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", run_at_once)
     monkeypatch.setattr("luigi_pai.sweep.engine.wait", lambda *_: None)
     monkeypatch.setattr(PointMember, "of", lambda point: member_of(cluster, point))

@@ -29,12 +29,11 @@ from luigi_pai import (
     grid,
     zipped,
 )
-from luigi_pai.sweep.ending import Recorder
+from luigi_pai.sweep.ending import Ending, Recorder
 from luigi_pai.sweep.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
 from luigi_pai.work.claims import Claims
-from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.flag import CompletionFlag
 
 
@@ -700,19 +699,19 @@ def test_ends_that_cannot_be_taken_down_end_the_sweep(monkeypatch):
 
 def test_a_point_keeps_its_place_until_its_end_is_known(pai, hdfs, monkeypatch):
     """So that a search has the results of all that has ended before it draws a point."""
-    record, end, most, told = Evidence.record, Table.ended, 0, []
+    record, end, most, told = Ending.record, Table.ended, 0, []
 
-    def recorded(evidence, *arguments):
+    def recorded(ending, retry):
         nonlocal most
         pai.clock.sleep(0.3)
         most = max(most, pai.submissions - len(told))
-        record(evidence, *arguments)
+        record(ending, retry)
 
     def ended(table, point):
         told.append(point)
         return end(table, point)
 
-    monkeypatch.setattr(Evidence, "record", recorded)
+    monkeypatch.setattr(Ending, "record", recorded)
     monkeypatch.setattr(Table, "ended", ended)
     type("TwoAtOnce", (Study,), {"parallel_jobs": 2})().run()
     assert most == 2

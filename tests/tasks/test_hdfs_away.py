@@ -10,9 +10,9 @@ from clocks import MovableClock
 from hdfs_backend import EACH_HADOOP, own_hdfs
 from process_state import install_clock
 
+import luigi_pai.work.run
 from luigi_pai import PaiJobFailed, PaiTask, TaskRole
 from luigi_pai.hdfs import WebHdfs
-from luigi_pai.work.evidence import Evidence
 
 pytestmark = pytest.mark.slow
 
@@ -49,19 +49,19 @@ def own(request):
 @pytest.mark.parametrize(("outage", "state"), [("safe mode", "FAILED"), ("a killed NameNode", "SUCCEEDED")])
 def test_the_end_of_a_job_is_recorded(own, pai, settings, monkeypatch, caplog, outage, state):
     """The run waits for HDFS, which comes back after 30 s."""
-    clock, (begin, end), record = _Clock(), OUTAGES[outage], Evidence.record
+    clock, (begin, end), record = _Clock(), OUTAGES[outage], luigi_pai.work.run.record
 
-    def away(evidence, *arguments):
+    def away(*arguments, **named):
         begin(own)
         clock.call_later(30, lambda: end(own))
-        return record(evidence, *arguments)
+        return record(*arguments, **named)
 
     folder = f"/{outage.replace(' ', '-')}-{state}"
     settings(webhdfs_url=own.url, fs_uri=own.fs_uri, hdfs_user=own.user, poll_patience=10_000)
     pai.clock, pai.plan = clock, {"ends_as": state}
     install_clock(clock, monkeypatch)
     monkeypatch.setattr(Train, "output_dir", folder)
-    monkeypatch.setattr(Evidence, "record", away)
+    monkeypatch.setattr("luigi_pai.work.run.record", away)
     with pytest.raises(PaiJobFailed) if state == "FAILED" else contextlib.nullcontext():
         Train().run()
     assert clock.elapsed >= 30

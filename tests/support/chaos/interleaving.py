@@ -190,7 +190,7 @@ class Interleaving:
         monkeypatch.setattr(Clusters, "_clusters", ignored[0], raising=False)
         monkeypatch.setattr(Clusters, "cache", ignored[1], raising=False)
         monkeypatch.setattr(TimedAdapter, "send", send)
-        for module in ("engine", "ending"):
+        for module in ("packs", "ending"):
             monkeypatch.setattr(f"luigi_pai.sweep.{module}.run_in_thread", _run_inline)
 
     def start(self, name: str, work: Callable[[], Any]) -> Worker:
