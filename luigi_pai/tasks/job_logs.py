@@ -6,19 +6,18 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.logs.reader import LogLine, LogReader
+from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.api.status import JobState
 from luigi_pai.errors import PaiApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
 
 logger = logging.getLogger("luigi-interface")
 
-_AFTER_ERROR = 10.0  # seconds until the next try
 _ERRORS_AT_END = 3
 _NOT_STARTED = (JobState.WAITING, JobState.UNKNOWN)
 
@@ -35,63 +34,39 @@ class LogStream:
     """
 
     def __init__(self, book: Book, job: str, secrets: Sequence[str]) -> None:
-        self._api = book.api
         self._job = job
         self._reader = LogReader(book, job, secrets=secrets)
-        self._status: JobStatus | None = None
-        self._steps: Iterator[LogLine | float] | None = None
-        self._due = -math.inf
 
     def idle(self, status: JobStatus) -> float:
         """Return the seconds until the next request; infinity before the job runs."""
-        if status.state in _NOT_STARTED:
-            return math.inf
-        return max(0.0, self._due - self._api.clock.monotonic())
+        return math.inf if status.state in _NOT_STARTED else self._reader.idle()
 
     def step(self, status: JobStatus) -> None:
-        """Log the lines of the next request; after an error the logs are read again later."""
-        self._status = status
+        """Log the new lines of the log that is due; after an error the logs are read again later."""
         if self.idle(status) > 0:
             return
         try:
-            self._advance(status)
+            self._log_due(status)
         except PaiApiError as error:
-            self._put_off(error)
+            logger.debug("The logs of job %s cannot be read now: %s", self._job, error)
 
     def end(self, status: JobStatus, sleep: Callable[[float], None]) -> None:
         """Log the remaining lines of an ended job, and which logs could not be read."""
-        self._status, self._steps = status, None  # steps begun before the job's end miss its last lines
         errors = 0
-        sleep(min(self.idle(status), self._reader.per_log))
-        while True:
+        wait = min(self.idle(status), self._reader.per_log)
+        while not self._reader.is_complete:
+            sleep(wait)
             try:
-                if self._advance(status):
-                    break
+                self._log_due(status)
             except PaiApiError as error:
                 errors += 1
                 if errors > _ERRORS_AT_END or self._reader.gave_up:
                     logger.warning("The logs of job %s could not be read to their end: %s", self._job, error)
                     return
-                self._put_off(error)
-            sleep(self.idle(status))
+            wait = self._reader.idle()
         for log in self._reader.unreadable:
             logger.warning("Job %s: a log could not be read: %s", self._job, log)
 
-    def _advance(self, status: JobStatus) -> bool:
-        """Log lines until a wait is due; return whether all logs were read to their end."""
-        if self._steps is None:
-            self._steps = self._reader.follow_steps(lambda: self._status or status)
-        for step in self._steps:
-            if not isinstance(step, LogLine):
-                self._due = self._api.clock.monotonic() + step
-                return False
-            self._log(step)
-        return True
-
-    def _put_off(self, error: PaiApiError) -> None:
-        logger.debug("The logs of job %s cannot be read now: %s", self._job, error)
-        self._steps = None
-        self._due = self._api.clock.monotonic() + _AFTER_ERROR
-
-    def _log(self, line: LogLine) -> None:
-        logger.info("%s", self._reader.shown(line))
+    def _log_due(self, status: JobStatus) -> None:
+        for line in self._reader.read_due(status):
+            logger.info("%s", self._reader.shown(line))

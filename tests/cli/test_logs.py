@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import responses
 
+from luigi_pai import Cluster
+from luigi_pai.api.logs.reader import LogReader
 from luigi_pai.console import Console
 
 both = pytest.mark.parametrize("dialect", ["v1", "v2"], indirect=True)
@@ -145,3 +147,45 @@ def test_secrets_that_are_known_are_masked(pai_command, job_file, name, cluster,
     assert pai_command("logs", name, "--stdout").stdout == f"******\n{unknown}\n"
     log = here.job(name).logs("worker")
     assert cluster.password not in "".join(log.values())
+
+
+def answer_with_task(name, states, tasks):
+    """Mock a v1 or v2 server with one state, and one status of the job's task, after the other."""
+    version = "v1" if name == "old" else "v2"
+    full = name if version == "v1" else f"admin~{name}"
+    for state, task in zip(states, tasks, strict=True):
+        job = {"jobStatus": {"name": name, "username": "admin", "createdTime": 1, "state": state}}
+        job["taskRoles"] = {"main": {"taskStatuses": [{"taskIndex": 0, **task}]}}
+        responses.get(f"http://pai/api/{version}/jobs/{full}", json=job)
+    return LogReader(Cluster("http://pai", "admin", token="t", api_version=version).book, name)
+
+
+@responses.activate
+def test_following_goes_over_to_the_log_of_a_restarted_task():
+    """0.7 to 0.14 do not number the attempts: the new log has another URL. The old log is read to its end."""
+    first, second = ({"containerLog": f"http://node/c{number}/"} for number in (1, 2))
+    reader = answer_with_task("old", ["RUNNING", "RUNNING", "SUCCEEDED"], [first, second, second])
+    logs = {"c1/stdout": ["a\n", "b\n"], "c1/stderr": ["", ""], "c2/stdout": ["c\n", "", ""]}
+    for log, parts in (logs | {"c2/stderr": ["", "", ""]}).items():
+        for part in parts:
+            responses.get(f"http://node/{log}", body=part, content_type="text/plain")
+    waits = []
+    assert [line.text for line in reader.follow(waits.append)] == ["a", "b", "c"]
+    assert min(waits) > 0, "each wait is handed to the caller's sleep"
+    assert reader.unreadable == []
+
+
+@responses.activate
+@pytest.mark.parametrize(("statuses", "lines"), [([403, 206], ["a"]), ([403, 403], [])])
+def test_an_expired_url_of_a_log_is_requested_again_once(statuses, lines):
+    """1.4 and later send URLs with a signature that expires."""
+    reader = answer_with_task("new", ["SUCCEEDED"], [{"attemptId": 0}])
+    log = {"locations": [{"name": "stdout", "uri": "http://pai/log?sig=1"}]}
+    responses.get(
+        "http://pai/api/v2/jobs/admin~new/attempts/0/taskRoles/main/taskIndex/0/attempts/0/logs", json=log
+    )
+    for status in statuses:
+        responses.get("http://pai/log", status=status, body="a\n")
+    assert [line.text for line in reader.read()] == lines
+    gone = [] if lines else ["main/0: no log at http://pai/log: 403 Forbidden"]
+    assert [str(log) for log in reader.unreadable] == gone

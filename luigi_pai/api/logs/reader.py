@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
-from dataclasses import dataclass
+import math
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.logs.streams import LogLine, Stream, UnreadableLog
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.wire.transport import at_most
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
@@ -28,68 +29,11 @@ STREAMS = ("stdout", "stderr")
 
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
-_LONGEST_LINE = 1024 * 1024
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait doubles while no log grows
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
+_AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
 _GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """A line of a log.
-
-    Attributes:
-        role, index: the task.
-        stream: ``stdout`` or ``stderr``.
-        text: of the line, as the job wrote it, with control characters, but without the line end.
-    """
-
-    role: str
-    index: int
-    stream: str
-    text: str
-
-
-@dataclass(frozen=True)
-class UnreadableLog:
-    """A task whose logs cannot be read.
-
-    Attributes:
-        task: ``ROLE/INDEX``; "" for all tasks of the job.
-        page: URL, for a browser, of the page with its logs, or of the job's page; None if there is no page.
-        reason: why its logs cannot be read.
-    """
-
-    task: str
-    page: str | None
-    reason: str
-
-    def __str__(self) -> str:
-        if not self.task:
-            return f"{self.reason}; see {self.page}"
-        return f"{self.task}: {self.reason}" + (f"; its page: {self.page}" if self.page else "")
-
-
-@dataclass
-class _Stream:
-    """``stdout`` or ``stderr`` of one start of a task, and how far it has been read."""
-
-    task: TaskStatus
-    name: str
-    status: JobStatus  # the job's, at this start
-    last_lines: int | None  # the first read starts this many lines before the end; if None, at the first line
-    offset: int = 0
-    rest: bytes = b""  # an incomplete last line
-    closed: bool = False
-    reason: str | None = None  # why the last read failed
-    cut_short: bool = False  # whether a transient error ended the last read
-
-    @property
-    def attempt(self) -> Hashable:
-        """A key of this start. It has the task, the attempts of job and task and, on v1, the log's URL."""
-        page = self.task.log_url if self.task.attempt is None else None
-        return self.task.role, self.task.index, self.status.attempt or 0, self.task.attempt or 0, page
 
 
 class LogReader:
@@ -108,7 +52,8 @@ class LogReader:
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
         status: of the job, from its last lookup.
-        per_log: seconds between the reads of two logs in ``follow``.
+        is_complete: whether ``follow`` or ``read_due`` has read the logs of the ended job to their ends.
+        per_log: seconds between the reads of two logs.
     """
 
     per_log = 0.5
@@ -132,10 +77,13 @@ class LogReader:
         self._attempt = attempt
         self._lines = lines
         self._secrets = secrets
-        self._streams: dict[tuple[str, int, str], _Stream] = {}
+        self._streams: dict[tuple[str, int, str], Stream] = {}
         self._files: dict[Hashable, dict[str, LogFile]] = {}  # by name
         self._first = True
-        self._retry = Retry(book.api.polling.patience, book.api.clock, f"logs of {name}")
+        self._round: collections.deque[Stream] = collections.deque()  # not read yet in this round
+        self._found_some = False  # whether a log of this round had new lines
+        self._pause = _SHORTEST
+        self._due = -math.inf
         self._following = False
         self._has_ended = False  # whether the job has ended
         self._is_watched = False  # whether requests must be short, because a watcher waits or the job ended
@@ -143,6 +91,7 @@ class LogReader:
         self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
+        self.is_complete = False
 
     @property
     def gave_up(self) -> bool:
@@ -180,55 +129,80 @@ class LogReader:
         self._look_up()
         for stream in self._refresh():
             yield from self._new_lines(stream)
-            yield from self._last_line(stream)
+            yield from stream.last_line()
         self._collect_unreadable()
 
-    def follow(self) -> Iterator[LogLine]:
+    def follow(self, sleep: Callable[[float], None] | None = None) -> Iterator[LogLine]:
         """Yield the lines of the logs, and new lines until the job has ended; sleep between reads.
 
         Transient errors are retried for ``polling.patience`` seconds. At most two logs are read a second.
         A task that the cluster starts again begins a new log, which is read from its start.
-        """
-        for step in self.follow_steps():
-            if isinstance(step, LogLine):
-                yield step
-            else:
-                self._api.clock.sleep(step)
-
-    def follow_steps(self, status: Callable[[], JobStatus] | None = None) -> Iterator[LogLine | float]:
-        """Yield lines as ``follow`` does and, instead of sleeping, the seconds to wait before the next step.
-
-        After an error it may be called again, and continues where the reading stopped.
 
         Args:
-            status: returns the job's last known status; default: the status is looked up.
+            sleep: Waits for a number of seconds; default: the cluster's clock.
         """
-        self._following = True
-        pause = _SHORTEST
+        sleep = sleep or self._api.clock.sleep
+        retry = Retry(self._api.polling.patience, self._api.clock, f"logs of {self._name}", sleep=sleep)
         while True:
-            if status is None:
-                self._retry.call(self._look_up)
-            else:
-                self.status = status()
-            found_some, ended = False, self.status is not None and self.status.finished
-            self._has_ended, self._is_watched = ended, ended or status is not None
-            for stream in self._refresh():
-                for line in self._new_lines(stream):
-                    found_some = True
-                    yield line
-                if stream.closed or (ended and not stream.cut_short):
-                    yield from self._last_line(stream)
-                if not self._is_resting(stream):
-                    yield self.per_log
-            is_whole = not any(each.cut_short for each in self._streams.values())
-            if ended and (is_whole or self.gave_up):
-                for stream in self._streams.values():
-                    yield from self._last_line(stream)
-                self._collect_unreadable()
+            if not self._round:
+                retry.call(self._look_up)
+            yield from self._read_due(self.status, watched=False)
+            if self.is_complete:
                 return
-            pause = _SHORTEST if found_some else min(2 * pause, _LONGEST)
-            self._in_vain += pause if ended else 0.0
-            yield pause
+            sleep(self.idle())
+
+    def idle(self) -> float:
+        """Return the seconds until ``read_due`` is to be called again."""
+        return max(0.0, self._due - self._api.clock.monotonic())
+
+    def read_due(self, status: JobStatus) -> Iterator[LogLine]:
+        """Yield the new lines of the next log, for a caller that also watches the job; never sleep.
+
+        Call it when ``idle`` is over, until ``is_complete``. After an error it continues where the reading
+        stopped, 10 s later.
+
+        Args:
+            status: The job's last known status.
+
+        Raises:
+            PaiApiError: the server or the log's node does not answer.
+        """
+        try:
+            yield from self._read_due(status, watched=True)
+        except PaiApiError:
+            self._round.clear()
+            self._due = self._api.clock.monotonic() + _AFTER_ERROR
+            raise
+
+    def _read_due(self, status: JobStatus | None, *, watched: bool) -> Iterator[LogLine]:
+        """Yield the new lines of the next log of this round. The last log of a round ends it.
+
+        A round reads each log once. It also starts anew when the job has ended, for the last lines.
+        """
+        ended = status is not None and status.finished
+        if not self._round or ended is not self._has_ended:
+            self._following, self._has_ended, self._is_watched = True, ended, ended or watched
+            self.status, self._found_some = status, False
+            self._round = collections.deque(self._refresh())
+        while self._round:
+            stream = self._round.popleft()
+            for line in self._new_lines(stream):
+                self._found_some = True
+                yield line
+            if stream.closed or (ended and not stream.cut_short):
+                yield from stream.last_line()
+            if self._round and not self._needs_no_request(stream):
+                self._due = self._api.clock.monotonic() + self.per_log
+                return
+        if ended and (self.gave_up or not any(each.cut_short for each in self._streams.values())):
+            for stream in self._streams.values():
+                yield from stream.last_line()
+            self._collect_unreadable()
+            self.is_complete = True
+            return
+        self._pause = _SHORTEST if self._found_some else min(2 * self._pause, _LONGEST)
+        self._in_vain += self._pause if ended else 0.0
+        self._due = self._api.clock.monotonic() + self._pause
 
     def _look_up(self) -> None:
         dialect = self._api.dialect
@@ -237,9 +211,9 @@ class LogReader:
         else:
             self.status = self._book.of(self._name)
 
-    def _refresh(self) -> list[_Stream]:
+    def _refresh(self) -> list[Stream]:
         """Return the streams of each task's last start and, if that start is new, of the start before it."""
-        found: list[_Stream] = []
+        found: list[Stream] = []
         if self.status is None:
             return found
         status = self.status
@@ -247,7 +221,7 @@ class LogReader:
             for name in self._names:
                 key = (task.role, task.index, name)
                 known = self._streams.get(key)
-                now = _Stream(task, name, status, self._lines if self._first else None)
+                now = Stream(task, name, status, self._lines if self._first else None)
                 if known is None or known.attempt != now.attempt:
                     if known is not None and (task.attempt is not None or known.task.log_url is not None):
                         known.closed = True
@@ -258,7 +232,7 @@ class LogReader:
         self._first = self._first and not found
         return found
 
-    def _new_lines(self, stream: _Stream) -> Iterator[LogLine]:
+    def _new_lines(self, stream: Stream) -> Iterator[LogLine]:
         """Yield the complete lines that were added to a stream since it was last read."""
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
@@ -269,11 +243,11 @@ class LogReader:
                 stream.offset, stream.rest = 0, b""
                 continue
             stream.offset += len(part)
-            yield from self._split(stream, part)
+            yield from stream.split(part)
             if not part or (len(part) < _PART and stream.offset >= whole):
                 return
 
-    def _last_lines(self, stream: _Stream, count: int) -> Iterator[LogLine]:
+    def _last_lines(self, stream: Stream, count: int) -> Iterator[LogLine]:
         """Yield the last lines of a stream; the next read continues after them."""
         file = self._file_of(stream)
         if file is None:
@@ -285,35 +259,17 @@ class LogReader:
             is_enough = part.count(b"\n") > count
             if is_enough:
                 stream.offset = whole
-                kept.extend(self._split(stream, part.partition(b"\n")[2]))
+                kept.extend(stream.split(part.partition(b"\n")[2]))
         while not is_enough:
             part, _ = self._part(stream, stream.offset, _PART)
             stream.offset += len(part)
-            kept.extend(self._split(stream, part))
+            kept.extend(stream.split(part))
             is_enough = len(part) < _PART
         if stream.rest and not self._following:  # a last line without a line end
-            kept.append(self._line(stream, stream.rest))
-            stream.rest = b""
+            kept.extend(stream.last_line())
         yield from kept
 
-    def _split(self, stream: _Stream, part: bytes) -> Iterator[LogLine]:
-        *lines, stream.rest = (stream.rest + part).split(b"\n")
-        for line in lines:
-            yield self._line(stream, line)
-        if len(stream.rest) > _LONGEST_LINE:
-            yield from self._last_line(stream)
-
-    def _last_line(self, stream: _Stream) -> Iterator[LogLine]:
-        """Yield the text of a stream after its last line end, if there is any."""
-        if stream.rest:
-            rest, stream.rest = stream.rest, b""
-            yield self._line(stream, rest)
-
-    def _line(self, stream: _Stream, line: bytes) -> LogLine:
-        task = stream.task
-        return LogLine(task.role, task.index, stream.name, line.decode("utf-8", "replace"))
-
-    def _part(self, stream: _Stream, start: int, size: int) -> tuple[bytes, int]:
+    def _part(self, stream: Stream, start: int, size: int) -> tuple[bytes, int]:
         """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read."""
         if self.gave_up:
             stream.reason = stream.reason or (
@@ -343,7 +299,7 @@ class LogReader:
             return answer
         return b"", stream.offset
 
-    def _file_of(self, stream: _Stream) -> LogFile | None:
+    def _file_of(self, stream: Stream) -> LogFile | None:
         """Return the file of a stream. If there is none, return None, and store the reason if it is known."""
         task = stream.task
         if self._no_logs is not None:
@@ -364,7 +320,10 @@ class LogReader:
             self._files[stream.attempt] = {file.name: file for file in files}
         return self._files[stream.attempt].get(stream.name)
 
-    def _is_resting(self, stream: _Stream) -> bool:
+    def _needs_no_request(self, stream: Stream) -> bool:
+        """Return whether reading a stream again makes no request, so that the next stream needs no wait."""
+        if self.gave_up or self._no_logs is not None:
+            return True
         file = self._files.get(stream.attempt, {}).get(stream.name)
         return file is not None and self._api.log_files.is_resting(file)
 
@@ -384,12 +343,5 @@ class LogReader:
         if self._no_logs is not None:
             self.unreadable = [UnreadableLog("", self._api.page(self._name), self._no_logs)]
             return
-        unread: dict[tuple[str, int], UnreadableLog] = {}
-        for stream in self._streams.values():
-            if stream.reason is not None and (stream.offset == 0 or stream.cut_short):
-                task = stream.task
-                unread.setdefault(
-                    (task.role, task.index),
-                    UnreadableLog(f"{task.role}/{task.index}", task.log_url, stream.reason),
-                )
-        self.unreadable = list(unread.values())
+        unread = {log.task: log for log in (each.unread for each in reversed(self._streams.values())) if log}
+        self.unreadable = list(reversed(unread.values()))

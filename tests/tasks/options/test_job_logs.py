@@ -262,8 +262,10 @@ def test_logs_that_never_answer_do_not_hold_an_ended_job(settings, monkeypatch, 
         silent = "http://node/log" if name == "logs" else re.compile(f"{path}/attempts/.*")
         responses.add_callback(responses.GET, silent, never)
         waited: list[float] = []
+        start = clock.now
         with caplog.at_level(logging.INFO, "luigi-interface"):
             Train(name=name, command="x").run()
         assert sum(waited) <= 20, "5 s while the job runs, 15 s at its end"
+        assert clock.now - start < 30, "no wait for the logs after the one that was given up"
         assert "could not be read" in caplog.text
         caplog.clear()
