@@ -42,6 +42,7 @@ def _whole_number(digits: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_int=_whole_number)
+_LONG_NUMBER = re.compile(rb"\d{%d}" % (_DIGITS + 1))
 
 
 def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
@@ -62,7 +63,8 @@ def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
         if each is not None and len(body) > _SMALL and b"[" in body[:_LONGEST_FRAME]:
             return _with_large_list(body, each)
         check_size(body)
-        document = _DECODER.decode(body.decode("utf-8-sig", "surrogatepass"))
+        decode = _DECODER.decode if _LONG_NUMBER.search(body) else json.loads
+        document = decode(body.decode("utf-8-sig", "surrogatepass"))
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     if body.count(b"[") + body.count(b"{") > _DEEPEST:

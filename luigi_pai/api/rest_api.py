@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList, JobState
-from luigi_pai.errors import ServerFault
+from luigi_pai.errors import PaiApiError, ServerFault
 
 if TYPE_CHECKING:
     import builtins
@@ -51,7 +51,7 @@ class JobRequests:
         Raises:
             JobNotFound: there is no such job, or the job has no such start.
         """
-        return self._call(lambda dialect: dialect.attempt(dialect.job_name(name), number))
+        return self._call(lambda dialect: dialect.attempt(name, number))
 
     def list(
         self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
@@ -79,15 +79,15 @@ class JobRequests:
 
     def config(self, name: str) -> dict[str, Any]:
         """Return a job's config or protocol as the server has stored it, with secrets as ``******``."""
-        return self._call(lambda dialect: dialect.config(dialect.job_name(name)))
+        return self._call(lambda dialect: dialect.config(name))
 
     def events(self, name: str) -> builtins.list[dict[str, Any]]:
         """Return the events of a job (1.3 and later). v1 servers have none; 0.15 to 1.2 send an error."""
-        return self._detector.call_detected(lambda dialect: dialect.events(dialect.job_name(name)))
+        return self._detector.call_detected(lambda dialect: dialect.events(name))
 
     def ssh(self, name: str) -> SshAccess:
         """Return how the running containers of a job are reached by ssh."""
-        return self._call(lambda dialect: dialect.ssh(dialect.job_name(name)))
+        return self._call(lambda dialect: dialect.ssh(name))
 
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
@@ -147,21 +147,20 @@ class RestApi(JobRequests):
 
     def with_version(self, api_version: str) -> RestApi:
         """Return the same API with a fixed dialect; the connections are shared."""
-        view, detector = copy.copy(self), copy.copy(self.detector)
-        detector.given = api_version
-        view._detector = view.detector = detector  # noqa: SLF001  of this class
+        view = copy.copy(self)
+        view._detector = view.detector = self.detector.with_version(api_version)  # noqa: SLF001  of this class
         return view
 
     @property
     def dialect(self) -> Dialect:
         """The dialect of the cluster; v1 as long as it is not known."""
-        return self.detector.current
+        return self.detector.settled or self.detector.current
 
     # jobs
 
     def job_name(self, name: str) -> str:
         """Return the name of a job on this cluster, in characters that its dialect allows."""
-        return self.dialect.job_name(name)
+        return (self.detector.settled or self.detector.current).job_name(name)
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job.
@@ -169,20 +168,27 @@ class RestApi(JobRequests):
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        status = self.detector.call(lambda dialect: dialect.status(dialect.job_name(name)))
-        if self.detector.known is None and status.identified:
-            if "~" in name and self.detector.detect() == "v2":  # v2 reads the name as USER~NAME
+        detector, status = self.detector, None
+        dialect = detector.settled or detector.current
+        try:  # in place of `call`, because most requests are made here
+            status = dialect.status(name)
+        except PaiApiError as error:
+            detector.dialect_after(dialect, error)
+        if status is None:
+            return self.status(name)  # now in v2
+        if detector.settled is None and status.identified:
+            if "~" in name and detector.detect() == "v2":  # v2 reads the name as USER~NAME
                 return self.status(name)
-            self.detector.record("v1")
+            detector.record("v1")
         return status
 
     def check_there(self, name: str) -> None:
         """Raise JobNotFound if an LTP has no job of this name; see ``V2Dialect.check_there``."""
-        self.detector.call(lambda dialect: dialect.check_there(dialect.job_name(name)))
+        self.detector.call(lambda dialect: dialect.check_there(name))
 
     def stop(self, name: str) -> None:
         """Ask the server to stop a job. See ``stop_surely``."""
-        self.detector.call(lambda dialect: dialect.stop(dialect.job_name(name)))
+        self.detector.call(lambda dialect: dialect.stop(name))
 
     def stop_surely(self, name: str, patience: float = PATIENCE) -> None:
         """Ask the server to stop a job; transient errors are retried for ``patience`` seconds."""
@@ -202,7 +208,7 @@ class RestApi(JobRequests):
 
     def add_tag(self, name: str, tag: str) -> None:
         """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
-        self.detector.call(lambda dialect: dialect.add_tag(dialect.job_name(name), tag))
+        self.detector.call(lambda dialect: dialect.add_tag(name, tag))
 
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.

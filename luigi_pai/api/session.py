@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urljoin
@@ -27,7 +27,7 @@ from luigi_pai.private_folder import one_at_a_time
 from luigi_pai.redaction import redact, redact_values, with_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     import requests
 
@@ -116,19 +116,6 @@ class Session:
         """Close the connections; the next request opens new connections."""
         self._transport.close()
 
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server replied."""
-        try:
-            yield
-        except PaiError as error:
-            if isinstance(error, PaiApiError):
-                error.mocked = self._transport.mocked
-            if isinstance(error, ClusterUnreachable):
-                error.never_replied = not self.answered
-            error.in_section(self.account.section)
-            raise
-
     def request(
         self,
         method: str,
@@ -159,7 +146,7 @@ class Session:
             TokenLost: the server refused the token of the last login, and that of a new login.
             PaiHttpError: the server replied with an error; see ``errors`` for the subclasses.
         """
-        with self._errors():
+        try:
             token = self._kept_token() or (self._login(None) if authorize else None)
             response = self._send(method, path, body, token, content_type, kind)
             if response.status_code == HTTPStatus.UNAUTHORIZED and not self.account.token:
@@ -172,7 +159,10 @@ class Session:
                     f"{method} {response.url}: {response.status_code} {response.reason}: an OpenPAI answers "
                     "a submission with 202 (0.12 to 0.14: 201); is pai_url in [OpenPai] the rest-server?"
                 )
-            return reply
+        except PaiError as error:
+            self._complete(error)
+            raise
+        return reply
 
     def server_info(self) -> dict[str, Any]:
         """Return the reply to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
@@ -183,12 +173,15 @@ class Session:
             ClusterUnreachable: no reply in time.
             ServerFault, RateLimited: the request failed.
         """
-        with self._errors():
+        try:
             response = self._send("GET", "/api/v1/", None, self._kept_token())
             if response.status_code == HTTPStatus.TOO_MANY_REQUESTS or (
                 response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
             ):
                 self._read(response)
+        except PaiError as error:
+            self._complete(error)
+            raise
         return mapping_of(parsed(response)) if is_success(response) else {}
 
     def redacted(self, text: str, secrets: Iterable[str] = ()) -> str:
@@ -216,8 +209,11 @@ class Session:
         Raises:
             ClusterUnreachable: no reply in time.
         """
-        with self._errors():
+        try:
             return self._transport.send("GET", url, None, None, part=part)
+        except PaiError as error:
+            self._complete(error)
+            raise
 
     def times(self, what: str) -> int:
         """Count an action that all forks together are to do only a few times; return the new count."""
@@ -232,9 +228,20 @@ class Session:
         Raises:
             AuthenticationError: the login was refused.
         """
-        with self._errors():
+        try:
             end = expiry(self._kept_token() or self._login(None))
+        except PaiError as error:
+            self._complete(error)
+            raise
         return None if end is None else end - self.clock.time()
+
+    def _complete(self, error: PaiError) -> None:
+        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server replied."""
+        if isinstance(error, PaiApiError):
+            error.mocked = self._transport.mocked
+        if isinstance(error, ClusterUnreachable):
+            error.never_replied = not self.answered
+        error.in_section(self.account.section)
 
     def _login(self, refused: str | None) -> str:
         """Return the shared token; if there is none, or if it equals ``refused``, log in for a new token."""
@@ -333,9 +340,9 @@ class Session:
         url = self.url(path)
         self.limits.reserve(kind, f"{method} {url}")
         data = body if body is None or isinstance(body, str) else json.dumps(body)
-        started = self.clock.monotonic()
+        started = time.perf_counter()
         response = self._transport.send(method, url, data, token, content_type)
-        milliseconds = (self.clock.monotonic() - started) * 1000
+        milliseconds = (time.perf_counter() - started) * 1000
         http_logger.debug("%s %s -> %d in %.0f ms", method, url, response.status_code, milliseconds)
         if "X-Warning" in response.headers:
             logger.warning(

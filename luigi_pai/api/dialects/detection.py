@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -46,49 +47,62 @@ class DialectDetector:
 
     Attributes:
         given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
+        settled: the dialect, once it is known; None until then.
     """
 
     def __init__(self, session: Session, state: SharedDocument, api_version: str, fs_uri: str | None) -> None:
-        self.given = None if api_version == "auto" else api_version
         self._session = session
         self._state = state
-        self._dialects: dict[str, Dialect] = {"v1": V1Dialect(session), "v2": V2Dialect(session, fs_uri)}
-        self._detected: str | None = None  # copy of the shared result, which is set once
+        self._fs_uri = fs_uri
+        self._dialects: dict[str, Dialect] = {}
+        self.given = None if api_version == "auto" else api_version
+        self.settled = None if self.given is None else self._dialect(self.given)
+
+    def with_version(self, api_version: str) -> DialectDetector:
+        """Return a detector for which ``api_version`` is in the settings."""
+        view = copy.copy(self)
+        view.given, view.settled = api_version, self._dialect(api_version)
+        return view
 
     @property
     def known(self) -> str | None:
         """``v1`` or ``v2``; None as long as it is not known."""
-        if self.given is None and self._detected is None:
-            self._detected = self._state.read().get("dialect")
-        return self.given or self._detected
+        if self.settled is None:
+            detected = self._state.read().get("dialect")
+            if detected is None:
+                return None
+            self.settled = self._dialect(detected)
+        return self.settled.version
 
     @property
     def current(self) -> Dialect:
         """The dialect; v1 as long as it is not known."""
-        return self._dialects[self.given or self._detected or self.known or "v1"]
+        return self.settled or self._dialect(self.known or "v1")
 
     def call(self, request: Callable[[Dialect], T]) -> T:
         """Make a request in the current dialect; repeat it in v2 if the reply shows a v2 server."""
-        try:
-            return self._call(request)
-        except PaiApiError as error:
-            error.mocked = error.mocked or self._session.mocked
-            raise
+        dialect = self.current
+        while True:
+            try:
+                return request(dialect)
+            except PaiApiError as error:
+                dialect = self.dialect_after(dialect, error)
+
+    def dialect_after(self, dialect: Dialect, error: PaiApiError) -> Dialect:
+        """Return v2 if the error of a v1 request reveals a v2 server.
+
+        Raises:
+            PaiApiError: ``error``, if it does not.
+        """
+        error.mocked = error.mocked or self._session.mocked
+        if dialect.version == "v2" or not isinstance(error, PaiHttpError) or not self._shows_v2(error):
+            raise error
+        return self._dialect("v2")
 
     def call_detected(self, request: Callable[[Dialect], T]) -> T:
         """Detect the dialect before ``call``, because V1Dialect answers ``request`` without the server."""
         self.detect()
         return self.call(request)
-
-    def _call(self, request: Callable[[Dialect], T]) -> T:
-        if self.known == "v2":
-            return request(self._dialects["v2"])
-        try:
-            return request(self._dialects["v1"])
-        except PaiHttpError as error:
-            if not self._shows_v2(error):
-                raise
-        return request(self._dialects["v2"])
 
     def detect(self) -> str:
         """Return ``v1`` or ``v2``; if it is not known, request the server's version, once."""
@@ -105,13 +119,14 @@ class DialectDetector:
         """Record the dialect of the server."""
         with self._state.update() as state:
             new = state.get("dialect") != version
-            state["dialect"] = self._detected = version
+            state["dialect"] = version
+        self.settled = self.settled if self.given else self._dialect(version)
         if new and version == "v2":
             logger.info("%s speaks API version v2 (OpenPAI 0.15 and later)", self._session.account.url)
 
     def forget(self) -> None:
         """Forget the dialect that this process has detected."""
-        self._detected = None
+        self.settled = None if self.given is None else self._dialect(self.given)
 
     def record_refusal(self, dialect: Dialect, error: PaiHttpError) -> None:
         """Record the dialect if the error of a refused submission reveals it.
@@ -125,7 +140,7 @@ class DialectDetector:
     def retention(self) -> float:
         """Return how many seconds the server keeps an ended job: 12 h up to 0.17, 30 days from 1.0 on."""
         is_short = self.current.version == "v1" or re.match(r"v?0\.|$", self._version())
-        return self._dialects["v1" if is_short else "v2"].retention
+        return (V1Dialect if is_short else V2Dialect).retention
 
     def is_since(self, *release: int) -> bool:
         """Return whether this is a v2 server whose release is ``release`` (as 1, 5), later or unknown."""
@@ -154,11 +169,19 @@ class DialectDetector:
         if error.code == "NoApiError":
             self._record_v2(error)
             return True
-        is_open = error.code == "NoJobError" and self.known is None and not error.mocked
-        return is_open and self.detect() == "v2"
+        if error.code != "NoJobError" or error.mocked or self.given is not None:
+            return False
+        return (self.known or self.detect()) == "v2"
 
     def _record_v2(self, error: PaiHttpError) -> None:
         """Record that the server speaks v2 only; raise the error of its reply if the settings require v1."""
         if self.given is not None:
             raise error.extended(_V2_HINT.format(self._session.account.section)) from None
         self.record("v2")
+
+    def _dialect(self, version: str) -> Dialect:
+        dialect = self._dialects.get(version)
+        if dialect is None:
+            made = V1Dialect(self._session) if version == "v1" else V2Dialect(self._session, self._fs_uri)
+            dialect = self._dialects.setdefault(version, made)
+        return dialect

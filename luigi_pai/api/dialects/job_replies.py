@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
-from luigi_pai.api.wire.replies import objects_of
 from luigi_pai.errors import InvalidReply
-from luigi_pai.jobspec.paths import list_of, mapping_of
+from luigi_pai.jobspec.paths import item_of, list_of, mapping_of
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
+_NO_SPEC = None, None, None
 _CONTROLLER = ("Attempt", "Completed")  # how the sub-states of FrameworkController begin
 
 
@@ -33,19 +33,24 @@ def job_status(name: str, reply: Any) -> JobStatus:
     Raises:
         InvalidReply: the reply has no state.
     """
-    status = mapping_of(reply, "jobStatus")
-    if not isinstance(status.get("state"), str):
+    fields = reply.get("jobStatus") if isinstance(reply, dict) else None
+    if not isinstance(fields, dict) or not isinstance(fields.get("state"), str):
         raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
-    fields = {**status, "tags": reply["tags"]} if "tags" in reply else status
-    tasks = tuple([_task(printable(role), task) for role, task in tasks_of(reply)])
-    return _with_last_task(_status_of(name, fields, tasks))
+    if "tags" in reply:
+        fields = {**fields, "tags": reply["tags"]}
+    status = _status_of(name, fields, tuple([_task(role, task) for role, task in tasks_of(reply)]))
+    if status.exit_task is None and status.diagnostics and status.finished:
+        return _with_last_task(status, status.diagnostics)
+    return status
 
 
 def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the role and the fields of each task in the reply for one job."""
-    for role, about in mapping_of(reply, "taskRoles").items():
-        for task in objects_of(about, "taskStatuses"):
-            yield role, task
+    roles = item_of(reply, "taskRoles")
+    for role, about in roles.items() if isinstance(roles, dict) else ():
+        for task in list_of(about, "taskStatuses"):
+            if isinstance(task, dict):
+                yield printable(role), task
 
 
 def task_index(task: dict[str, Any]) -> int:
@@ -79,7 +84,8 @@ def listed_jobs(rows: Any) -> list[JobStatus]:
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
     texts, numbers = _texts(fields), _integers(fields)
-    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("appExitSpec"))
+    spec, retried, tags = fields.get("appExitSpec"), fields.get("retryDetails"), fields.get("tags")
+    exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
     word, state = fields.get("state"), JobState.of(fields.get("state"), texts.get("subState"))
     return JobStatus(
@@ -102,8 +108,10 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         virtual_cluster=texts.get("virtualCluster"),
         attempt=numbers.get("attemptId"),
         tasks=tasks,
-        retry_causes=_retry_causes(fields.get("retryDetails")),
-        tags=tuple([printable(tag) for tag in list_of(fields, "tags") if isinstance(tag, str)]),
+        retry_causes=_retry_causes(retried) if retried else (),
+        tags=tuple([printable(tag) for tag in tags if isinstance(tag, str)])
+        if isinstance(tags, list)
+        else (),
         takes_tags="tags" in fields,
         gpus=numbers.get("totalGpuNumber"),
         legacy=fields.get("legacy") is True,
@@ -123,10 +131,10 @@ def _start(texts: dict[str, str], numbers: dict[str, int]) -> int | None:
     return (last or first) if numbers.get("retries") else (first or last)
 
 
-def _with_last_task(status: JobStatus) -> JobStatus:
+def _with_last_task(status: JobStatus, diagnostics: str) -> JobStatus:
     """Return the status, with the task that ended the job if only the diagnostics name it (0.7 to 0.14)."""
-    last = last_completed_task(status.diagnostics or "") if status.finished else None
-    if last is None or status.exit_task is not None:
+    last = last_completed_task(diagnostics)
+    if last is None:
         return status
     role, numbers = str(last.get("taskRoleName")), _integers(last)
     decided = role, numbers.get("taskIndex", 0)
@@ -148,14 +156,12 @@ def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
 def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
     """Return the type, the reason and the advice of an exit spec; None for each that it lacks."""
     spec = mapping_of(given)
-    if not spec:
-        return None, None, None
     return _texts(spec).get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
-    texts, numbers = _texts(fields), _integers(fields)
-    exit_type, exit_reason, exit_solution = _exit_spec(fields.get("containerExitSpec"))
+    texts, numbers, spec = _texts(fields), _integers(fields), fields.get("containerExitSpec")
+    exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     # 1.1 and 1.2 have no launchedTime, and in a task that waits, the other field is the start of its wait
     launched = numbers.get("launchedTime")
     if launched is None and texts.get("taskState") != "WAITING":
@@ -186,7 +192,11 @@ def _sentence(value: Any) -> str | None:
 
 def _texts(fields: dict[str, Any]) -> dict[str, str]:
     """Return the fields with non-empty texts, made printable because they are logged and displayed."""
-    return {name: printable(value) for name, value in fields.items() if isinstance(value, str) and value}
+    return {
+        name: value if value.isprintable() else printable(value)
+        for name, value in fields.items()
+        if isinstance(value, str) and value
+    }
 
 
 def _integers(fields: dict[str, Any]) -> dict[str, int]:

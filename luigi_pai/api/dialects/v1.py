@@ -17,7 +17,7 @@ from luigi_pai.json_bodies import parse_json
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
@@ -40,6 +40,7 @@ class V1Dialect:
 
     Attributes:
         version: as in ``api_version``.
+        job_name: returns the name of a job in characters that the servers allow; v1 servers allow all.
         gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
             may no longer use. Only LTP 1.5 is recognised, by its reply for a job that does not exist. After
@@ -48,6 +49,7 @@ class V1Dialect:
     """
 
     version = "v1"
+    job_name: Callable[[str], str] = str
     gives_logs = False
     whole_lists = True
     retention = 12 * 3600.0
@@ -55,10 +57,6 @@ class V1Dialect:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._since_0_12 = False  # True once a reply shows that the server is 0.12 or later
-
-    def job_name(self, name: str) -> str:
-        """Return the name unchanged."""
-        return name
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return the job config that is posted."""

@@ -53,10 +53,11 @@ class V2Dialect:
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
 
     Attributes:
-        version, gives_logs, whole_lists, retention: see ``V1Dialect``.
+        version, job_name, gives_logs, whole_lists, retention: see ``V1Dialect``.
     """
 
     version = "v2"
+    job_name = staticmethod(v2_name)
     gives_logs = True
     whole_lists = True
     retention = 30 * 86400.0
@@ -67,10 +68,6 @@ class V2Dialect:
         self._fs_uri = fs_uri
 
     # jobs
-
-    def job_name(self, name: str) -> str:
-        """Return the name in characters that v2 servers allow."""
-        return v2_name(name)
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return the job protocol that ``submit`` posts, but with ``******`` in place of its secrets."""
@@ -115,7 +112,7 @@ class V2Dialect:
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job."""
-        return job_status(name, self._of_job(name))
+        return job_status(v2_name(name), self._of_job(name))
 
     def check_there(self, name: str) -> None:
         """Raise an error if a job does not exist. On LTP, this takes one request, and ``status`` takes two.
@@ -133,7 +130,7 @@ class V2Dialect:
         Raises:
             ServerFault: the server failed, or LTP 1.5 does not have the attempt.
         """
-        return job_status(name, self._of_job(name, f"/attempts/{number}"))
+        return job_status(v2_name(name), self._of_job(name, f"/attempts/{number}"))
 
     def list(
         self, username: str | None = None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
@@ -244,7 +241,7 @@ class V2Dialect:
         return objects_of(self._object(f"{_API}/storages"), "storages")
 
     def _path(self, name: str) -> str:
-        return f"{_JOBS}/{quote(self._user, safe='')}~{quote(name, safe='')}"
+        return f"{_JOBS}/{quote(self._user, safe='')}~{v2_name(name)}"
 
     def _object_of_job(self, name: str, rest: str) -> dict[str, Any]:
         return object_of(self._of_job(name, rest), self._path(name) + rest)
@@ -259,7 +256,7 @@ class V2Dialect:
         try:
             return self._session.request("GET", path)
         except ServerFault as error:
-            wrong = self._session.redacted(f"Failed to retrieve job {self._user}~{name}.")
+            wrong = self._session.redacted(f"Failed to retrieve job {self._user}~{v2_name(name)}.")
             if (error.status, error.code, error.server_message) != (500, "UnknownError", wrong):
                 raise
             fault = error
@@ -284,7 +281,7 @@ class V2Dialect:
         except (AuthenticationError, RateLimited, ServerFault):
             raise
         except PaiHttpError as error:
-            message = self._session.redacted(f"Job {self._user}~{name} is not found.")
+            message = self._session.redacted(f"Job {self._user}~{v2_name(name)} is not found.")
             if isinstance(error, JobNotFound) and error.server_message == message:
                 return error.reworded(f"GET {self._session.url(path)}: {message}")
         return None  # the task is missing, not the job

@@ -104,8 +104,9 @@ class Transport:
         self._http = requests.Session()
         self._http.trust_env = False  # no .netrc; the environment is not read for each request
         self._http.headers["Accept-Encoding"] = "gzip"
+        adapter = TimedAdapter(max_retries=_READ_RETRIES)
         for scheme in ("http://", "https://"):
-            self._http.mount(scheme, TimedAdapter(max_retries=_READ_RETRIES))
+            self._http.mount(scheme, adapter)
         self._pid = os.getpid()
 
     def close(self) -> None:
@@ -138,52 +139,42 @@ class Transport:
         """
         if self._pid != os.getpid():  # a fork must not use its parent's connections
             self._open()
+        headers = {
+            **({} if data is None else {"Content-Type": content_type}),
+            **({} if part is None else {"Range": part}),
+            **({} if not token else {"Authorization": f"Bearer {token}"}),
+        }
+        most = _most.get()
+        timeouts = min(self._account.connect_timeout, most), min(self._account.read_timeout, most)
         failure: PaiError
         progress.sent = None
         try:
-            response = self._request(method, url, data, token, content_type, part)
+            request = functools.partial(
+                self._http.request,
+                method,
+                url,
+                data=None if data is None else data.encode(),
+                headers=headers,
+                timeout=timeouts,
+                allow_redirects=method == "GET",
+                proxies=dict(self._environment.proxies(url)),
+                verify=self._environment.verify,
+            )
+            try:
+                response = request()
+            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
+                if method != "GET":
+                    raise
+                response = request()
         except requests.TooManyRedirects:
             failure = InvalidReply(f"{url} redirects without end; is {self._account.url} the rest-server?")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             self.mocked = progress.sent is None and isinstance(error, requests.RequestException)
             server, environment = self._account.url, self._environment
-            failed = FailedRequest(
-                method, url, server, *self._timeouts(), environment, progress.sent, self.answered
-            )
+            failed = FailedRequest(method, url, server, *timeouts, environment, progress.sent, self.answered)
             failure = explain_failure(failed, error)
         else:
             self.mocked = progress.sent is None
             self.answered = True
             return response
         raise failure  # not within except, where it gets a __context__ that has the request and its token
-
-    def _request(
-        self, method: str, url: str, data: str | None, token: str | None, content_type: str, part: str | None
-    ) -> requests.Response:
-        headers = {
-            **({} if data is None else {"Content-Type": content_type}),
-            **({} if part is None else {"Range": part}),
-            **({} if not token else {"Authorization": f"Bearer {token}"}),
-        }
-        request = functools.partial(
-            self._http.request,
-            method,
-            url,
-            data=None if data is None else data.encode(),
-            headers=headers,
-            timeout=self._timeouts(),
-            allow_redirects=method == "GET",
-            proxies=dict(self._environment.proxies(url)),
-            verify=self._environment.verify,
-        )
-        try:
-            return request()
-        except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
-            if method != "GET":
-                raise
-            return request()
-
-    def _timeouts(self) -> tuple[float, float]:
-        """Return the timeouts in seconds: for the connection, and for each silence of the server."""
-        most = _most.get()
-        return min(self._account.connect_timeout, most), min(self._account.read_timeout, most)

@@ -100,10 +100,10 @@ def test_one_attempt_is_read(v2, say, asked):
 
 @pytest.mark.parametrize(
     ("user", "name", "path"),
-    [("a b", "j", "a%20b~j"), ("u", "a/b?c", "u~a%2Fb%3Fc"), ("u~v", "j", "u~v~j")],
+    [("a b", "j", "a%20b~j"), ("u", "a/b?c", "u~a-b-c-9e3e44"), ("u~v", "j", "u~v~j")],
 )
 def test_names_are_quoted(new_session, rest, user, name, path, asked):
-    """Whatever a name holds, it is one step of the address."""
+    """Whatever a name contains, it is one segment of the path."""
     rest.get(re.compile(f"{JOBS}/.*"), json={"jobStatus": {"state": "RUNNING"}})
     V2Dialect(new_session(URL, token="t-application", username=user)).status(name)
     assert asked() == [f"GET /api/v2/jobs/{path}"]
