@@ -62,7 +62,8 @@ def parse_json(body: bytes, each: Callable[[Any], Any] | None = None) -> Any:
     try:
         if each is not None and len(body) > _SMALL and b"[" in body[:_LONGEST_FRAME]:
             return _with_large_list(body, each)
-        check_size(body)
+        if len(body) > _MOST_ITEMS:  # shorter ones have fewer items
+            check_size(body)
         decode = _DECODER.decode if _LONG_NUMBER.search(body) else json.loads
         document = decode(body.decode("utf-8-sig", "surrogatepass"))
     except RecursionError:

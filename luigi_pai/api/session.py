@@ -7,7 +7,6 @@ import logging
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urljoin
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
@@ -110,7 +109,7 @@ class Session:
 
     def url(self, path: str) -> str:
         """Return the URL of an API path, below the path of ``pai_url``."""
-        return urljoin(self._base, path.lstrip("/"))
+        return self._base + path.removeprefix("/")
 
     def close(self) -> None:
         """Close the connections; the next request opens new connections."""

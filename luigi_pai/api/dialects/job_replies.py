@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
 from luigi_pai.errors import InvalidReply
-from luigi_pai.jobspec.paths import item_of, list_of, mapping_of
+from luigi_pai.jobspec.paths import list_of, mapping_of
 from luigi_pai.redaction import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LARGEST = 253_402_300_799_999  # ms, the end of the year 9999: larger numbers are left out
 _NO_SPEC = None, None, None
@@ -38,19 +35,20 @@ def job_status(name: str, reply: Any) -> JobStatus:
         raise InvalidReply(f"the server's reply for job {name!r} has no jobStatus.state")
     if "tags" in reply:
         fields = {**fields, "tags": reply["tags"]}
-    status = _status_of(name, fields, tuple([_task(role, task) for role, task in tasks_of(reply)]))
+    status = _status_of(name, fields, tuple([_task(*task) for task in tasks_of(reply)]))
     if status.exit_task is None and status.diagnostics and status.finished:
         return _with_last_task(status, status.diagnostics)
     return status
 
 
-def tasks_of(reply: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the role and the fields of each task in the reply for one job."""
-    roles = item_of(reply, "taskRoles")
-    for role, about in roles.items() if isinstance(roles, dict) else ():
-        for task in list_of(about, "taskStatuses"):
-            if isinstance(task, dict):
-                yield printable(role), task
+def tasks_of(reply: Any) -> list[tuple[str, dict[str, Any]]]:
+    """Return the role and the fields of each task in the reply for one job."""
+    return [
+        (role, task)
+        for role, about in mapping_of(reply, "taskRoles").items()
+        for task in list_of(about, "taskStatuses")
+        if isinstance(task, dict)
+    ]
 
 
 def task_index(task: dict[str, Any]) -> int:
@@ -87,11 +85,12 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
     spec, retried, tags = fields.get("appExitSpec"), fields.get("retryDetails"), fields.get("tags")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
-    word, state = fields.get("state"), JobState.of(fields.get("state"), texts.get("subState"))
+    word = fields.get("state")
+    state = JobState.of(word, texts.get("subState"))
     return JobStatus(
         name=name,
         state=state,
-        raw_state=texts.get("state", "") if state is JobState.of(word) else state.value,
+        raw_state=texts.get("state", "") if word == "SUCCEED" or state is JobState.UNKNOWN else state.value,
         username=texts.get("username"),
         retries=numbers.get("retries", 0),
         exit_code=numbers.get("appExitCode"),
@@ -168,7 +167,7 @@ def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
         launched = numbers.get("currentAttemptLaunchedTime")
     page = texts.get("containerLog", "")  # a URL; from 1.4 on, a path of the API
     return TaskStatus(
-        role=role,
+        role=role if role.isprintable() else printable(role),
         index=numbers.get("taskIndex", 0),
         log_url=page if page.startswith(("http://", "https://")) else None,
         state=texts.get("taskState"),
