@@ -6,15 +6,15 @@ import json
 import logging
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
-from luigi_pai.api.wire.replies import error_of, is_success, json_of, parsed, raise_error
+from luigi_pai.api.wire.logins import is_refused, login_error
+from luigi_pai.api.wire.replies import is_success, json_of, parsed, raise_error
 from luigi_pai.api.wire.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
-    AuthenticationError,
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
@@ -23,7 +23,7 @@ from luigi_pai.errors import (
 )
 from luigi_pai.jobspec.paths import item_of, mapping_of
 from luigi_pai.private_folder import one_at_a_time
-from luigi_pai.redaction import redact, redact_values, with_hint
+from luigi_pai.redaction import redact, redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,25 +43,6 @@ _SUBMITTED = (HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
 _TOKEN = "/api/v1/token"  # noqa: S105  a path
 _LOGIN_TURN = 10.0  # seconds, at most, to wait for the login of another process of this machine
 _LOGIN_WAITS = (0.2, 0.6)  # seconds before a login is repeated; the repetition changes nothing on the server
-
-_LOGIN_HINTS = {
-    "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
-    "NoUserError": "set the right username in [OpenPai] of luigi.cfg",
-    "NoApiError": (
-        "either the path in pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by "
-        "password (OIDC): check pai_url, or make an application token on your profile page of the web "
-        "portal and write token = ... in [OpenPai] of luigi.cfg"
-    ),
-    "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
-}
-_IF_IT_IS_RIGHT = (
-    "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
-    "right passwords"
-)
-_IN_QUOTES = (
-    "; the password begins and ends with a quotation mark, which luigi.cfg does not remove: leave both out"
-)
-_NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 
 
 class Session:
@@ -255,9 +236,9 @@ class Session:
                 "expiration": account.expiration,
             }
             answer = self._repeated_login(form)
-            is_refusal = HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
-            if is_refusal or self._lacks_password(answer):
-                self._refuse_login(answer)
+            if is_refused(answer, account):
+                may_be_ltp = self._shared.read().get("dialect") != "v1"
+                raise login_error(answer, account, self.redacted, may_be_ltp=may_be_ltp)
             token = item_of(self._read(answer), "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
@@ -279,7 +260,7 @@ class Session:
                 if not error.answer_lost:
                     raise  # the server cannot be reached
             else:
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or self._lacks_password(answer):
+                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or is_refused(answer, self.account):
                     return answer
             self.clock.sleep(wait)
         return self._post_login(form)
@@ -288,14 +269,6 @@ class Session:
         account = self.account
         with one_at_a_time("login", f"{account.username}@{account.url}", _LOGIN_TURN):
             return self._send("POST", _TOKEN, form, None)
-
-    def _lacks_password(self, answer: requests.Response) -> bool:
-        """Return whether a login failed because no password is set; LTP then sends a 500 of Node.js."""
-        return (
-            self.account.password is None
-            and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
-            and error_of(answer)[0] == "ERR_INVALID_ARG_TYPE"
-        )
 
     def _last_token(self) -> str | None:
         token: str | None = self.account.token or self._shared.read().get("token", [None])[0]
@@ -306,26 +279,6 @@ class Session:
             return self.account.token
         token, ends = self._shared.read().get("token", (None, 0.0))
         return token if token and self.clock.monotonic() < ends else None
-
-    def _refuse_login(self, answer: requests.Response) -> NoReturn:
-        code, message = error_of(answer)
-        if code is None or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-            self._read(answer)
-        no_password = self.account.password is None and code != "NoApiError"
-        hint = _NOTHING_SET if no_password else _LOGIN_HINTS.get(code or "", "")
-        if code == "IncorrectPasswordError" and _is_quoted(self.account.password):
-            hint += _IN_QUOTES
-        elif code == "IncorrectPasswordError" and not no_password:
-            may_be_ltp = self._shared.read().get("dialect") != "v1"
-            hint += _IF_IT_IS_RIGHT if may_be_ltp else ""
-        message = self.redacted(message)
-        raise AuthenticationError(
-            f"login of user {self.account.username!r} at {self.account.url} was refused: "
-            + with_hint(message, hint),
-            status=answer.status_code,
-            code=code,
-            server_message=message,
-        )
 
     def _send(
         self,
@@ -355,7 +308,3 @@ class Session:
         if not is_success(response):
             raise_error(response, self.account, self.redacted, self.clock.time(), mocked=self.mocked)
         return json_of(response, self.account.url, each)
-
-
-def _is_quoted(text: str | None) -> bool:
-    return text is not None and len(text) > 1 and text[0] == text[-1] and text[0] in "'\""

@@ -22,67 +22,57 @@ _SINCE_1_6 = ("prerequisites", "plugin", "callbacks")  # properties that earlier
 
 _FEWER_GPUS = "gpu of resourcePerInstance, or instances (gpuNumber and taskNumber of a PaiTask)"
 _PRIORITY = "extras.hivedScheduler.jobPriorityClass"
+_LOWER_PRIORITY = f"set {_PRIORITY} to default or oppo, or ask an administrator"
 _LOCAL_STORAGE = "hostpath and mntpath of extras.enableLocalStorage"
 _OLD_V2 = (
     "this server has no API for the YAML job protocol: OpenPAI 0.8 to 0.14 serve an older API at the same "
     "URL; such a cluster runs PaiTask only"
 )
 
-HINTS: Mapping[str, str] = {
-    "InvalidParametersError": _OLD_V2,  # 0.15 and later send InvalidProtocolError instead
-    # LTP 1.x sends the following codes, see models/v2/job and middlewares/v2 of its rest-server
-    "NoEnoughQuotaError": f"lower {_FEWER_GPUS}",
-    "NoJobPriorityError": f"set {_PRIORITY} to default or oppo, or ask an administrator for prod",
-    "InvalidJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
-    "ExpiredJobPriorityExpirationError": f"set {_PRIORITY} to default or oppo, or ask an administrator",
-    "ExpectedJobPriorityClassError": (
-        f"set {_PRIORITY} to prod, lower {_FEWER_GPUS}, or choose another virtual cluster"
-    ),
-    "InvalidCommandError": (
-        f"change commands of each task role to these, lower {_FEWER_GPUS}, or choose another virtual cluster"
-    ),
-    "InvalidImageError": (
+REFUSALS: Mapping[tuple[int, str | None], str] = {
+    (400, "InvalidParametersError"): _OLD_V2,  # 0.7 to 0.14: the schema of job configs
+    (400, "InvalidProtocolError"): "",  # 0.15 and later: the schema of job protocols, and their references
+    (403, "ForbiddenUserError"): "",  # all releases: the virtual cluster
+    (404, "NoVirtualClusterError"): "",  # 0.7 to 0.14
+    (404, "NoStorageError"): "",  # 1.0 and later: extras.storages
+    (404, "NoApiError"): "",  # all releases: the other API version
+    (409, "ConflictJobError"): "",  # all releases: the name is in use
+    (413, None): "",  # all releases: the body has more than 100 kB; sent before a route is chosen
+    # LTP 1.0 and later, see models/v2/job and middlewares/v2 of its rest-server
+    (400, "InvalidImageError"): (
         "change uri of the first prerequisite of type dockerimage (image of a PaiTask) to one that this "
         "cluster allows"
     ),
-    "NoDockerImageError": "add a prerequisite of type dockerimage with a uri",
-    "InvalidImageRegexError": "tell an administrator: no job can be submitted",
-    "MissingMountPathError": f"set both {_LOCAL_STORAGE}",
-    "MountPathMismatchError": f"name as many paths in {_LOCAL_STORAGE}, separated by colons",
-    "InvalidPathError": f"use absolute paths of letters, digits, '.', '_' and '-' in {_LOCAL_STORAGE}",
-    "SchedulableNodeError": "take these nodes out of extras.forceNodes, which is for cordoned nodes only",
+    (400, "NoDockerImageError"): "add a prerequisite of type dockerimage with a uri",
+    (400, "MissingMountPathError"): f"set both {_LOCAL_STORAGE}",
+    (400, "MountPathMismatchError"): f"name as many paths in {_LOCAL_STORAGE}, separated by colons",
+    (400, "InvalidPathError"): f"use absolute paths of letters, digits, '.', '_' and '-' in {_LOCAL_STORAGE}",
+    (
+        400,
+        "SchedulableNodeError",
+    ): "take these nodes out of extras.forceNodes, which is for cordoned nodes only",
+    (403, "NoEnoughQuotaError"): f"lower {_FEWER_GPUS}",
+    (403, "NoJobPriorityError"): f"{_LOWER_PRIORITY} for prod",
+    (403, "InvalidJobPriorityExpirationError"): _LOWER_PRIORITY,
+    (403, "ExpiredJobPriorityExpirationError"): _LOWER_PRIORITY,
+    (403, "ExpectedJobPriorityClassError"): (
+        f"set {_PRIORITY} to prod, lower {_FEWER_GPUS}, or choose another virtual cluster"
+    ),
+    (403, "InvalidCommandError"): (
+        f"change commands of each task role to these, lower {_FEWER_GPUS}, or choose another virtual cluster"
+    ),
 }
-"""What to change in a job, by the error code of the refusal."""
-
-REFUSALS: frozenset[tuple[int, str | None]] = frozenset(
-    {
-        (400, "InvalidParametersError"),  # 0.7 to 0.14: the schema of job configs
-        (400, "InvalidProtocolError"),  # 0.15 and later: the schema of job protocols, and their references
-        (403, "ForbiddenUserError"),  # all releases: the virtual cluster
-        (404, "NoVirtualClusterError"),  # 0.7 to 0.14
-        (404, "NoStorageError"),  # 1.0 and later: extras.storages
-        (404, "NoApiError"),  # all releases: the other API version
-        (409, "ConflictJobError"),  # all releases: the name is in use
-        (413, None),  # all releases: the body has more than 100 kB; sent before a route is chosen
-        # LTP 1.0 and later, see models/v2/job and middlewares/v2 of its rest-server
-        (400, "InvalidImageError"),
-        (400, "NoDockerImageError"),
-        (400, "MissingMountPathError"),
-        (400, "MountPathMismatchError"),
-        (400, "InvalidPathError"),
-        (400, "SchedulableNodeError"),
-        (403, "NoEnoughQuotaError"),
-        (403, "NoJobPriorityError"),
-        (403, "InvalidJobPriorityExpirationError"),
-        (403, "ExpiredJobPriorityExpirationError"),
-        (403, "ExpectedJobPriorityClassError"),
-        (403, "InvalidCommandError"),
-    }
-)
-"""Status and code of the responses with which a rest-server refuses a submission before it stores the job.
+"""Status and code of the responses with which a rest-server refuses a submission before it stores the job,
+and what to change in the job.
 
 UnknownError is not one of them: servers send it for any error of the services behind them.
 """
+
+HINTS: Mapping[str | None, str] = {
+    **{code: hint for (_status, code), hint in REFUSALS.items() if hint},
+    "InvalidImageRegexError": "tell an administrator: no job can be submitted",  # a 500 of LTP
+}
+"""What to change, by the error code of the response."""
 
 
 def is_refusal(error: PaiHttpError) -> bool:

@@ -1,0 +1,74 @@
+"""Refused logins: which responses refuse a login, and the error with the setting to correct."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.wire.replies import error_of
+from luigi_pai.errors import AuthenticationError
+from luigi_pai.redaction import with_hint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import requests
+
+    from luigi_pai.api.wire.transport import Account
+
+_HINTS = {
+    "IncorrectPasswordError": "set the right password in [OpenPai] of luigi.cfg",
+    "NoUserError": "set the right username in [OpenPai] of luigi.cfg",
+    "NoApiError": (
+        "either the path in pai_url in [OpenPai] of luigi.cfg is wrong, or this cluster has no login by "
+        "password (OIDC): check pai_url, or make an application token on your profile page of the web "
+        "portal and write token = ... in [OpenPai] of luigi.cfg"
+    ),
+    "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
+}
+_IF_IT_IS_RIGHT = (
+    "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
+    "right passwords"
+)
+_IN_QUOTES = (
+    "; the password begins and ends with a quotation mark, which luigi.cfg does not remove: leave both out"
+)
+_NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
+
+
+def is_refused(response: requests.Response, account: Account) -> bool:
+    """Return whether the response to a login shows that a repetition would be refused as well."""
+    status, code = response.status_code, error_of(response)[0]
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # LTP sends a 500 of Node.js if no password is set
+        return account.password is None and (status, code) == (500, "ERR_INVALID_ARG_TYPE")
+    # a 4xx without a code is not from a rest-server
+    return status >= HTTPStatus.BAD_REQUEST and status != HTTPStatus.TOO_MANY_REQUESTS and code is not None
+
+
+def login_error(
+    response: requests.Response, account: Account, redact: Callable[[str], str], *, may_be_ltp: bool
+) -> AuthenticationError:
+    """Return the error of a refused login.
+
+    Args:
+        response: The refusal.
+        account: The account.
+        redact: A function that redacts the server's message, which may repeat secrets.
+        may_be_ltp: Whether the server may be OpenPAI's successor.
+    """
+    code, message = error_of(response)
+    password = account.password
+    if password is None and code != "NoApiError":
+        hint = _NOTHING_SET
+    else:
+        hint = _HINTS.get(code or "", "")
+        if code == "IncorrectPasswordError" and password is not None:
+            is_quoted = len(password) > 1 and password[0] == password[-1] and password[0] in "'\""
+            hint += _IN_QUOTES if is_quoted else _IF_IT_IS_RIGHT if may_be_ltp else ""
+    message = redact(message)
+    return AuthenticationError(
+        f"login of user {account.username!r} at {account.url} was refused: {with_hint(message, hint)}",
+        status=response.status_code,
+        code=code,
+        server_message=message,
+    )
