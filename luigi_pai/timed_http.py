@@ -188,7 +188,7 @@ class TimedAdapter(HTTPAdapter):
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
         """Return an answer. Its size after decompression is limited, too, unless it is a file's content."""
-        if not _is_content(resp.status):
+        if "Content-Encoding" in resp.headers and not _is_content(resp.status):
             resp.stream = functools.partial(_bounded, resp, resp.stream)
         return super().build_response(req, resp)
 

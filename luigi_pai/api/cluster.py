@@ -44,7 +44,7 @@ class Cluster(JobRequests):
         job = cluster.submit(PaiJob("hello", "python:3", [TaskRole("main", "echo hello")]))
         print(job.wait().state, job.url)
 
-    With ``api_version="auto"`` it starts with v1 and detects v2 from the replies. If a reply may be from
+    With ``api_version="auto"`` it starts with v1 and detects v2 from the responses. If a response may be from
     0.15 to 1.0, the server's version is requested once (``GET /api/v1/``). Requests that change nothing are
     repeated for 3 s after transient errors. If a request fails, methods raise ``PaiApiError`` or a subclass.
 
@@ -121,13 +121,13 @@ class Cluster(JobRequests):
     def submit(self, job: PaiJob | JobProtocol) -> Job:
         """Submit a job and return its handle. If its name is in use, NAME__attempt2 is not tried instead.
 
-        If the reply is lost, the job is looked up before it is posted again, so that it is submitted only
+        If the response is lost, the job is looked up before it is posted again, so that it is submitted only
         once. Transient errors are retried for ``polling.patience`` seconds.
 
         Raises:
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of the job with this name.
-            PaiNameTaken: a lookup after a lost reply showed that the name belongs to another user's job.
+            PaiNameTaken: a lookup after a lost response showed that the name belongs to another user's job.
             PaiHttpError: the server refused the job; the message contains the server's.
             ClusterUnreachable, ServerFault: no success within ``polling.patience``.
             PaiApiError: the message of each of these states whether the job may have been submitted.

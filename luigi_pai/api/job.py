@@ -105,7 +105,7 @@ class Job:
         Raises:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
             PaiJobLost: the server no longer knows the job.
-            ClusterUnreachable: the server did not reply for too long.
+            ClusterUnreachable: the server did not respond for too long.
         """
         changed = on_change or (self._drawn() if is_notebook() else lambda _status: None)
         status = self._first_status()

@@ -92,7 +92,7 @@ class JobRequests:
     def virtual_clusters(self) -> dict[str, Any]:
         """Return the virtual clusters by name, with their capacity and usage as the server reports them.
 
-        0.15 to 1.0 reply to the v1 request with a 5xx, as a broken server may, so the version is requested.
+        0.15 to 1.0 respond to the v1 request with a 5xx, as a broken server may, so the version is requested.
         """
 
         def request(dialect: Dialect) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class RestApi(JobRequests):
 
     Args:
         session: the connection.
-        detector: knows the dialect, or detects it from replies.
+        detector: knows the dialect, or detects it from responses.
         portal_url: the web portal.
         polling: how often jobs are looked up, and how long transient errors are retried.
         retention: seconds for which the server keeps an ended job; None: the default of the release.

@@ -26,14 +26,14 @@ _CREATED_WITHIN = 60.0  # seconds by which a job's creation may precede its requ
 
 @dataclass(frozen=True)
 class Greeting:
-    """The reply from the URL at which a rest-server is expected; another program may have sent the reply.
+    """The response from the URL at which a rest-server is expected; it may come from another program.
 
     Attributes:
         status: the HTTP status code.
-        is_page: whether the reply is HTML.
-        info: the JSON object of the reply, from 0.15 on with ``name``, ``version``, ``launcherType`` and
-            ``authnMethod``; empty if the reply is not a JSON object.
-        error_code: the code, if the reply is an error of a rest-server; else None.
+        is_page: whether the response is HTML.
+        info: the JSON object of the response, from 0.15 on with ``name``, ``version``, ``launcherType`` and
+            ``authnMethod``; empty if the response is not a JSON object.
+        error_code: the code, if the response is an error of a rest-server; else None.
         skew: seconds by which the server's clock is ahead of this machine's; None if it sends no Date header.
     """
 
@@ -57,10 +57,10 @@ class Server:
         self._detector = detector
 
     def greeting(self) -> Greeting:
-        """Send a GET to the URL of the server; describe the reply, even if it is not from a rest-server.
+        """Send a GET to the URL of the server; describe the response, even if it is not from a rest-server.
 
         Raises:
-            ClusterUnreachable: there was no reply in time.
+            ClusterUnreachable: there was no response in time.
         """
         response = self._session.get(self._session.url("/api/v1/"))
         date = server_time(response.headers)

@@ -80,12 +80,12 @@ class Session:
 
     @property
     def answered(self) -> bool:
-        """Whether the server has ever replied to this process, or to a login of another forked process."""
+        """Whether the server has ever responded to this process, or to a login of another forked process."""
         return self._transport.answered or "token" in self._shared.read()
 
     @property
     def mocked(self) -> bool:
-        """Whether the last reply or error came from a test that has replaced the library ``requests``."""
+        """Whether the last response or error came from a test that has replaced the library ``requests``."""
         return self._transport.mocked
 
     def url(self, path: str) -> str:
@@ -107,7 +107,7 @@ class Session:
         kind: Kind = Kind.CALL,
         each: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Send one request and return the JSON of its reply; None for a submission.
+        """Send one request and return the JSON of its response; None for a submission.
 
         Args:
             method: GET, POST, PUT or DELETE.
@@ -115,16 +115,16 @@ class Session:
             body: text, or a value to send as JSON.
             content_type: of the body.
             authorize: whether to log in first if no token is kept. If False, a kept token is sent, and
-                a login follows only if the server replies with 401.
+                a login follows only if the server responds with 401.
             kind: the request limit that counts this request.
             each: for a list that may be large, converts its entries.
 
         Raises:
-            ClusterUnreachable: no reply in time.
-            InvalidReply: the reply is not from an OpenPAI.
-            RateLimited: the request limit is reached, according to this reply or to an earlier reply.
+            ClusterUnreachable: no response in time.
+            InvalidReply: the response is not from an OpenPAI.
+            RateLimited: the request limit is reached, according to this response or to an earlier response.
             TokenLost: the server refused the token of the last login, and that of a new login.
-            PaiHttpError: the server replied with an error; see ``errors`` for the subclasses.
+            PaiHttpError: the server responded with an error; see ``errors`` for the subclasses.
         """
         try:
             token = self._kept_token() or (self._login(None) if authorize else None)
@@ -145,12 +145,12 @@ class Session:
         return reply
 
     def server_info(self) -> dict[str, Any]:
-        """Return the reply to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
+        """Return the response to ``GET /api/v1/``; it has name, version, launcherType and authnMethod.
 
-        Servers before 0.15 reply with a page or an error. For these, ``{}`` is returned.
+        Servers before 0.15 respond with a page or an error. For these, ``{}`` is returned.
 
         Raises:
-            ClusterUnreachable: no reply in time.
+            ClusterUnreachable: no response in time.
             ServerFault, RateLimited: the request failed.
         """
         try:
@@ -180,14 +180,14 @@ class Session:
         return (*secrets, self.account.password, self._last_token())
 
     def get(self, url: str, *, part: str | None = None) -> requests.Response:
-        """Send a GET without the token to a URL of the cluster or of a node; return even an error reply.
+        """Send a GET without the token to a URL of the cluster or of a node; return even an error response.
 
         Args:
             url: absolute; it may contain an access token, as the URLs of logs do.
             part: value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: no reply in time.
+            ClusterUnreachable: no response in time.
         """
         try:
             return self._transport.send("GET", url, None, None, part=part)
@@ -216,7 +216,7 @@ class Session:
         return None if end is None else end - self.clock.time()
 
     def _complete(self, error: PaiError) -> None:
-        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server replied."""
+        """Add to an error: the section of luigi.cfg, whether a mock made it, whether the server responded."""
         if isinstance(error, PaiApiError):
             error.mocked = self._transport.mocked
         if isinstance(error, ClusterUnreachable):
@@ -235,11 +235,11 @@ class Session:
                 "password": account.password,
                 "expiration": account.expiration,
             }
-            answer = self._repeated_login(form)
-            if is_refused(answer, account):
+            response = self._repeated_login(form)
+            if is_refused(response, account):
                 may_be_ltp = self._shared.read().get("dialect") != "v1"
-                raise login_error(answer, account, self.redacted, may_be_ltp=may_be_ltp)
-            token = item_of(self._read(answer), "token")
+                raise login_error(response, account, self.redacted, may_be_ltp=may_be_ltp)
+            token = item_of(self._read(response), "token")
             if not isinstance(token, str) or not token or not is_valid(token):
                 raise InvalidReply(
                     f"{self.url(_TOKEN)} accepted a login, but sent no valid token; "
@@ -255,13 +255,14 @@ class Session:
         """Post the login, and repeat it after a transient error: up to twice, after 0.2 and 0.6 s."""
         for wait in _LOGIN_WAITS:
             try:
-                answer = self._post_login(form)
+                response = self._post_login(form)
             except ClusterUnreachable as error:
                 if not error.answer_lost:
                     raise  # the server cannot be reached
             else:
-                if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or is_refused(answer, self.account):
-                    return answer
+                is_fault = response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+                if not is_fault or is_refused(response, self.account):
+                    return response
             self.clock.sleep(wait)
         return self._post_login(form)
 

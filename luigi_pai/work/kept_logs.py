@@ -122,7 +122,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        If a request gets no reply, or the server lacks its route, later calls only raise the same error.
+        If a request gets no response, or the server lacks its route, later calls only raise the same error.
         """
         if self._given_up is not None:
             raise self._given_up

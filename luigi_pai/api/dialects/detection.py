@@ -35,9 +35,9 @@ _V2_HINT = (
 class DialectDetector:
     """The dialect of a server, detected once for all forked processes.
 
-    Detection starts with v1. A server of 1.1 or later replies to v1 requests with ``NoApiError``. A server
-    of 0.15 to 1.0 replies with ``NoJobError``, as a v1 server does, so the first such reply is followed by a
-    request for the server's version. After a 404 without an error code, the dialect is still unknown.
+    Detection starts with v1. A server of 1.1 or later responds to v1 requests with ``NoApiError``. A server
+    of 0.15 to 1.0 responds with ``NoJobError``, like a v1 server, so a request for the server's version
+    follows the first such response. After a 404 without an error code, the dialect is still unknown.
 
     Args:
         session: the connection to the rest-server.
@@ -80,7 +80,7 @@ class DialectDetector:
         return self.settled or self._dialect(self.known or "v1")
 
     def call(self, request: Callable[[Dialect], T]) -> T:
-        """Make a request in the current dialect; repeat it in v2 if the reply shows a v2 server."""
+        """Make a request in the current dialect; repeat it in v2 if the response shows a v2 server."""
         dialect = self.current
         while True:
             try:
@@ -161,7 +161,7 @@ class DialectDetector:
         return version
 
     def _shows_v2(self, error: PaiHttpError) -> bool:
-        """Return whether the reply to a v1 request shows that the server speaks v2 only.
+        """Return whether the response to a v1 request shows that the server speaks v2 only.
 
         Raises:
             PaiHttpError: the server speaks v2 only, but ``api_version = v1`` is set.
@@ -174,7 +174,7 @@ class DialectDetector:
         return (self.known or self.detect()) == "v2"
 
     def _record_v2(self, error: PaiHttpError) -> None:
-        """Record that the server speaks v2 only; raise the error of its reply if the settings require v1."""
+        """Record that the server speaks v2 only; raise the response's error if the settings require v1."""
         if self.given is not None:
             raise error.extended(_V2_HINT.format(self._session.account.section)) from None
         self.record("v2")

@@ -1,6 +1,6 @@
-"""Conversion of a server's replies about jobs to JobStatus, for both dialects.
+"""Conversion of a server's responses about jobs to JobStatus, for both dialects.
 
-1.8 has all fields of 0.7, and more (API.md of both releases). A field that a reply lacks is None.
+1.8 has all fields of 0.7, and more (API.md of both releases). A field that a response lacks is None.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CONTROLLER = ("Attempt", "Completed")  # how the sub-states of FrameworkControl
 
 
 def job_status(name: str, reply: Any) -> JobStatus:
-    """Return the status in the reply for one job.
+    """Return the status in the response for one job.
 
     Args:
         name: of the job, as requested.
-        reply: the JSON of the reply.
+        reply: the JSON of the response.
 
     Raises:
-        InvalidReply: the reply has no state.
+        InvalidReply: the response has no state.
     """
     fields = reply.get("jobStatus") if isinstance(reply, dict) else None
     if not isinstance(fields, dict) or not isinstance(fields.get("state"), str):
@@ -42,7 +42,7 @@ def job_status(name: str, reply: Any) -> JobStatus:
 
 
 def tasks_of(reply: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return the role and the fields of each task in the reply for one job."""
+    """Return the role and the fields of each task in the response for one job."""
     return [
         (role, task)
         for role, about in mapping_of(reply, "taskRoles").items()
@@ -70,10 +70,10 @@ def listed_jobs(rows: Any) -> list[JobStatus]:
     """Return the jobs of a list, in its order.
 
     Args:
-        rows: the reply, with each entry converted by ``listed_job``.
+        rows: the response, with each entry converted by ``listed_job``.
 
     Raises:
-        InvalidReply: the reply is not a list.
+        InvalidReply: the response is not a list.
     """
     if not isinstance(rows, list):
         raise InvalidReply(f"the server sent {type(rows).__name__} instead of a list of jobs")
@@ -102,7 +102,7 @@ def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] 
         created_ms=numbers.get("createdTime") or numbers.get("submissionTime"),
         launched_ms=_start(texts, numbers),
         completed_ms=numbers.get("completedTime") or None,
-        # in v2 replies (they have attemptId) it is 0 or 1, which says no more than the state
+        # in v2 responses (they have attemptId) it is 0 or 1, which says no more than the state
         progress=_number(fields.get("appProgress")) if "attemptId" not in fields else None,
         virtual_cluster=texts.get("virtualCluster"),
         attempt=numbers.get("attemptId"),

@@ -45,9 +45,9 @@ class LogFile:
 class LogFiles:
     """Fetches logs. No token is sent, because the URL of a log suffices to read it.
 
-    Every method raises ``ClusterUnreachable`` if there is no reply, and ``PaiHttpError`` for an error
-    status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not reply gets no request
-    for 10 s. With each further request without a reply, this pause doubles, up to 5 minutes.
+    Every method raises ``ClusterUnreachable`` if there is no response, and ``PaiHttpError`` for an error
+    status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not respond gets no
+    request for 10 s. With each further request without a response, this pause doubles, up to 5 minutes.
 
     Args:
         session: the connections.
@@ -88,7 +88,7 @@ class LogFiles:
         return (content[start:] if start < 0 else content[start : start + size]), len(content)
 
     def is_resting(self, file: LogFile) -> bool:
-        """Return whether a log's node gets no requests now, because the node did not reply before."""
+        """Return whether a log's node gets no requests now, because the node did not respond before."""
         rest = self._resting.get(file.node) if file.paged else None
         return rest is not None and self._session.clock.monotonic() < rest[0]
 

@@ -1,4 +1,4 @@
-"""SshAccess: how the containers of a job are reached by ssh, according to the server's replies."""
+"""SshAccess: how the containers of a job are reached by ssh, according to the server's responses."""
 
 from __future__ import annotations
 

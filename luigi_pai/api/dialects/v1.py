@@ -43,8 +43,8 @@ class V1Dialect:
         job_name: returns the name of a job in characters that the servers allow; v1 servers allow all.
         gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
-            may no longer use. Only LTP 1.5 is recognised, by its reply for a job that does not exist. After
-            that reply, ``whole_lists`` is False; until then, and for other releases of LTP, it is True.
+            may no longer use. Only LTP 1.5 is recognised, by its response for a missing job. After that
+            response, ``whole_lists`` is False; until then, and for other releases of LTP, it is True.
         retention: seconds for which servers keep an ended job, by default.
     """
 
@@ -56,7 +56,7 @@ class V1Dialect:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._since_0_12 = False  # True once a reply shows that the server is 0.12 or later
+        self._since_0_12 = False  # True once a response shows that the server is 0.12 or later
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
         """Return the job config that is posted."""
@@ -112,7 +112,7 @@ class V1Dialect:
         except PaiHttpError as error:
             if (error.status, error.code) != (404, "UnknownError"):
                 raise
-            # 0.7 passes on the launcher's reply for a job that does not exist
+            # 0.7 passes on the launcher's response for a job that does not exist
             raise JobNotFound(
                 f"job {name!r} was not stopped: the server has no job of that name",
                 status=404,
@@ -123,7 +123,7 @@ class V1Dialect:
     def config(self, name: str) -> dict[str, Any]:
         """Return the job config that a job was submitted with.
 
-        The reply is a JSON object on 0.7, and a string that contains the JSON on 0.8 to 0.11.
+        The response is a JSON object on 0.7, and a string that contains the JSON on 0.8 to 0.11.
         """
         path = f"{_path(name)}/config"
         reply = self._session.request("GET", path, authorize=False)
@@ -194,7 +194,7 @@ class V1Dialect:
     def page(self, name: str, username: str) -> str:
         """Return the path of a job's page: ``view.html`` up to 0.11, ``job-detail.html`` from 0.12 on.
 
-        On 0.11 the path is wrong, because 0.11 has ``job-detail.html``, but sends the same replies as 0.10.
+        On 0.11 the path is wrong, because 0.11 has ``job-detail.html``, but sends the same responses as 0.10.
         """
         del username  # if the URL names a user, the page looks for another kind of job, and finds none
         page = "job-detail.html" if self._since_0_12 else "view.html"

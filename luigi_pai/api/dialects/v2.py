@@ -247,7 +247,7 @@ class V2Dialect:
         return object_of(self._of_job(name, rest), self._path(name) + rest)
 
     def _of_job(self, name: str, rest: str = "") -> Any:
-        """Send a GET request for a job's path followed by ``rest``; return the JSON of the reply.
+        """Send a GET request for a job's path followed by ``rest``; return the JSON of the response.
 
         Raises:
             JobNotFound: the job does not exist.
@@ -266,7 +266,7 @@ class V2Dialect:
     def _missing(self, name: str, path: str) -> JobNotFound | None:
         """Return the error for a job that does not exist; None if the job exists.
 
-        LTP 1.5 sends the same reply, 500 "Failed to retrieve job", for a missing job and for a failure
+        LTP 1.5 sends the same response, 500 "Failed to retrieve job", for a missing job and for a failure
         of its database. A second request, for a task that no job has, tells the two cases apart.
 
         Args:

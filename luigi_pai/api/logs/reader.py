@@ -123,7 +123,7 @@ class LogReader:
 
         Raises:
             JobNotFound: there is no such job.
-            PaiApiError: the server does not answer, or refuses the request.
+            PaiApiError: the server does not respond, or refuses the request.
         """
         self._following = False
         self._look_up()
@@ -165,7 +165,7 @@ class LogReader:
             status: The job's last known status.
 
         Raises:
-            PaiApiError: the server or the log's node does not answer.
+            PaiApiError: the server or the log's node does not respond.
         """
         try:
             yield from self._read_due(status, watched=True)
@@ -284,7 +284,7 @@ class LogReader:
                 break
             try:
                 with self._request():
-                    answer = self._api.log_files.part(file, start, size)
+                    part = self._api.log_files.part(file, start, size)
             except PaiApiError as error:
                 if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
                     del self._files[stream.attempt]  # its URL may have expired
@@ -296,7 +296,7 @@ class LogReader:
                     raise
                 break
             stream.reason = None
-            return answer
+            return part
         return b"", stream.offset
 
     def _file_of(self, stream: Stream) -> LogFile | None:

@@ -1,1 +1,1 @@
-"""HTTP: requests to a rest-server, causes of failures, and replies."""
+"""HTTP: requests to a rest-server, causes of failures, and responses."""

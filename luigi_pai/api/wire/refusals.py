@@ -88,7 +88,7 @@ def with_explanation(error: PaiHttpError, request: str) -> PaiHttpError:
     secret. The text before them, which names the line number, stays in the error.
 
     Args:
-        error: the reply to the submission.
+        error: the response to the submission.
         request: method and URL of the submission.
     """
     if error.code == "InvalidProtocolError":
@@ -110,7 +110,7 @@ def with_virtual_clusters(
     """Return a refused job's error, with the names of all virtual clusters if a virtual cluster is the cause.
 
     Args:
-        error: the reply to the submission.
+        error: the response to the submission.
         setting: name of the setting that chooses the job's virtual cluster.
         virtual_clusters: a function that requests the names of all virtual clusters.
     """

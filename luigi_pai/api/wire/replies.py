@@ -1,4 +1,4 @@
-"""Functions that return the JSON of a rest-server's reply, or raise its error."""
+"""Functions that return the JSON of a rest-server's response, or raise its error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.wire.transport import Account
 
 NOT_JSON = object()
-"""What ``parsed`` returns for a reply that is not JSON."""
+"""What ``parsed`` returns for a response that is not JSON."""
 
 _CLASSES: Mapping[int, type[PaiHttpError]] = {
     HTTPStatus.FORBIDDEN: PermissionRefused,
@@ -44,15 +44,15 @@ def is_success(response: requests.Response) -> bool:
 
 
 def parsed(response: requests.Response) -> Any:
-    """Return the JSON of a reply; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
+    """Return the JSON of a response; ``NOT_JSON`` if it is not JSON, too large, or nested too deeply."""
     try:
         return parse_json(response.content)
-    except ValueError:  # dropped, because its text repeats the reply, maybe with a token
+    except ValueError:  # dropped, because its text repeats the response, maybe with a token
         return NOT_JSON
 
 
 def json_of(response: requests.Response, server: str, each: Callable[[Any], Any] | None = None) -> Any:
-    """Return the JSON of a reply.
+    """Return the JSON of a response.
 
     Args:
         response: with a 2xx status.
@@ -60,7 +60,7 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
         each: for a list that may be large, converts its entries, see ``parse_json``.
 
     Raises:
-        InvalidReply: the reply is not JSON, or too large.
+        InvalidReply: the response is not JSON, or too large.
     """
     too_large = None
     try:
@@ -80,10 +80,10 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
 
 
 def object_of(reply: Any, path: str) -> dict[str, Any]:
-    """Return a reply after a check that it is a JSON object.
+    """Return a response after a check that it is a JSON object.
 
     Raises:
-        InvalidReply: the reply is not an object.
+        InvalidReply: the response is not an object.
     """
     if not isinstance(reply, dict):
         raise InvalidReply(f"the server answered {path} with {type(reply).__name__} instead of an object")
@@ -91,15 +91,15 @@ def object_of(reply: Any, path: str) -> dict[str, Any]:
 
 
 def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
-    """Return the objects in the list under a key of a reply; an empty list if there is no such list."""
+    """Return the objects in the list under a key of a response; an empty list if there is no such list."""
     return [each for each in list_of(reply, key) if isinstance(each, dict)]
 
 
 def stop_accepted(reply: Any, name: str) -> None:
-    """Check that the reply to a stop is an object with a message, as every release sends it.
+    """Check that the response to a stop is an object with a message, as every release sends it.
 
     Raises:
-        InvalidReply: the reply is something else, so the job may not have been stopped.
+        InvalidReply: the response is something else, so the job may not have been stopped.
     """
     if not isinstance(item_of(reply, "message"), str):
         raise InvalidReply(
@@ -128,19 +128,19 @@ def raise_error(
     *,
     mocked: bool,
 ) -> NoReturn:
-    """Raise the error for a reply without a 2xx status.
+    """Raise the error for a response without a 2xx status.
 
     Args:
-        response: the reply.
+        response: the response.
         account: the account that made the request.
         redact: a function that redacts the server's text, which may repeat secrets.
         now: seconds since 1970 UTC.
-        mocked: whether a test mocks the reply. If so, a 404 to a GET with any code but ``NoApiError``
+        mocked: whether a test mocks the response. If so, a 404 to a GET with any code but ``NoApiError``
             means a missing job.
 
     Raises:
-        InvalidReply: the reply is not from an OpenPAI.
-        PaiHttpError: the server replied with an error. The status and the code choose the subclass.
+        InvalidReply: the response is not from an OpenPAI.
+        PaiHttpError: the server responded with an error. The status and the code choose the subclass.
     """
     status = response.status_code
     method = response.request.method or ""
@@ -184,7 +184,7 @@ def _refuse_token(text: str, about: dict[str, Any], *, by_login: bool) -> NoRetu
 
 
 def error_of(response: requests.Response) -> tuple[str | None, str]:
-    """Return OpenPAI's error code, if the reply has one, and its message."""
+    """Return OpenPAI's error code, if the response has one, and its message."""
     reply = parsed(response)
     if not isinstance(reply, dict):
         return None, ""

@@ -1,4 +1,4 @@
-"""Transport: requests to one server, with timeouts, retries of GET, and errors for missing replies."""
+"""Transport: requests to one server, with timeouts, retries of GET, and errors for missing responses."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def at_most(seconds: float) -> Iterator[None]:
 class Account(NotPickled):
     """The settings of a connection, see ``Cluster``; a token is sent as it is, and never renewed.
 
-    ``read_timeout`` bounds each silence of a server; a reply may take at most four times as long in total.
+    ``read_timeout`` bounds each silence of a server; a response may take at most four times as long in total.
     """
 
     url: str
@@ -82,7 +82,7 @@ class Transport:
     """The connections of one process to one rest-server.
 
     Redirects of a GET are followed, but the token is not sent to another host. Redirects of other methods
-    are returned as replies. A GET is repeated once if its connection breaks before or during the reply.
+    are returned as responses. A GET is repeated once if its connection breaks before or during the response.
 
     Each process reads the proxies and the CA bundle of the environment only once, see ``Environment``.
 
@@ -90,8 +90,8 @@ class Transport:
         account: the URL of the server, the CA setting, and the timeouts.
 
     Attributes:
-        answered: whether the server has ever sent a reply of any kind.
-        mocked: whether the last reply or error came without a connection, because a test mocks ``requests``.
+        answered: whether the server has ever sent a response of any kind.
+        mocked: whether the last response or error came from a test's mock of ``requests``.
     """
 
     def __init__(self, account: Account) -> None:
@@ -122,7 +122,7 @@ class Transport:
         content_type: str = "application/json",
         part: str | None = None,
     ) -> requests.Response:
-        """Send one request and return the reply, whatever its status.
+        """Send one request and return the response, whatever its status.
 
         Args:
             method: GET, POST, PUT or DELETE.
@@ -133,7 +133,7 @@ class Transport:
             part: value of the ``Range`` header.
 
         Raises:
-            ClusterUnreachable: there was no reply.
+            ClusterUnreachable: there was no response.
             ConfigError: a proxy or CA bundle of the configuration or the environment is not valid.
             InvalidReply: the server redirects to an invalid URL, or without end.
         """
@@ -162,7 +162,7 @@ class Transport:
             )
             try:
                 response = request()
-            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the reply
+            except requests.exceptions.ChunkedEncodingError:  # the connection broke during the response
                 if method != "GET":
                     raise
                 response = request()

@@ -1,4 +1,4 @@
-"""The error for a request without a reply: one line with the system's reason and the setting to correct."""
+"""The error for a request without a response: one line, with the reason and the setting to correct."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNSENT = (requests.exceptions.ProxyError, requests.exceptions.SSLError, request
 
 @dataclass(frozen=True)
 class FailedRequest:
-    """A request without a reply.
+    """A request without a response.
 
     Attributes:
         method, url: of the request.
@@ -36,7 +36,7 @@ class FailedRequest:
         connect_timeout, read_timeout: seconds.
         environment: proxies and CA bundle.
         sent: whether any part of the request was written to a connected socket; None if not known.
-        answered: whether the server has replied to an earlier request.
+        answered: whether the server has responded to an earlier request.
     """
 
     method: str
@@ -50,7 +50,7 @@ class FailedRequest:
 
 
 def explain_failure(failed: FailedRequest, error: Exception) -> PaiError:
-    """Return an error for a request without a reply. It names the server; urllib3's error names only a pool.
+    """Return an error for a request without a response. It names the server; urllib3's names only a pool.
 
     Args:
         failed: the request.
