@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.dialects.log_files import LogFiles
@@ -123,7 +124,6 @@ class RestApi(JobRequests):
     Attributes:
         session, detector, polling: as given.
         url, username, section, clock: as in the session and its account.
-        log_files: fetches the logs that ``task_logs`` of a dialect returns.
     """
 
     def __init__(
@@ -143,7 +143,11 @@ class RestApi(JobRequests):
         self.username = session.account.username
         self.section = session.account.section
         self.clock = session.clock
-        self.log_files = LogFiles(session, portal_url)
+
+    @functools.cached_property
+    def log_files(self) -> LogFiles:
+        """Fetches the logs that ``task_logs`` of a dialect returns."""
+        return LogFiles(self.session, self._portal_url)
 
     def with_version(self, api_version: str) -> RestApi:
         """Return the same API with a fixed dialect; the connections are shared."""

@@ -343,5 +343,7 @@ class LogReader:
         if self._no_logs is not None:
             self.unreadable = [UnreadableLog("", self._api.page(self._name), self._no_logs)]
             return
-        unread = {log.task: log for log in (each.unread for each in reversed(self._streams.values())) if log}
-        self.unreadable = list(reversed(unread.values()))
+        unread: dict[str, UnreadableLog] = {}
+        for log in filter(None, (stream.unread for stream in self._streams.values())):
+            unread.setdefault(log.task, log)
+        self.unreadable = list(unread.values())
