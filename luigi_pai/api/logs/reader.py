@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import logging
 import math
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.logs.source import LogSource
 from luigi_pai.api.logs.streams import LogLine, Stream, UnreadableLog
 from luigi_pai.api.retries import TRANSIENT, Retry
-from luigi_pai.api.wire.transport import at_most
-from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, PaiHttpError
+from luigi_pai.errors import ClusterUnreachable, PaiApiError
 from luigi_pai.redaction import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from luigi_pai.api.book.book import Book
-    from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
 
 __all__ = ["STREAMS", "LogLine", "LogReader", "UnreadableLog"]
@@ -30,10 +28,7 @@ STREAMS = ("stdout", "stderr")
 _PART = 2 * 1024 * 1024  # bytes of one request
 _TAIL = 64 * 1024  # bytes at the end of a log; the whole log is read only if these have too few lines
 _SHORTEST, _LONGEST = 1.0, 10.0  # seconds between two rounds of reads; the wait doubles while no log grows
-_SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _AFTER_ERROR = 10.0  # seconds until the next read of a watched job's logs
-_LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
-_GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
 
 
 class LogReader:
@@ -78,17 +73,12 @@ class LogReader:
         self._lines = lines
         self._secrets = secrets
         self._streams: dict[tuple[str, int, str], Stream] = {}
-        self._files: dict[Hashable, dict[str, LogFile]] = {}  # by name
+        self._source = LogSource(book.api)
         self._first = True
         self._round: collections.deque[Stream] = collections.deque()  # not read yet in this round
         self._found_some = False  # whether a log of this round had new lines
         self._pause = _SHORTEST
         self._due = -math.inf
-        self._following = False
-        self._has_ended = False  # whether the job has ended
-        self._is_watched = False  # whether requests must be short, because a watcher waits or the job ended
-        self._in_vain = 0.0  # seconds without success after the job's end
-        self._no_logs: str | None = None  # why the server serves no logs at all
         self.unreadable: list[UnreadableLog] = []
         self.status: JobStatus | None = None
         self.is_complete = False
@@ -96,7 +86,7 @@ class LogReader:
     @property
     def gave_up(self) -> bool:
         """Whether the logs of the ended job were given up, because they could not be read for 10 s."""
-        return self._in_vain >= _LONGEST_IN_VAIN
+        return self._source.gave_up
 
     def tasks(self) -> list[TaskStatus]:
         """Return the tasks whose logs are read, according to the last lookup of the job."""
@@ -125,10 +115,10 @@ class LogReader:
             JobNotFound: there is no such job.
             PaiApiError: the server does not respond, or refuses the request.
         """
-        self._following = False
         self._look_up()
+        self._source.raised = TRANSIENT
         for stream in self._refresh():
-            yield from self._new_lines(stream)
+            yield from self._new_lines(stream, is_whole=True)
             yield from stream.last_line()
         self._collect_unreadable()
 
@@ -180,8 +170,10 @@ class LogReader:
         A round reads each log once. It also starts anew when the job has ended, for the last lines.
         """
         ended = status is not None and status.finished
-        if not self._round or ended is not self._has_ended:
-            self._following, self._has_ended, self._is_watched = True, ended, ended or watched
+        source = self._source
+        if not self._round or ended is not source.has_ended:
+            source.has_ended, source.is_watched = ended, ended or watched
+            source.raised = (ClusterUnreachable,) if watched and not ended else ()
             self.status, self._found_some = status, False
             self._round = collections.deque(self._refresh())
         while self._round:
@@ -191,17 +183,17 @@ class LogReader:
                 yield line
             if stream.closed or (ended and not stream.cut_short):
                 yield from stream.last_line()
-            if self._round and not self._needs_no_request(stream):
+            if self._round and not source.needs_no_request(stream):
                 self._due = self._api.clock.monotonic() + self.per_log
                 return
-        if ended and (self.gave_up or not any(each.cut_short for each in self._streams.values())):
+        if ended and (source.gave_up or not any(each.cut_short for each in self._streams.values())):
             for stream in self._streams.values():
                 yield from stream.last_line()
             self._collect_unreadable()
             self.is_complete = True
             return
         self._pause = _SHORTEST if self._found_some else min(2 * self._pause, _LONGEST)
-        self._in_vain += self._pause if ended else 0.0
+        source.in_vain += self._pause if ended else 0.0
         self._due = self._api.clock.monotonic() + self._pause
 
     def _look_up(self) -> None:
@@ -232,13 +224,18 @@ class LogReader:
         self._first = self._first and not found
         return found
 
-    def _new_lines(self, stream: Stream) -> Iterator[LogLine]:
-        """Yield the complete lines that were added to a stream since it was last read."""
+    def _new_lines(self, stream: Stream, *, is_whole: bool = False) -> Iterator[LogLine]:
+        """Yield the complete lines that were added to a stream since it was last read.
+
+        Args:
+            stream: The stream.
+            is_whole: Whether the text after the last line end counts as a line when last lines are counted.
+        """
         if stream.last_lines is not None:
             count, stream.last_lines = stream.last_lines, None
-            yield from self._last_lines(stream, count)
+            yield from self._last_lines(stream, count, is_whole=is_whole)
         while True:
-            part, whole = self._part(stream, stream.offset, _PART)
+            part, whole = self._source.part(stream, stream.offset, _PART)
             if whole < stream.offset:  # the log was rotated, so read the new log from its start
                 stream.offset, stream.rest = 0, b""
                 continue
@@ -247,101 +244,31 @@ class LogReader:
             if not part or (len(part) < _PART and stream.offset >= whole):
                 return
 
-    def _last_lines(self, stream: Stream, count: int) -> Iterator[LogLine]:
+    def _last_lines(self, stream: Stream, count: int, *, is_whole: bool) -> Iterator[LogLine]:
         """Yield the last lines of a stream; the next read continues after them."""
-        file = self._file_of(stream)
+        file = self._source.file_of(stream)
         if file is None:
             return
         kept: collections.deque[LogLine] = collections.deque(maxlen=count)
         is_enough = False
         if not file.paged:
-            part, whole = self._part(stream, -_TAIL, _TAIL)
+            part, whole = self._source.part(stream, -_TAIL, _TAIL)
             is_enough = part.count(b"\n") > count
             if is_enough:
                 stream.offset = whole
                 kept.extend(stream.split(part.partition(b"\n")[2]))
         while not is_enough:
-            part, _ = self._part(stream, stream.offset, _PART)
+            part, _ = self._source.part(stream, stream.offset, _PART)
             stream.offset += len(part)
             kept.extend(stream.split(part))
             is_enough = len(part) < _PART
-        if stream.rest and not self._following:  # a last line without a line end
-            kept.extend(stream.last_line())
+        if is_whole:
+            kept.extend(stream.last_line())  # without a line end
         yield from kept
 
-    def _part(self, stream: Stream, start: int, size: int) -> tuple[bytes, int]:
-        """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read."""
-        if self.gave_up:
-            stream.reason = stream.reason or (
-                f"not read, because other logs could not be read for {_LONGEST_IN_VAIN:.0f} s"
-            )
-            stream.cut_short = True
-            return b"", stream.offset
-        stream.cut_short = False
-        for is_last in (False, True):
-            file = self._file_of(stream)
-            if file is None:
-                break
-            try:
-                with self._request():
-                    part = self._api.log_files.part(file, start, size)
-            except PaiApiError as error:
-                if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
-                    del self._files[stream.attempt]  # its URL may have expired
-                    continue
-                stream.reason = str(error)
-                stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
-                is_away = isinstance(error, ClusterUnreachable) and self._is_watched
-                if stream.cut_short and (not self._following or (is_away and not self._has_ended)):
-                    raise
-                break
-            stream.reason = None
-            return part
-        return b"", stream.offset
-
-    def _file_of(self, stream: Stream) -> LogFile | None:
-        """Return the file of a stream. If there is none, return None, and store the reason if it is known."""
-        task = stream.task
-        if self._no_logs is not None:
-            stream.reason = self._no_logs
-            return None
-        if stream.attempt not in self._files:
-            try:
-                with self._request():
-                    files = self._api.dialect.task_logs(stream.status, task.role, task.index)
-            except ClusterUnreachable:
-                raise
-            except (JobNotFound, PaiHttpError) as error:
-                stream.reason = str(error)
-                stream.cut_short = isinstance(error, TRANSIENT)
-                if error.code == "NoApiError":  # releases before 1.4
-                    self._no_logs = stream.reason
-                return None
-            self._files[stream.attempt] = {file.name: file for file in files}
-        return self._files[stream.attempt].get(stream.name)
-
-    def _needs_no_request(self, stream: Stream) -> bool:
-        """Return whether reading a stream again makes no request, so that the next stream needs no wait."""
-        if self.gave_up or self._no_logs is not None:
-            return True
-        file = self._files.get(stream.attempt, {}).get(stream.name)
-        return file is not None and self._api.log_files.is_resting(file)
-
-    @contextlib.contextmanager
-    def _request(self) -> Iterator[None]:
-        """Limit the time of requests for logs of a watched job, so that they do not delay its result."""
-        clock = self._api.clock
-        began = clock.monotonic()
-        with at_most(_SHORT) if self._is_watched else contextlib.nullcontext():
-            try:
-                yield
-            except ClusterUnreachable:
-                self._in_vain += clock.monotonic() - began if self._has_ended else 0.0
-                raise
-
     def _collect_unreadable(self) -> None:
-        if self._no_logs is not None:
-            self.unreadable = [UnreadableLog("", self._api.page(self._name), self._no_logs)]
+        if self._source.no_logs is not None:
+            self.unreadable = [UnreadableLog("", self._api.page(self._name), self._source.no_logs)]
             return
         unread: dict[str, UnreadableLog] = {}
         for log in filter(None, (stream.unread for stream in self._streams.values())):

@@ -1,0 +1,120 @@
+"""LogSource: fetches logs in parts, and gives up the logs of an ended job that cannot be read."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from luigi_pai.api.retries import TRANSIENT
+from luigi_pai.api.wire.transport import at_most
+from luigi_pai.errors import ClusterUnreachable, PaiApiError, PaiHttpError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from luigi_pai.api.dialects.log_files import LogFile
+    from luigi_pai.api.logs.streams import Stream
+    from luigi_pai.api.rest_api import RestApi
+
+_SHORT = 5.0  # timeout in seconds of a request while the job is watched
+_LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
+_GONE = (403, 404, 410)  # statuses of an expired URL, or of a container that is not made yet or is removed
+
+
+class LogSource:
+    """Fetches the logs of one job.
+
+    Args:
+        api: The REST API of the job's cluster.
+
+    Attributes:
+        raised: The transient errors that ``part`` raises. Other errors become the ``reason`` of the stream.
+        has_ended: Whether the job has ended.
+        is_watched: Whether requests have short timeouts, so that they do not delay the job's result.
+        in_vain: The seconds without success after the job's end.
+        no_logs: Why the server serves no logs at all; None if it may serve some.
+    """
+
+    def __init__(self, api: RestApi) -> None:
+        self._api = api
+        self._files: dict[Hashable, dict[str, LogFile]] = {}  # by attempt and name
+        self.raised: tuple[type[PaiApiError], ...] = TRANSIENT
+        self.has_ended = self.is_watched = False
+        self.in_vain = 0.0
+        self.no_logs: str | None = None
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the logs of the ended job were given up, because they could not be read for 10 s."""
+        return self.in_vain >= _LONGEST_IN_VAIN
+
+    def part(self, stream: Stream, start: int, size: int) -> tuple[bytes, int]:
+        """Return a part of a stream, and the length of the stream; the part is empty if it cannot be read.
+
+        Raises:
+            PaiApiError: a transient error of ``raised``, or no response to the request for the log's URL.
+        """
+        if self.gave_up:
+            in_vain = f"not read, because other logs could not be read for {_LONGEST_IN_VAIN:.0f} s"
+            stream.reason, stream.cut_short = stream.reason or in_vain, True
+            return b"", stream.offset
+        stream.cut_short = False
+        for is_last in (False, True):
+            file = self.file_of(stream)
+            if file is None:
+                break
+            try:
+                with self._request():
+                    part = self._api.log_files.part(file, start, size)
+            except PaiApiError as error:
+                if isinstance(error, PaiHttpError) and error.status in _GONE and not is_last:
+                    del self._files[stream.attempt]  # its URL may have expired
+                    continue
+                stream.reason = str(error)
+                stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
+                if stream.cut_short and isinstance(error, self.raised):
+                    raise
+                break
+            stream.reason = None
+            return part
+        return b"", stream.offset
+
+    def file_of(self, stream: Stream) -> LogFile | None:
+        """Return the file of a stream. If there is none, return None, and store the reason if it is known.
+
+        Raises:
+            ClusterUnreachable, InvalidReply: the server did not send the URL of the log.
+        """
+        task = stream.task
+        if self.no_logs is not None:
+            stream.reason = self.no_logs
+            return None
+        if stream.attempt not in self._files:
+            try:
+                with self._request():
+                    files = self._api.dialect.task_logs(stream.status, task.role, task.index)
+            except PaiHttpError as error:
+                stream.reason, stream.cut_short = str(error), isinstance(error, TRANSIENT)
+                if error.code == "NoApiError":  # releases before 1.4
+                    self.no_logs = stream.reason
+                return None
+            self._files[stream.attempt] = {file.name: file for file in files}
+        return self._files[stream.attempt].get(stream.name)
+
+    def needs_no_request(self, stream: Stream) -> bool:
+        """Return whether reading a stream again makes no request, so that the next stream needs no wait."""
+        if self.gave_up or self.no_logs is not None:
+            return True
+        file = self._files.get(stream.attempt, {}).get(stream.name)
+        return file is not None and self._api.log_files.is_resting(file)
+
+    @contextlib.contextmanager
+    def _request(self) -> Iterator[None]:
+        clock = self._api.clock
+        began = clock.monotonic()
+        with at_most(_SHORT) if self.is_watched else contextlib.nullcontext():
+            try:
+                yield
+            except ClusterUnreachable:
+                self.in_vain += clock.monotonic() - began if self.has_ended else 0.0
+                raise
