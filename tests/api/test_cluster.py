@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -75,6 +76,22 @@ def test_a_job_that_is_there_is_answer_enough(faulty, new_cluster):
     with pytest.raises(JobNotFound):
         cluster.book.of("missing")
     assert faulty.dialect_questions == 0
+
+
+@pytest.mark.parametrize(("info", "found"), [({"launcherType": "k8s"}, False), ({}, True)])
+def test_a_tilde_in_a_name_does_not_lead_to_the_job_of_another_user(new_cluster, rest, info, found):
+    """A v2 server takes the name for USER~NAME, also in the v1 API; 0.7 allows the character in names."""
+    job = {"jobStatus": {"state": "RUNNING", "username": "bob" if info else "admin", "createdTime": 1}}
+    rest.get(f"{URL}/api/v1/jobs/bob~x", json=job)
+    rest.get(f"{URL}/api/v1/", json=info)
+    missing = {"code": "NoJobError", "message": "Job admin~bob-x is not found."}
+    rest.get(re.compile(f"{URL}/api/v2/jobs/admin~bob-x-.*"), status=404, json=missing)
+    job = new_cluster(URL, token="t").job("bob~x")
+    if found:
+        assert job.status().username == "admin"
+        return
+    with pytest.raises(JobNotFound, match="404 NoJobError: Job admin~bob-x is not found"):
+        job.status()
 
 
 def test_an_upgraded_server_is_noticed(faulty, new_cluster):
