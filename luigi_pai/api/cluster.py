@@ -52,7 +52,7 @@ class Cluster(JobRequests):
         url: the rest-server, with its path if it has one.
         username: the owner of the jobs.
         password: for the login; not needed with ``token``.
-        token: an application token (0.16 and later), used in place of the password.
+        token: an application token (0.16 and later), used instead of the password.
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
         portal_url: the web portal; default: derived from ``url``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
@@ -149,7 +149,7 @@ class Cluster(JobRequests):
             status = posting.post(job)
         except PaiApiError as error:
             raise posting.outcome(error, "look it up before you submit it again") from None
-        if status is None or (posting.may_be_submitted and self.server.had(status, began)):
+        if status is None or (posting.may_be_submitted and self.server.existed_before(status, began)):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
         return Job(book, status.name, status, logged_secrets(job.to_dict()))
 

@@ -34,10 +34,10 @@ class Job:
     If a request fails, a method raises ``PaiApiError`` or one of its subclasses.
 
     Args:
-        book: of its cluster.
-        name: its name on the server; for a later submission, ``NAME__attempt2``.
-        submitted: its first status, if it was submitted just now; used until the server knows the job.
-        secrets: the secrets in it, if it was submitted just now; they are redacted in its logs.
+        book: The book of its cluster.
+        name: Its name on the server; for a later submission, ``NAME__attempt2``.
+        submitted: Its first status, if it was submitted just now; used until the server knows the job.
+        secrets: The secrets in it, if it was submitted just now; they are redacted in its logs.
 
     Attributes:
         book, name, secrets: as given; the book is for other modules of this package.
@@ -176,7 +176,7 @@ class Job:
 
         Args:
             role: the task role, as in ``status().tasks``.
-            index: of the task in its role.
+            index: The task's index in its role.
             tail: whether to return only the last 16 KB of each log.
 
         Raises:

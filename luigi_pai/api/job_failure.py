@@ -36,7 +36,7 @@ def job_failure(
 
     Args:
         api: the REST API of the job's cluster, to read the job's log.
-        status: of the job, at its end.
+        status: The job's last status.
         missed: the missed deadline, because of which the job was stopped; None if it missed none.
         secrets: values in the job; they are redacted, as are the account's password and token, because the
             job's log may contain them.

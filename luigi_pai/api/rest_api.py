@@ -46,8 +46,8 @@ class JobRequests:
         """Return a job's status at one of its starts by the cluster (on v1, only at the last).
 
         Args:
-            name: of the job.
-            number: of the start; the first is 0.
+            name: The job's name.
+            number: The start's number; the first is 0.
 
         Raises:
             JobNotFound: there is no such job, or the job has no such start.
@@ -60,7 +60,7 @@ class JobRequests:
         """Return the jobs that the server still knows, in the server's order.
 
         Args:
-            username: of the jobs; default: this user; None: all users.
+            username: The jobs' owner; default: this user; None: all users.
             states: only jobs in one of these states: ``WAITING``, ``RUNNING`` (with ``COMPLETING``), ...
             tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
         """
@@ -174,7 +174,7 @@ class RestApi(JobRequests):
         """
         detector, status = self.detector, None
         dialect = detector.settled or detector.current
-        try:  # in place of `call`, because most requests are made here
+        try:  # not by `call`, because most requests are made here
             status = dialect.status(name)
         except PaiApiError as error:
             detector.dialect_after(dialect, error)

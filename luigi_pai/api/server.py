@@ -72,7 +72,7 @@ class Server:
             skew=None if date is None else date - self._session.clock.time(),
         )
 
-    def had(self, job: JobStatus, moment: float) -> bool:
+    def existed_before(self, job: JobStatus, moment: float) -> bool:
         """Return whether a job was created more than a minute before ``moment`` of this machine's clock.
 
         The server's clock is read by a request. If it fails, the two clocks are assumed to agree.
@@ -92,7 +92,7 @@ class Server:
         return self._session.token_life()
 
     def token_check(self) -> dict[str, Any] | None:
-        """Return the server's report on the token (LTP adds ``vcadmins``); None if the server lacks this API.
+        """Return the server's report on the token (LTP adds ``vcadmins``); None if it has no such API.
 
         Raises:
             AuthenticationError: the login or the token was refused.
@@ -139,7 +139,7 @@ class Server:
 
 
 def default_portal(url: str) -> str:
-    """Return the likely URL of the portal: without ``/rest-server``, or with port 9286 in place of 9186."""
+    """Return the likely URL of the portal: without ``/rest-server``, or with port 9286 instead of 9186."""
     parts = urlsplit(url.rstrip("/"))
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     netloc = f"{host}:{_PORTAL_PORT}" if parts.port == _REST_PORT and not parts.path else parts.netloc

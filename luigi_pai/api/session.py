@@ -111,9 +111,9 @@ class Session:
 
         Args:
             method: GET, POST, PUT or DELETE.
-            path: below the URL of the rest-server, percent-encoded, such as ``/api/v1/jobs``.
+            path: The path below the rest-server's URL, percent-encoded, such as ``/api/v1/jobs``.
             body: text, or a value to send as JSON.
-            content_type: of the body.
+            content_type: The body's media type.
             authorize: whether to log in first if no token is kept. If False, a kept token is sent, and
                 a login follows only if the server responds with 401.
             kind: the request limit that counts this request.
@@ -183,7 +183,7 @@ class Session:
         """Send a GET without the token to a URL of the cluster or of a node; return even an error response.
 
         Args:
-            url: absolute; it may contain an access token, as the URLs of logs do.
+            url: The absolute URL; it may contain an access token, as the URLs of logs do.
             part: value of the ``Range`` header.
 
         Raises:

@@ -28,8 +28,8 @@ class LogStream:
     It reads at most two logs a second, and never sleeps: ``idle`` returns how long to wait before ``step``.
 
     Args:
-        book: of the cluster.
-        job: its name.
+        book: The book of the job's cluster.
+        job: The job's name.
         secrets: values to redact in the lines.
     """
 

@@ -39,8 +39,8 @@ class KeptLogs:
     cannot be read, a file ``ROLE-INDEX.unreadable.txt`` contains the reason.
 
     Args:
-        book: of the cluster.
-        hdfs: of the output folder; None if this folder is not on HDFS.
+        book: The book of the job's cluster.
+        hdfs: The HDFS of the output folder; None if this folder is elsewhere.
         folder: the output folder.
         secrets: values to redact in the copies, as are the account's password and token.
     """
@@ -122,7 +122,7 @@ class KeptLogs:
     def _request(self, request: Callable[[], T]) -> T:
         """Return the result of a request to the server; transient errors are retried for 10 s.
 
-        If a request gets no response, or the server lacks its route, later calls only raise the same error.
+        If a request gets no response, or the server has no such route, later calls only raise the same error.
         """
         if self._given_up is not None:
             raise self._given_up

@@ -1,6 +1,6 @@
 """Conversion of a server's responses about jobs to JobStatus, for both dialects.
 
-1.8 has all fields of 0.7, and more (API.md of both releases). A field that a response lacks is None.
+1.8 has all fields of 0.7, and more (API.md of both releases). A field that a response does not have is None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def job_status(name: str, reply: Any) -> JobStatus:
     """Return the status in the response for one job.
 
     Args:
-        name: of the job, as requested.
+        name: The job's name, as requested.
         reply: the JSON of the response.
 
     Raises:
@@ -153,7 +153,7 @@ def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
-    """Return the type, the reason and the advice of an exit spec; None for each that it lacks."""
+    """Return the type, the reason and the advice of an exit spec; None for each that it does not have."""
     spec = mapping_of(given)
     return _texts(spec).get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
 

@@ -28,7 +28,7 @@ class LogFile:
 
     Attributes:
         name: ``stdout``, ``stderr``, ``all``, ``runtime.log``.
-        uri: its URL, relative to the web portal. It may contain a token, so texts leave out its query.
+        uri: Its URL, relative to the web portal. It may contain a token, so texts leave out its query.
         paged: whether it is a page of a YARN node (0.7 to 0.14), whose URL has ``start`` and ``end``.
     """
 
@@ -47,7 +47,7 @@ class LogFiles:
 
     Every method raises ``ClusterUnreachable`` if there is no response, and ``PaiHttpError`` for an error
     status. A worker often cannot reach the nodes of 0.7 to 0.14, so a node that did not respond gets no
-    request for 10 s. With each further request without a response, this pause doubles, up to 5 minutes.
+    request for 10 s. This pause doubles with each request that gets no response, up to 5 minutes.
 
     Args:
         session: the connections.

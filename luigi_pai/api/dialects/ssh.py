@@ -29,7 +29,7 @@ class SshAccess:
     """How the containers of a job are reached by ssh.
 
     Attributes:
-        addresses: of the ssh servers of the running containers, by role and index of the task.
+        addresses: The ssh servers of the running containers, by role and index of the task.
         key: the private key to log in with; None if users log in with their own keys.
         missing: why no container can be reached, and what to do; None if a container may be reachable.
         roles: the task roles with ssh servers; None if all roles may have ssh servers.
@@ -45,8 +45,8 @@ def container_access(reply: Any, info: Any, key: str) -> SshAccess:
     """Return the ssh access to the containers of a job on OpenPAI 0.7 to 0.14.
 
     Args:
-        reply: to ``GET .../jobs/NAME``, whose tasks have container ids.
-        info: to ``GET .../jobs/NAME/ssh``, whose containers have the same ids.
+        reply: The response to ``GET .../jobs/NAME``, whose tasks have container ids.
+        info: The response to ``GET .../jobs/NAME/ssh``, whose containers have the same ids.
         key: the private key.
 
     Raises:
@@ -64,8 +64,8 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     """Return the ssh access to a job's containers on 0.15 and later, where the plugin ``ssh`` provides it.
 
     Args:
-        reply: to ``GET .../jobs/NAME``, in which each task has an ssh port, even if no server listens.
-        protocol: of the job.
+        reply: The response to ``GET .../jobs/NAME``, in which each task has an ssh port, even if no server listens.
+        protocol: The job's protocol.
 
     Raises:
         InvalidReply: a host or a port is not valid.

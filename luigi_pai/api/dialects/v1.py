@@ -9,7 +9,7 @@ from luigi_pai.api.dialects.job_replies import job_status, listed_job, listed_jo
 from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, container_access
 from luigi_pai.api.request_limits import Kind
-from luigi_pai.api.wire.replies import is_success, object_of, stop_accepted
+from luigi_pai.api.wire.replies import check_stop, is_success, object_of
 from luigi_pai.errors import InvalidReply, JobNotFound, PaiHttpError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.paths import item_of
@@ -39,7 +39,7 @@ class V1Dialect:
         session: the connection to the rest-server.
 
     Attributes:
-        version: as in ``api_version``.
+        version: The value of ``api_version``.
         job_name: returns the name of a job in characters that the servers allow; v1 servers allow all.
         gives_logs: whether the rest-server serves the logs of tasks (1.4 and later).
         whole_lists: whether a list has every job of a user. LTP omits jobs in virtual clusters that the user
@@ -108,7 +108,7 @@ class V1Dialect:
         """
         try:
             path = f"{_path(name)}/executionType"
-            stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
+            check_stop(self._session.request("PUT", path, body={"value": "STOP"}), name)
         except PaiHttpError as error:
             if (error.status, error.code) != (404, "UnknownError"):
                 raise

@@ -12,7 +12,7 @@ from luigi_pai.api.dialects.log_files import LogFile
 from luigi_pai.api.dialects.ssh import SshAccess, plugin_access
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.wire.refusals import with_explanation
-from luigi_pai.api.wire.replies import object_of, objects_of, stop_accepted
+from luigi_pai.api.wire.replies import check_stop, object_of, objects_of
 from luigi_pai.errors import (
     AuthenticationError,
     JobNotFound,
@@ -70,7 +70,7 @@ class V2Dialect:
     # jobs
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
-        """Return the job protocol that ``submit`` posts, but with ``******`` in place of its secrets."""
+        """Return the job protocol that ``submit`` posts, with its secrets as ``******``."""
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  slow, not needed for v1
 
         return masked(self._protocol(job).to_dict())
@@ -168,7 +168,7 @@ class V2Dialect:
     def stop(self, name: str) -> None:
         """Ask the server to stop a job."""
         path = f"{self._path(name)}/executionType"
-        stop_accepted(self._session.request("PUT", path, body={"value": "STOP"}), name)
+        check_stop(self._session.request("PUT", path, body={"value": "STOP"}), name)
 
     def config(self, name: str) -> dict[str, Any]:
         """Return the job protocol that a job was submitted with, with its secrets as ``******``.
@@ -270,8 +270,8 @@ class V2Dialect:
         of its database. A second request, for a task that no job has, tells the two cases apart.
 
         Args:
-            name: of the job.
-            path: of the first request, which the error names.
+            name: The job's name.
+            path: The path of the first request, which the error names.
 
         Raises:
             ServerFault: the database has failed.

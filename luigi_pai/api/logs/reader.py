@@ -35,8 +35,8 @@ class LogReader:
     """Reads the logs of a job.
 
     Args:
-        book: of the cluster.
-        name: of the job.
+        book: The book of the job's cluster.
+        name: The job's name.
         role: only tasks of this role.
         index: only this task of each role.
         streams: ``stdout``, ``stderr`` or both.
@@ -46,7 +46,7 @@ class LogReader:
 
     Attributes:
         unreadable: the tasks whose logs could not be read, with the reasons.
-        status: of the job, from its last lookup.
+        status: The job's status at its last lookup.
         is_complete: whether ``follow`` or ``read_due`` has read the logs of the ended job to their ends.
         per_log: seconds between the reads of two logs.
     """

@@ -55,7 +55,7 @@ def json_of(response: requests.Response, server: str, each: Callable[[Any], Any]
     """Return the JSON of a response.
 
     Args:
-        response: with a 2xx status.
+        response: A response with a 2xx status.
         server: the URL in ``pai_url``.
         each: for a list that may be large, converts its entries, see ``parse_json``.
 
@@ -95,7 +95,7 @@ def objects_of(reply: Any, key: str) -> list[dict[str, Any]]:
     return [each for each in list_of(reply, key) if isinstance(each, dict)]
 
 
-def stop_accepted(reply: Any, name: str) -> None:
+def check_stop(reply: Any, name: str) -> None:
     """Check that the response to a stop is an object with a message, as every release sends it.
 
     Raises:
@@ -146,7 +146,7 @@ def raise_error(
     method = response.request.method or ""
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         raise InvalidReply(
-            f"{response.url} redirects {method} to {_where(response)}; "
+            f"{response.url} redirects {method} to {_redirect_target(response)}; "
             "set pai_url in [OpenPai] to where the rest-server is"
         )
     code, message = error_of(response)
@@ -193,7 +193,7 @@ def error_of(response: requests.Response) -> tuple[str | None, str]:
     return (code if is_code else None), str(reply.get("message") or "")[:_LONGEST_MESSAGE]
 
 
-def _where(response: requests.Response) -> str:
+def _redirect_target(response: requests.Response) -> str:
     try:
         target = urlsplit(urljoin(response.url, response.headers.get("Location", "")))
     except ValueError:

@@ -126,10 +126,10 @@ class Transport:
 
         Args:
             method: GET, POST, PUT or DELETE.
-            url: absolute.
+            url: The absolute URL.
             data: the body.
             token: the user's token; None to send no token.
-            content_type: of the body.
+            content_type: The body's media type.
             part: value of the ``Range`` header.
 
         Raises:

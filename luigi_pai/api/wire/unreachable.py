@@ -31,7 +31,7 @@ class FailedRequest:
     """A request without a response.
 
     Attributes:
-        method, url: of the request.
+        method, url: The request's method and URL.
         server: the URL in ``pai_url``.
         connect_timeout, read_timeout: seconds.
         environment: proxies and CA bundle.
@@ -119,7 +119,7 @@ def _failed_url(failed: FailedRequest, error: Exception) -> str:
 def _target(failed: FailedRequest, url: str) -> tuple[str, bool]:
     """Return the URL of a request's server for error texts, and whether it is the rest-server."""
     try:
-        place, asked, server = _place(url), _place(failed.url), _place(failed.server)
+        place, asked, server = _origin(url), _origin(failed.url), _origin(failed.server)
     except ValueError:
         return failed.server, True
     if place == server or not place[1]:
@@ -128,7 +128,7 @@ def _target(failed: FailedRequest, url: str) -> tuple[str, bool]:
     return origin if place == asked else f"{origin} (redirected from {failed.server})", False
 
 
-def _place(url: str) -> tuple[str, str | None, int | None]:
+def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
