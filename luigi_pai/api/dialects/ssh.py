@@ -64,7 +64,7 @@ def plugin_access(reply: Any, protocol: Mapping[str, Any]) -> SshAccess:
     """Return the ssh access to a job's containers on 0.15 and later, where the plugin ``ssh`` provides it.
 
     Args:
-        reply: The response to ``GET .../jobs/NAME``, in which each task has an ssh port, even if no server listens.
+        reply: The response to ``GET .../jobs/NAME``; each task has an ssh port, even if no server listens.
         protocol: The job's protocol.
 
     Raises:

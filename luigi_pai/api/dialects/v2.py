@@ -70,7 +70,7 @@ class V2Dialect:
     # jobs
 
     def document(self, job: PaiJob | JobProtocol) -> dict[str, Any]:
-        """Return the job protocol that ``submit`` posts, with its secrets as ``******``."""
+        """Return the job protocol that ``submit`` posts, but with ``******`` in place of its secrets."""
         from luigi_pai.jobspec.templates.secrets import masked  # noqa: PLC0415  slow, not needed for v1
 
         return masked(self._protocol(job).to_dict())
