@@ -69,6 +69,21 @@ def test_a_refusal_is_obeyed(server, clock):
     assert HOUR * 0.9 < clock.elapsed < 4 * HOUR
 
 
+def test_a_new_sweep_on_0_7_is_watched_by_lists(server, settings):
+    """Its lists do not mark the jobs that a name finds: one lookup shows that they are such jobs."""
+    server.release, server.plan = "0.7.1", {"runs_for": 1.0}
+    settings(api_version="v1")
+
+    class Many(Paced):
+        parallel_jobs = 50
+        count = 100
+
+    Many().run()
+    assert server.submissions == len(server.jobs) == 100
+    assert server.count("GET", r"/jobs/") < 15
+    assert server.count("GET") < 60
+
+
 @pytest.mark.parametrize(
     ("window", "points", "per_job", "expected"),
     [

@@ -129,8 +129,27 @@ class Jobs:
         Raises:
             PaiApiError: the request for the list failed.
         """
-        rows, full = self._lists.rows(self._lists.make(self.api)), self.api.job_name
-        return {name: rows[full(name)] for name in names if full(name) in rows}
+        full = {name: self.api.job_name(name) for name in names}
+        rows = self._usable_rows(self._lists.make(self.api), full)
+        return {name: rows[own] for name, own in full.items() if own in rows}
+
+    def _usable_rows(self, listing: Listing, names: Mapping[str, str]) -> Mapping[str, JobStatus]:
+        """Return ``Lists.rows``; if they depend on a lookup by name, look up one of the listed jobs first.
+
+        Args:
+            listing: the list.
+            names: the names of the jobs that are needed, with their names on the server.
+
+        Raises:
+            PaiApiError: the lookup failed.
+        """
+        rows = self._lists.rows(listing)
+        listed = None if rows else next((name for name, own in names.items() if own in listing.jobs), None)
+        if listed is None:
+            return rows
+        with contextlib.suppress(JobNotFound):
+            self.of(listed)
+        return self._lists.rows(listing)
 
     def list_wait(self) -> float | None:
         """Return the seconds until ``statuses`` may be called (0.0: now), or None; see ``Lists.wait``."""
@@ -257,14 +276,15 @@ class Jobs:
             max_age: seconds for which a list may be reused; at most 10.
         """
         listing, now = self._lists.current(self.api), self.api.clock.monotonic()
-        if listing is None or now - listing.at >= max_age:
-            if self.list_wait() != 0:
-                return None
-            try:
+        own = self.api.job_name(name)
+        try:
+            if listing is None or now - listing.at >= max_age:
+                if self.list_wait() != 0:
+                    return None
                 listing = self._lists.make(self.api, now - max_age)
-            except PaiApiError:
-                return None
-        return self._lists.rows(listing).get(self.api.job_name(name))
+            return self._usable_rows(listing, {name: own}).get(own)
+        except PaiApiError:
+            return None
 
     def _note(self, name: str, status: JobStatus | None) -> None:
         """Record the reply to the lookup of a single job."""
