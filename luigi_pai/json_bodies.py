@@ -27,6 +27,7 @@ _MOST_ENTRIES = 200_000
 _OBJECTS = 3  # most objects in an entry; more show at once that a list has too many entries
 _LARGEST_KEPT = 80 * _MIB  # bytes of memory for the converted entries of a list
 _WINDOW = _MIB  # bytes that are parsed at a time, and the longest entry
+_PART = 65536  # characters of a window that are parsed at once
 _LONGEST_FRAME = 1000  # bytes before and after the entries of a list
 _DIGITS = 20  # most digits of an int; a longer whole number becomes a float
 _DEEPEST = 100  # levels of lists and objects
@@ -96,11 +97,10 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
     entries: list[Any] = []
     size = 0
     text = _Windows(body, start)
-    for row in text.entries():
-        _check_depth(row)
-        entry = each(row)
-        entries.append(entry)
-        size += sum(map(sys.getsizeof, _values(entry)))
+    for rows in text.entries():
+        converted = list(map(each, rows))
+        entries += converted
+        size += sum(map(_size, converted))
         if len(entries) > _MOST_ENTRIES:
             _refuse_entries()
         if size > _LARGEST_KEPT:
@@ -124,6 +124,13 @@ def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+def _size(entry: Any) -> int:
+    """Return the bytes of memory that a converted entry takes. A tuple has only numbers and strings in it."""
+    if isinstance(entry, tuple):
+        return sys.getsizeof(entry) + sum(map(sys.getsizeof, entry))
+    return sum(map(sys.getsizeof, _values(entry)))
 
 
 def _values(value: Any) -> Iterator[Any]:
@@ -166,21 +173,22 @@ class _Windows:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
         self._text = ""
         self._at = 0
+        # how an entry ends and the next one begins, as in ``},{"name"``; None if the entries differ
+        self._between: str | None = ""
 
-    def entries(self) -> Iterator[Any]:
-        """Yield the entries of a list up to its end."""
+    def entries(self) -> Iterator[list[Any]]:
+        """Yield the entries of a list up to its end, several at a time."""
         if self._sign() == "]":
             self._at += 1
             return
         while True:
-            yield self._value()
+            yield self._values()
             sign = self._sign()
             self._at += 1
             if sign == "]":
                 return
             if sign != ",":
                 _refuse()
-            self._sign()
 
     def rest(self) -> str:
         """Return the text after the list."""
@@ -196,14 +204,40 @@ class _Windows:
                 return self._text[self._at]
             self._read()
 
+    def _values(self) -> list[Any]:
+        """Return the next value, and the values after it that end in the same part of the window.
+
+        They are parsed at once. If the part does not end between two values, only the next value is.
+        """
+        start = self._at
+        end = self._text.rfind(self._between, start, start + _PART) + 1 if self._between else 0
+        if end > start:
+            part = self._text[start:end]
+            try:
+                values: list[Any] = _DECODER.decode(f"[{part}]")
+            except ValueError:
+                self._between = None
+            else:
+                if part.count("[") + part.count("{") > len(values):
+                    _check_depth(values)
+                self._at = end
+                return values
+        value = self._value()
+        if self._between == "":
+            key_end = self._text.find(":", self._at, self._at + _LONGEST_FRAME)
+            self._between = self._text[self._at - 1 : key_end] if key_end > 0 else None
+        return [value]
+
     def _value(self) -> Any:
         """Return the next value. A value at the end of the window may be cut off, so it is parsed again."""
         while True:
+            text, start = self._text, _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # as above
             try:
-                value, end = _DECODER.raw_decode(self._text, self._at)
+                value, end = _DECODER.raw_decode(text, start)
             except ValueError:
-                end = len(self._text)
-            if end < len(self._text):
+                end = len(text)
+            if end < len(text):
+                _check_depth(value)
                 self._at = end
                 return value
             self._read()

@@ -26,7 +26,6 @@ from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
-from luigi_pai.work.lookup import newest_submission
 from luigi_pai.work.piece import RECENT
 
 if TYPE_CHECKING:
@@ -137,10 +136,10 @@ class PaiPythonTask(PaiTask):
         if found and not isinstance(found, LastReports):
             return found
         work = TaskWork(self)
-        entry = newest_submission(work.book, work.name, Evidence(work), max_age=RECENT)
+        entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
             return found
-        status, index = work.book.of(entry.job), entry.index or 0
+        status, index = work.book.status(entry.job), entry.index or 0
         tasks = [task for task in status.tasks if task.index == index]
         lines = log_end(work.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
         for line in reversed(lines):

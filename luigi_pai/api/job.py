@@ -68,7 +68,7 @@ class Job:
         """The URL of its page in the web portal; on 0.7 to 0.14 the first access looks up the job."""
         if self._last is None and self._submitted is None and self._api.dialect.version == "v1":
             with contextlib.suppress(PaiApiError):
-                self._last = self.book.of(self.name)
+                self._last = self.book.status(self.name)
         return self._api.page(self.name)
 
     def status(self) -> JobStatus:
@@ -77,7 +77,7 @@ class Job:
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        self._last = self._api.repeat(lambda: self.book.of(self.name))
+        self._last = self._api.repeat(lambda: self.book.status(self.name))
         return self._last
 
     def wait(
@@ -143,7 +143,7 @@ class Job:
         clock = self._api.clock
         retry = Retry(self._api.polling.patience, clock, f"job {self.name}")
         try:
-            status = retry.call(lambda: self.book.of(self.name))
+            status = retry.call(lambda: self.book.status(self.name))
         except JobNotFound:
             if self._submitted is None:
                 raise

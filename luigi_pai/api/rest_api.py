@@ -6,6 +6,7 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from luigi_pai.api.dialects.job_replies import listed_row
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList, JobState
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from luigi_pai.api.dialects.detection import Dialect, DialectDetector
+    from luigi_pai.api.dialects.job_replies import JobRow
     from luigi_pai.api.dialects.ssh import SshAccess
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.session import Session
@@ -185,6 +187,10 @@ class RestApi(JobRequests):
                 return self.status(name)
             detector.record("v1")
         return status
+
+    def rows(self) -> builtins.list[JobRow]:
+        """Return the rows of the user's jobs, see ``list``; they take less time than statuses."""
+        return self.detector.call(lambda dialect: dialect.list(self.username, each=listed_row))
 
     def check_there(self, name: str) -> None:
         """Raise JobNotFound if an LTP has no job of this name; see ``V2Dialect.check_there``."""

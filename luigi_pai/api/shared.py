@@ -41,39 +41,52 @@ class NotPickled:
 class SharedDocument(NotPickled):
     """A JSON object that a process and its forks share. All their threads may use it at the same time.
 
-    The object is in a file without a name (in memory on Linux) that only these processes have open, so a
-    token in it is as private as in a variable. If a process is killed, the kernel releases its locks.
-    An interrupted write leaves the document unchanged.
+    Until the process first forks, the object is in the process's memory. From then on it is in a file without
+    a name (in memory on Linux) that only these processes have open, so a token in it is as private as in a
+    variable. If a process is killed, the kernel releases its locks. An interrupted write leaves the document
+    unchanged.
     """
 
     def __init__(self) -> None:
-        self._fd = _anonymous_file()
-        weakref.finalize(self, os.close, self._fd)
+        self._fd: int | None = None  # of the file; None until the first fork
         self._threads: dict[tuple[int, str], threading.Lock] = {}  # by process id and key of _LOCKS
         self._version = 0
         self._document: dict[str, Any] = {}
-        os.pwrite(self._fd, _HEADER.pack(0, _FIRST, 0), 0)
+        _DOCUMENTS.add(self)
 
     def read(self) -> dict[str, Any]:
         """Return the current document. Do not change it; use ``update``."""
-        if self._header()[0] != self._version:
+        if self._fd is not None and self._header(self._fd)[0] != self._version:
             with self.locked("document"):
-                self._load()
+                self._load(self._fd)
         return self._document
 
     @contextmanager
     def update(self) -> Iterator[dict[str, Any]]:
         """Yield a copy of the document to change; the copy is stored if ``with`` ends without an error."""
         with self.locked("document"):
-            self._load()
+            if self._fd is not None:
+                self._load(self._fd)
             changed = dict(self._document)
             yield changed
-            self._store(changed)
+            if self._fd is not None:
+                self._store(self._fd, changed)
+            self._document = changed
 
     def clear(self) -> None:
         """Empty the document, for all processes."""
         with self.update() as state:
             state.clear()
+
+    def share(self) -> None:
+        """Write the document to a file that forks inherit. It is called before each fork."""
+        with self.locked("document"):
+            if self._fd is None:
+                file = _anonymous_file()
+                weakref.finalize(self, os.close, file)
+                os.pwrite(file, _HEADER.pack(0, _FIRST, 0), 0)
+                self._store(file, self._document)
+                self._fd = file
 
     @contextmanager
     def locked(self, what: str) -> Iterator[None]:
@@ -85,43 +98,58 @@ class SharedDocument(NotPickled):
         """
         # Each process has its own thread locks, because a fork cannot release its copy of a held lock.
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
-            self._lock_file(_LOCKS[what])
+            if (file := self._fd) is None:
+                yield
+                return
+            _lock_file(file, _LOCKS[what])
             try:
                 yield
             finally:
-                fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
+                fcntl.lockf(file, fcntl.LOCK_UN, 1, _LOCKS[what])
 
-    def _lock_file(self, byte: int) -> None:
-        while True:
-            try:
-                fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
-            except OSError as error:
-                # The kernel does not tell the threads of a process apart. If another process holds this lock
-                # and waits for a lock held by a thread of this process, the kernel reports a false deadlock.
-                if error.errno != errno.EDEADLK:
-                    raise
-                time.sleep(_DEADLOCK_WAIT)
-            else:
-                return
-
-    def _header(self) -> tuple[int, int, int]:
-        version, offset, length = _HEADER.unpack(os.pread(self._fd, _HEADER.size, 0))
+    def _header(self, file: int) -> tuple[int, int, int]:
+        version, offset, length = _HEADER.unpack(os.pread(file, _HEADER.size, 0))
         return version, offset, length
 
-    def _load(self) -> None:
-        version, offset, length = self._header()
+    def _load(self, file: int) -> None:
+        version, offset, length = self._header(file)
         if version != self._version:
-            self._document = json.loads(os.pread(self._fd, length, offset))
+            self._document = json.loads(os.pread(file, length, offset))
             self._version = version
 
-    def _store(self, document: dict[str, Any]) -> None:
+    def _store(self, file: int, document: dict[str, Any]) -> None:
         """Write a document beside the current one, then point the header to it."""
         data = json.dumps(document).encode()
-        version, offset, length = self._header()
+        version, offset, length = self._header(file)
         place = _FIRST if _FIRST + len(data) <= offset else offset + length
-        os.pwrite(self._fd, data, place)
-        os.pwrite(self._fd, _HEADER.pack(version + 1, place, len(data)), 0)
-        self._document, self._version = document, version + 1
+        os.pwrite(file, data, place)
+        os.pwrite(file, _HEADER.pack(version + 1, place, len(data)), 0)
+        self._version = version + 1
+
+
+_DOCUMENTS: weakref.WeakSet[SharedDocument] = weakref.WeakSet()  # of this process
+
+
+def _share_all() -> None:
+    for document in list(_DOCUMENTS):
+        document.share()
+
+
+os.register_at_fork(before=_share_all)
+
+
+def _lock_file(file: int, byte: int) -> None:
+    while True:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
+        except OSError as error:
+            # The kernel does not tell the threads of a process apart. If another process holds this lock
+            # and waits for a lock held by a thread of this process, the kernel reports a false deadlock.
+            if error.errno != errno.EDEADLK:
+                raise
+            time.sleep(_DEADLOCK_WAIT)
+        else:
+            return
 
 
 def _anonymous_file() -> int:

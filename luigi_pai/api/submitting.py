@@ -160,7 +160,7 @@ class Posting:
             setting = "virtual_cluster of the task" if isinstance(job, PaiJob) else "defaults.virtualCluster"
             raise with_virtual_clusters(error, setting, dialect.virtual_clusters) from None
         finally:
-            self._book.note_post(self._name)
+            self._book.record_post(self._name)
 
     def _turn(self) -> None:
         """While the server makes posts fail, wait until ``FailedPosts`` allows one, or until the deadline."""
@@ -243,7 +243,7 @@ class Posting:
     def _is_about_the_job(self, error: PaiApiError) -> bool:
         """Return whether the job itself may cause the error. If it does, each further post fails, too."""
         if isinstance(error, ServerFault):
-            return not self._book.failed_posts.note(self._name, error)
+            return not self._book.failed_posts.record(self._name, error)
         return isinstance(error, InvalidReply)
 
     def _first_status(self) -> JobStatus:
@@ -261,7 +261,7 @@ class Posting:
 
     def _status(self) -> JobStatus | None:
         try:
-            status = self._book.of(self._name)
+            status = self._book.status(self._name)
         except JobNotFound:
             return None
         check_owner(self._api, self._name, status)

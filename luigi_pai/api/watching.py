@@ -340,7 +340,7 @@ class Watcher:
         job.looked_up = self._clock.monotonic()
         self._no_single_before = job.looked_up + _SINGLE_EVERY
         try:
-            status = self._book.of(job.name)
+            status = self._book.status(job.name)
         except JobNotFound as error:
             return self._unknown(job, for_good=error.mocked)
         return self._observe(job, status)

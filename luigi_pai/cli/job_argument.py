@@ -143,11 +143,11 @@ def asked_for(cluster: Cluster, text: str) -> Entry:
     try:
         if number > 1:
             with contextlib.suppress(JobNotFound):
-                return Entry(number, job, book.of(job))
+                return Entry(number, job, book.status(job))
         entry = book.latest(work, patience=_PATIENCE)
     except (PaiNameTaken, PaiHttpError) as error:  # another user has this job, or the list failed
         try:
-            entry = Entry(number, job, book.of(job))
+            entry = Entry(number, job, book.status(job))
         except JobNotFound:
             raise error from None
     if entry is not None and number in (1, entry.number):

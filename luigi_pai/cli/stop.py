@@ -86,7 +86,7 @@ def _job_of(cluster: Cluster, text: str) -> JobStatus:
             f"one of them cannot be stopped alone; to stop them all: luigi-pai stop {entry.job}"
         )
         give_up(why)
-    return entry.known if entry.index is None else cluster.book.of(entry.job)
+    return entry.known if entry.index is None else cluster.book.status(entry.job)
 
 
 def ask(names: list[str]) -> None:

@@ -89,7 +89,7 @@ def latest_attempts(names: Iterable[str]) -> dict[str, int]:
     """
     latest: dict[str, int] = {}
     for name in names:
-        base, number = attempt_of(name)
+        base, number = attempt_of(name) if _SUFFIX in name else (name, 1)
         if number > 1:
             latest[base] = max(number, latest.get(base, 0))
     return latest

@@ -236,7 +236,7 @@ def _add_tags(job: Submission) -> None:
     if api.dialect.version == "v1":
         return
     try:
-        takes_tags = job.book.remembered("takes tags", lambda: job.book.of(job.name).takes_tags)
+        takes_tags = job.book.remembered("takes tags", lambda: job.book.status(job.name).takes_tags)
     except PaiApiError as error:
         logger.debug("Whether jobs take tags is not known: %s", error)
         return

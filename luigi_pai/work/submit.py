@@ -217,7 +217,7 @@ class Submitter:
         """Note a job that the server has taken in the book."""
         job.status = status
         if is_array:
-            job.book.note_members(job.name, [member.own_name for member in job.members])
+            job.book.record_members(job.name, [member.own_name for member in job.members])
         else:
             member = job.members[0]
             job.book.posted(member.work.name, member.number, status)

@@ -61,8 +61,8 @@ def test_the_dialect_is_learned_from_the_answers(faulty, new_cluster, clock, rel
     cluster = new_cluster(faulty.url, clock=clock)
     assert cluster.book.api.dialect.version == "v1"
     with pytest.raises(JobNotFound):
-        cluster.book.of("missing")
-    assert cluster.book.of("there").succeeded
+        cluster.book.status("missing")
+    assert cluster.book.status("there").succeeded
     assert cluster.book.api.dialect.version == ("v1" if release == "0.7.1" else "v2")
     assert faulty.dialect_questions == (0 if release == "1.8.0" else 1)
 
@@ -71,10 +71,10 @@ def test_a_job_that_is_there_is_answer_enough(faulty, new_cluster):
     """On a v1 server nothing else is asked."""
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    assert cluster.book.of("there").succeeded
+    assert cluster.book.status("there").succeeded
     assert faulty.calls == [("GET", "/api/v1/jobs/there")]
     with pytest.raises(JobNotFound):
-        cluster.book.of("missing")
+        cluster.book.status("missing")
     assert faulty.dialect_questions == 0
 
 
@@ -98,10 +98,10 @@ def test_an_upgraded_server_is_noticed(faulty, new_cluster):
     """A learned v1 is not for ever."""
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    cluster.book.of("there")
+    cluster.book.status("there")
     faulty.release = "1.8.0"
     with pytest.raises(JobNotFound):
-        cluster.book.of("missing")
+        cluster.book.status("missing")
     assert cluster.book.api.dialect.version == "v2"
 
 
@@ -134,7 +134,7 @@ def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluste
 
     def look(number):
         with pytest.raises(JobNotFound):
-            cluster.book.of(f"missing{number}")
+            cluster.book.status(f"missing{number}")
 
     def process(_number=0):
         with ThreadPoolExecutor(4) as pool:
@@ -145,7 +145,9 @@ def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluste
     assert (faulty.dialect_questions, faulty.logins) == (1, 1)
 
 
-@pytest.mark.parametrize("call", [lambda cluster: cluster.book.of("j"), lambda cluster: cluster.submit(JOB)])
+@pytest.mark.parametrize(
+    "call", [lambda cluster: cluster.book.status("j"), lambda cluster: cluster.submit(JOB)]
+)
 def test_a_configured_v1_on_a_v2_cluster_says_what_to_change(faulty, new_cluster, call):
     """The setting is obeyed, and named."""
     faulty.release = "1.8.0"
@@ -161,10 +163,10 @@ def test_a_view_with_a_fixed_dialect_shares_what_is_known(faulty, new_cluster):
     faulty.release = "1.8.0"
     faulty.add("there")
     cluster = new_cluster(faulty.url)
-    assert cluster.book.with_version("v2").of("there").succeeded
+    assert cluster.book.with_version("v2").status("there").succeeded
     assert faulty.logins == 1
     calls = len(faulty.calls)
-    assert cluster.book.with_version("v2").of("there").succeeded
+    assert cluster.book.with_version("v2").status("there").succeeded
     assert len(faulty.calls) == calls
     assert cluster.book.api.dialect.version == "v1"
 
@@ -332,7 +334,7 @@ def test_polling_is_paused_as_the_server_says(faulty, new_cluster, clock):
     cluster = new_cluster(faulty.url, clock=clock, api_version="v2")
     assert cluster.book.api.session.limits.polling_wait() == 0
     for _ in range(6):
-        cluster.book.of("a")
+        cluster.book.status("a")
     assert 0 < cluster.book.api.session.limits.polling_wait() <= 61
     clock.advance(61)
     assert cluster.book.api.session.limits.polling_wait() == 0
@@ -346,7 +348,7 @@ def test_what_is_learned_is_logged_by_a_logger_of_our_own(faulty, new_cluster, c
 
     def look(_):
         with pytest.raises(JobNotFound):
-            cluster.book.of("missing")
+            cluster.book.status("missing")
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(look, range(8)))

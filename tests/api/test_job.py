@@ -323,7 +323,7 @@ def test_a_job_that_queues_too_long_is_stopped(faulty, faulty_cluster, clock, re
 def test_transient_errors_are_waited_out(faulty, faulty_cluster, kind):
     """From the first lookup on."""
     faulty.add("other")
-    faulty_cluster.book.of("other")
+    faulty_cluster.book.status("other")
     faulty.add("j", runs_for=120)
     faulty.fail("GET", "/jobs/j$", kind, times=4)
     job = faulty_cluster.job("j")

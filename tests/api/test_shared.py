@@ -45,6 +45,7 @@ def test_what_was_written_is_read():
 def test_a_change_that_fails_changes_nothing():
     """An exception leaves the document as it was, for others and for the process itself."""
     shared = SharedDocument()
+    shared.share()
     with shared.update() as state:
         state["a"] = 1
     with pytest.raises(ZeroDivisionError), shared.update() as state:
@@ -69,14 +70,23 @@ def test_the_file_is_closed_with_it():
     """A process that makes many clusters does not run out of descriptors."""
     before = psutil.Process().num_fds()
     for _ in range(50):
-        SharedDocument()
+        SharedDocument().share()
     gc.collect()
     assert psutil.Process().num_fds() < before + 10
 
 
 def test_a_program_that_is_started_does_not_get_it():
     """What the document says, a token among it, goes to forks, and to nobody else."""
-    assert not os.get_inheritable(SharedDocument()._fd)
+    shared = SharedDocument()
+    shared.share()
+    assert not os.get_inheritable(shared._fd)
+
+
+def test_nothing_is_written_before_the_first_fork():
+    """Most processes never fork, and a list of 20,000 jobs takes a while to write."""
+    shared = SharedDocument()
+    count(shared, 3)
+    assert (shared._fd, shared.read()) == (None, {"count": 3})
 
 
 # ---------------------------------------------------------------- forks

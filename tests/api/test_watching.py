@@ -54,7 +54,7 @@ class ScriptedBook:
     def note_waiting(self) -> int:
         return 1
 
-    def of(self, name: str) -> JobStatus:
+    def status(self, name: str) -> JobStatus:
         self.asked[name] += 1
         said = self.answer(name)
         if isinstance(said, Exception):

@@ -75,7 +75,7 @@ def test_many_long_jobs_are_three_lists_a_minute(faulty, known_cluster, follow):
     for name in names:
         faulty.add(name, runs_for=36_000)
     known = known_cluster()
-    start = known.book.of("j0")
+    start = known.book.status("j0")
     watcher = Watcher(known.book)
     for name in names:
         watcher.add(replace(start, name=name))
@@ -137,7 +137,7 @@ def test_the_end_in_a_list_is_that_of_a_lookup(faulty, known_cluster, follow):
     known = known_cluster()
     updates = follow(watching(known))
     listed = next(u.status for u in updates if u.name == "j20" and u.outcome is Outcome.ENDED)
-    full = known.book.of("j20")
+    full = known.book.status("j20")
     for fact in ("name", "state", "username", "created_ms", "completed_ms", "exit_code", "virtual_cluster"):
         assert getattr(listed, fact) == getattr(full, fact)
     assert (listed.tasks, len(full.tasks)) == ((), 1)
@@ -151,7 +151,7 @@ def test_what_a_list_lacks_is_no_change(faulty, known_cluster, follow):
     known = known_cluster()
     watcher = Watcher(known.book)
     for name in NAMES[:8]:
-        watcher.add(known.book.of(name), new=True)
+        watcher.add(known.book.status(name), new=True)
     assert follow(watcher, 300) == []
     assert faulty.lists > 5
 
@@ -380,8 +380,8 @@ def test_a_watcher_knows_its_jobs(faulty, known_cluster):
     known = known_cluster()
     watcher = Watcher(known.book)
     with pytest.raises(JobNotFound):
-        known.book.of("j1")
-    watcher.add(known.book.of("j0"))
+        known.book.status("j1")
+    watcher.add(known.book.status("j0"))
     assert ("j0" in watcher, "j1" in watcher, len(watcher)) == (True, False, 1)
 
 

@@ -153,7 +153,7 @@ class Simulated:
         self.ends[name] = self.clock.monotonic() + self.runs_for(len(self.ends))
         return JobStatus(name, JobState.WAITING)
 
-    def of(self, name):
+    def status(self, name):
         self.lookups += 1
         ended = self.clock.monotonic() >= self.ends[name]
         return JobStatus(name, JobState.SUCCEEDED if ended else JobState.RUNNING)
@@ -161,7 +161,7 @@ class Simulated:
     def statuses(self, names):
         self.clock.advance(self.trip)
         self.lists_from = self.clock.monotonic() + 10 * self.trip  # a tenth of the time
-        return {name: self.of(name) for name in names}
+        return {name: self.status(name) for name in names}
 
 
 def member_of(cluster, point):

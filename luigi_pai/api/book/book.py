@@ -7,15 +7,15 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.book.entries import Entry
-from luigi_pai.api.book.jobs import UNREACHABLE, Jobs
 from luigi_pai.api.book.search import Search
+from luigi_pai.api.book.statuses import UNREACHABLE, Statuses
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from luigi_pai.api.book.entries import Recorded
+    from luigi_pai.api.book.entries import Recorded, Records
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _OUTAGE_KEPT = 10.0  # seconds
 
 
-class Book(Jobs):
+class Book(Statuses):
     """The known state of a user's jobs on a cluster. It looks up jobs, and caches the answers.
 
     The status of an ended job is cached for 10 s. For any other job, each answer is from newer data than the
@@ -71,15 +71,20 @@ class Book(Jobs):
     def latest(
         self,
         name: str,
+        records: Records | None = None,
         *,
         max_age: float = 0.0,
         patience: float | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> Entry | None:
-        """Find the newest submission of a piece of work from what the server says; None if there is none.
+        """Find the newest submission of a piece of work; None if there is none.
+
+        It is looked up by its names. If that finds none, or only a failed submission, the last record decides
+        where to look; without a record, the list of jobs does. Records are read only then.
 
         Args:
             name: of the work; its first submission has this name.
+            records: what is recorded of the work outside of the server, if anything can be.
             max_age: seconds for which the last answer for this name may be reused.
             patience: seconds for which transient errors are retried; default: the setting of the cluster.
             sleep: waits for a number of seconds; default: the sleep of the cluster's clock.
@@ -88,43 +93,27 @@ class Book(Jobs):
             PaiNameTaken: the name belongs to another user.
             ClusterUnreachable: the server does not reply, or did not reply to a lookup in the last 10 s.
             PaiApiError: a lookup failed.
+            HdfsError: the records cannot be read.
         """
-        recent = self.recent(name, max_age)
-        if recent is not None:
-            return recent[0]
+        now = self.api.clock.monotonic()
+        at, known = self._answers.get(self._key(name), (-math.inf, None))
+        if now - at < max_age:
+            return known
+        self._raise_if_unreachable(now)
         search = Search(self, name, patience, sleep)
-        entry = self.by_name(name, search)
-        if entry is None or entry.may_have_successor:
-            entry = search.by_list(entry)
-        self.take(name, entry)
-        return entry
-
-    def recent(self, name: str, max_age: float) -> tuple[Entry | None] | None:
-        """Return the last answer for a piece of work, in a tuple; None if it is ``max_age`` seconds old."""
-        recent = self._answers.get(self._key(name))
-        if recent is None or self.api.clock.monotonic() - recent[0] >= max_age:
-            return None
-        return (recent[1],)
-
-    def by_name(self, name: str, search: Search) -> Entry | None:
-        """Find the newest submission by the names of a work's submissions; see ``Search.by_name``.
-
-        Raises:
-            ClusterUnreachable, PaiNameTaken, PaiApiError: see ``latest``.
-        """
-        known = self.known(name)
-        self._raise_if_unreachable()
         try:
-            return search.by_name(1 if known is None else known.number)
+            entry = search.newest(1 if known is None else known.number, records)
         except ClusterUnreachable as error:
             with self._shared.update() as state:
                 state[UNREACHABLE] = [self.api.clock.monotonic(), str(error)]
             raise
+        self.take(name, entry)
+        return entry
 
     def holder(self, name: str, number: int, sleep: Callable[[float], None] | None = None) -> Entry | None:
         """Look up a submission under its own name. If it has failed, return the newest later submission."""
         search = Search(self, name, sleep=sleep)
-        entry = search.at(number, single=True)
+        entry = search.look_up(number, single=True)
         if entry is not None and entry.failed:
             entry = search.later_than(entry)
         self.take(name, entry)
@@ -132,8 +121,7 @@ class Book(Jobs):
 
     def known(self, name: str) -> Entry | None:
         """Return the last recorded entry of a piece of work, however old it is; None if there is no entry."""
-        recent = self._answers.get(self._key(name))
-        return None if recent is None else recent[1]
+        return self._answers.get(self._key(name), (0.0, None))[1]
 
     def submission(
         self, name: str, recorded: Recorded, sleep: Callable[[float], None] | None = None
@@ -162,11 +150,11 @@ class Book(Jobs):
         """Replace the object that ``remembered`` returns for a key."""
         self._remembered.put(key, value)
 
-    def _raise_if_unreachable(self) -> None:
+    def _raise_if_unreachable(self, now: float) -> None:
         """Raise the error of the last lookup without a reply, if the error is less than 10 s old.
 
         Forked processes share the error, so that a thousand tasks do not each wait for a timeout.
         """
         at, text = self._shared.read().get(UNREACHABLE, (-math.inf, ""))
-        if 0 <= self.api.clock.monotonic() - at < _OUTAGE_KEPT:
+        if 0 <= now - at < _OUTAGE_KEPT:
             raise ClusterUnreachable(text)

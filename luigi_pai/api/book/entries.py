@@ -23,6 +23,18 @@ class Recorded(Protocol):
         ...
 
 
+class Records(Protocol):
+    """What is recorded of a piece of work outside of the server."""
+
+    def last(self) -> Recorded | None:
+        """Return the last recorded submission; None if there is none."""
+        ...
+
+    def may_have_run(self) -> bool:
+        """Return whether work without a record may have run before, because an output exists."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The newest known submission of a piece of work.
@@ -72,4 +84,4 @@ class Entry:
 
         A reply that has neither an owner nor a submission time is from a mocked test.
         """
-        return self.failed and self.known.identified
+        return self.status is not None and self.failed and self.status.identified

@@ -35,7 +35,7 @@ class FailedPosts:
         self._shared = shared
         self._clock = clock
 
-    def note(self, name: str, error: ServerFault) -> bool:
+    def record(self, name: str, error: ServerFault) -> bool:
         """Record a failed post of a job; return whether the server is the cause."""
         text = f"{error.code} {error.server_message}"
         cause = f"{error.status} {text.replace(name, 'NAME')}"

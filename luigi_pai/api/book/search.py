@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.entries import Entry
 from luigi_pai.api.retries import Retry
@@ -14,12 +14,10 @@ from luigi_pai.jobspec.names import attempt_name, may_hold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luigi_pai.api.book.entries import Recorded
-    from luigi_pai.api.book.jobs import Jobs
+    from luigi_pai.api.book.entries import Recorded, Records
+    from luigi_pai.api.book.statuses import Statuses
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
-
-T = TypeVar("T")
 
 _MOST_ARRAYS = 200  # maximum number of arrays in which one piece of work is looked for
 
@@ -36,38 +34,46 @@ class Search:
 
     def __init__(
         self,
-        jobs: Jobs,
+        jobs: Statuses,
         name: str,
         patience: float | None = None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._jobs = jobs
-        self._api = jobs.api
+        self._api = api = jobs.api
         self._name = name
-        self._patience = jobs.api.polling.patience if patience is None else patience
-        self._sleep = sleep
+        self._retry = Retry(
+            api.polling.patience if patience is None else patience,
+            api.clock,
+            f"job {name}",
+            token_limit=api.polling.token_patience,
+            sleep=sleep,
+        )
 
-    def by_name(self, first: int) -> Entry | None:
-        """Find the newest submission by the names of the work's submissions; None if none is found.
+    def newest(self, first: int, records: Records | None) -> Entry | None:
+        """Find the newest submission; None if there is none.
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
-        failed, look up the highest number in the current list, then the numbers after it one by one, up to
-        the first unknown name. Skip the numbers after it if a list of the last 2 s has no later number. If
-        the first reply has no owner and no submission time, as in mocked tests, look up nothing more.
+        failed, look up the later ones. If none is found, or only a failed one, the last record decides where
+        to look, and without a record, the list of jobs. Records are read only then. If the first reply has no
+        owner and no submission time, as in mocked tests, look up nothing more.
         """
-        entry = self.at(first)
+        entry = self.look_up(first)
         if entry is None and first > 1:
-            entry = self.at(1)
-        if entry is None or not entry.may_have_successor:
+            entry = self.look_up(1)
+        if entry is not None and entry.may_have_successor:
+            entry = self._successor(entry)
+        if entry is not None and not entry.may_have_successor:
             return entry
-        listed = self._jobs.listed_number(self._name)
-        if listed > entry.number:
-            entry = self.at(listed) or entry
-        if entry.failed and not self._jobs.is_newest(self._name, entry.number):
-            entry = self.later_than(entry)
+        record = None if records is None else records.last()
+        if record is not None:
+            return self._by_record(entry, record)
+        # on v1, where names are unique among all users, the server knows new work by its name
+        if records is None or not self._has_shared_names or records.may_have_run():
+            return self._by_list(entry)
         return entry
 
-    def at(self, number: int, *, single: bool = False) -> Entry | None:
+    def look_up(self, number: int, *, single: bool = False) -> Entry | None:
         """Look up the job with the name of a submission; None if the server does not know that name.
 
         Args:
@@ -77,20 +83,20 @@ class Search:
         Raises:
             PaiNameTaken: the name belongs to another user.
         """
-        name = self._own_name(number)
-        request = self._jobs.of if single else self._jobs.one_of_many
+        name, version = self._own_name(number), self._api.dialect.version
         try:
-            status = self._retried(name, partial(request, name))
+            status = self._retry.call(partial(self._jobs.status, name, of_many=not single))
         except JobNotFound:
             return None
-        name = self._own_name(number)  # the reply may have changed the dialect to v2, with other names
+        if self._api.dialect.version != version:  # revealed by the reply; v2 has other names
+            name = self._own_name(number)
         check_owner(self._api, name, status)
         return Entry(number, name, status)
 
     def later_than(self, entry: Entry) -> Entry:
         """Return the newest submission after a failed one; ``entry`` if there is no later submission."""
         while entry.failed:
-            later = self.at(entry.number + 1, single=True)
+            later = self.look_up(entry.number + 1, single=True)
             if later is None:
                 break
             entry = later
@@ -100,7 +106,7 @@ class Search:
         """Look up a submission that was recorded; its status is None if the server does not know it."""
         name = self._own_name(record.number)
         if record.job == name:
-            entry = self.at(record.number, single=True)
+            entry = self.look_up(record.number, single=True)
         elif not may_hold(record.job, name):  # others may have written the record
             return Entry(record.number, record.job, None, void=True)
         else:
@@ -110,13 +116,21 @@ class Search:
             entry = None if members is None else self._in_array(record.number, record.job)
         return entry or Entry(record.number, record.job, None)
 
-    def by_record(self, entry: Entry | None, record: Recorded) -> Entry:
-        """Return the newest submission from a record; ``entry`` if the record is not of a later submission.
+    def _successor(self, entry: Entry) -> Entry:
+        """Return the newest submission after a failed one, by the names of the work's submissions.
 
-        Args:
-            entry: the result of ``by_name``.
-            record: the last submission that was recorded.
+        Look up the highest number in the current list, then the numbers after it one by one, up to the first
+        unknown name. Skip the numbers after it if a list of the last 2 s has no later number.
         """
+        listed = self._jobs.listed_number(self._name)
+        if listed > entry.number:
+            entry = self.look_up(listed) or entry
+        if entry.failed and not self._jobs.is_newest(self._name, entry.number):
+            entry = self.later_than(entry)
+        return entry
+
+    def _by_record(self, entry: Entry | None, record: Recorded) -> Entry:
+        """Return the newest submission from a record; ``entry`` if it is not older."""
         if entry is not None and entry.number >= record.number:
             return entry
         next_number = 1 if entry is None else entry.number + 1
@@ -125,22 +139,18 @@ class Search:
         found = self.recorded(record)
         return self.later_than(found) if found.failed and found.index is None else found
 
-    def by_list(self, entry: Entry | None) -> Entry | None:
-        """Look for a later submission in the list of jobs, then in the arrays of the list.
-
-        Args:
-            entry: the result of ``by_name``; it is returned if there is no later submission.
-        """
+    def _by_list(self, entry: Entry | None) -> Entry | None:
+        """Return a later submission from the list of jobs, or from the arrays of the list; else ``entry``."""
         if entry is None:
-            number = self._retried("", partial(self._jobs.listed_number, self._name, is_needed=True))
+            number = self._retry.call(partial(self._jobs.listed_number, self._name, is_needed=True))
             if number == 0 and not self._api.dialect.whole_lists:
                 number = 2
-            entry = self.at(number, single=True) if number > 1 else None
+            entry = self.look_up(number, single=True) if number > 1 else None
             entry = None if entry is None else self.later_than(entry)
-        if self.has_shared_names or (entry is not None and not entry.failed):
+        if self._has_shared_names or (entry is not None and not entry.failed):
             return entry
-        listed = self._retried("", self._jobs.arrays)
-        names = [name for name in listed if may_hold(name, self._api.job_name(self._name))]
+        own = self._own_name(1)
+        names = [array for array in self._retry.call(self._jobs.arrays) if may_hold(array, own)]
         for array in reversed(names[:_MOST_ARRAYS]):
             while entry is None or entry.failed:
                 later = self._in_array(1 if entry is None else entry.number + 1, array)
@@ -150,18 +160,17 @@ class Search:
         return entry
 
     @property
-    def has_shared_names(self) -> bool:
+    def _has_shared_names(self) -> bool:
         """Whether job names are unique among all users, not per user; such clusters have no arrays."""
         return self._api.dialect.version == "v1"
 
     def _in_array(self, number: int, array: str) -> Entry | None:
         """Look up a submission as an instance of an array; None if the array does not exist or lacks it."""
-        members = self._members(array) or []
-        name = self._own_name(number)
+        members, name = self._members(array) or [], self._own_name(number)
         if name not in members:
             return None
         try:
-            status = self._retried(array, partial(self._jobs.of, array))
+            status = self._retry.call(partial(self._jobs.status, array))
         except JobNotFound:
             return None
         index = members.index(name)
@@ -170,24 +179,13 @@ class Search:
     def _members(self, array: str) -> list[str] | None:
         """Return the submissions in an array; None if the server does not know the array."""
         try:
-            return self._retried(array, partial(self._jobs.members, array))
+            return self._retry.call(partial(self._jobs.members, array))
         except JobNotFound:
             return None
 
     def _own_name(self, number: int) -> str:
         """Return the name of a submission on the server."""
         return attempt_name(self._api.job_name(self._name), number)
-
-    def _retried(self, name: str, request: Callable[[], T]) -> T:
-        """Make a lookup, and retry transient errors."""
-        retry = Retry(
-            self._patience,
-            self._api.clock,
-            f"job {name}" if name else "",
-            token_limit=self._api.polling.token_patience,
-            sleep=self._sleep,
-        )
-        return retry.call(request)
 
 
 def check_owner(api: RestApi, name: str, status: JobStatus) -> None:

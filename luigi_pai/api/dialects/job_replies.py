@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
@@ -66,11 +66,64 @@ def listed_job(row: Any) -> JobStatus | None:
     return _status_of(row["name"].removeprefix(f"{row.get('username')}~"), row)
 
 
-def listed_jobs(rows: Any) -> list[JobStatus]:
+class JobRow(NamedTuple):
+    """The fields of an entry in a list of jobs that tell its state, as the server sends them.
+
+    A row takes a tenth of the time of a ``JobStatus`` to make, and lists may have 20,000 old jobs.
+    """
+
+    name: str
+    username: Any
+    state: Any
+    sub_state: Any
+    retries: Any
+    exit_code: Any
+    created: Any
+    submitted: Any
+    launched: Any
+    app_launched: Any
+    completed: Any
+    virtual_cluster: Any
+    legacy: Any
+
+    def status(self) -> JobStatus:
+        """Return the status of the job, without its tags and diagnostics."""
+        return _status_of(self.name, dict(zip(_SENT_AS, self, strict=True)))
+
+
+_SENT_AS = (  # the fields of JobRow
+    "name",
+    "username",
+    "state",
+    "subState",
+    "retries",
+    "appExitCode",
+    "createdTime",
+    "submissionTime",
+    "launchedTime",
+    "appLaunchedTime",
+    "completedTime",
+    "virtualCluster",
+    "legacy",
+)
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def listed_row(entry: Any) -> JobRow | None:
+    """Return the row of an entry in a list of jobs; None if the entry has no name. See ``listed_job``."""
+    if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
+        return None
+    row = JobRow._make(map(entry.get, _SENT_AS))
+    if not _SCALARS.issuperset(map(type, row)):
+        row = JobRow._make(value if type(value) in _SCALARS else None for value in row)
+    return row if "~" not in name else row._replace(name=name.removeprefix(f"{row.username}~"))
+
+
+def listed_jobs(rows: Any) -> list[Any]:
     """Return the jobs of a list, in its order.
 
     Args:
-        rows: the response, with each entry converted by ``listed_job``.
+        rows: the response, with each entry converted by ``listed_job`` or ``listed_row``.
 
     Raises:
         InvalidReply: the response is not a list.

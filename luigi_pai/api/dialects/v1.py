@@ -92,12 +92,20 @@ class V1Dialect:
         return status
 
     def list(
-        self, username: str | None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
-    ) -> list[JobStatus]:
-        """Return the jobs of a user, or of all users, that the server still knows, in the server's order."""
+        self,
+        username: str | None,
+        *,
+        states: Iterable[str] = (),
+        tags: Iterable[str] = (),
+        each: Callable[[Any], Any] = listed_job,
+    ) -> list[Any]:
+        """Return the jobs of a user, or of all users, that the server still knows, in the server's order.
+
+        ``each`` converts the entries of the list to JobStatus, or to JobRow.
+        """
         del states, tags  # no filters, no tags
         query = "" if username is None else f"?username={quote(username, safe='')}"
-        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False, each=listed_job)
+        reply = self._session.request("GET", f"{_JOBS}{query}", authorize=False, each=each)
         return listed_jobs(reply)
 
     def stop(self, name: str) -> None:

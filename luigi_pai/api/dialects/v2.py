@@ -26,7 +26,7 @@ from luigi_pai.jobspec.names import base_name, v2_name
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
@@ -133,30 +133,37 @@ class V2Dialect:
         return job_status(v2_name(name), self._of_job(name, f"/attempts/{number}"))
 
     def list(
-        self, username: str | None = None, *, states: Iterable[str] = (), tags: Iterable[str] = ()
-    ) -> list[JobStatus]:
+        self,
+        username: str | None = None,
+        *,
+        states: Iterable[str] = (),
+        tags: Iterable[str] = (),
+        each: Callable[[Any], Any] = listed_job,
+    ) -> list[Any]:
         """Return the jobs of a user, or of all users, newest first; the server sends them in pages.
 
         0.15 has no filters, 0.16 to 1.1 filter by ``username``, 1.2 also by ``states``, later releases also
         by ``tags``. If LTP refuses to list the jobs of all users, the jobs in the user's virtual clusters
-        are returned.
+        are returned. ``each``: see ``V1Dialect``.
         """
         query = {"state": ",".join(states), "tagsContain": ",".join(tags), "username": username or ""}
         try:
-            return self._list(query, username)
+            return self._list(query, username, each)
         except PermissionRefused:
             if username is not None:
                 raise
-        return self._list({**query, "vc": ",".join(self.virtual_clusters())}, None)
+        return self._list({**query, "vc": ",".join(self.virtual_clusters())}, None, each)
 
-    def _list(self, given: dict[str, str], username: str | None) -> builtins.list[JobStatus]:
+    def _list(
+        self, given: dict[str, str], username: str | None, each: Callable[[Any], Any]
+    ) -> builtins.list[Any]:
         query = {key: value for key, value in given.items() if value}
-        jobs: dict[tuple[str | None, str], JobStatus] = {}
+        jobs: dict[tuple[str | None, str], Any] = {}
         offset = 0
         for page in range(_MOST_PAGES):
             size = _LATER_PAGES if page else _PAGE
             shown = urlencode({**query, "offset": offset, "limit": size})
-            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST, each=listed_job)
+            reply = self._session.request("GET", f"{_JOBS}?{shown}", kind=Kind.LIST, each=each)
             rows, known = listed_jobs(reply), len(jobs)
             for job in rows:
                 jobs.setdefault((job.username, job.name), job)

@@ -201,7 +201,7 @@ class LogReader:
         if self._attempt is not None and dialect.gives_logs:
             self.status = self._api.attempt(self._name, self._attempt)
         else:
-            self.status = self._book.of(self._name)
+            self.status = self._book.status(self._name)
 
     def _refresh(self) -> list[Stream]:
         """Return the streams of each task's last start and, if that start is new, of the start before it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from mocked_rest import URL, reply
 
+from luigi_pai.api.dialects.job_replies import JobRow
 from luigi_pai.errors import JobNotFound
 from luigi_pai.jobspec.names import array_name
 
@@ -34,7 +36,7 @@ def test_many_finished_jobs_take_three_requests(faulty, known_cluster, release):
         faulty.add(name, ends_as="FAILED" if name == "j7" else "SUCCEEDED")
     known = known_cluster()
     for _ in range(3):
-        states = {name: known.book.one_of_many(name).state.value for name in names(300)}
+        states = {name: known.book.status(name, of_many=True).state.value for name in names(300)}
         assert states == dict.fromkeys(names(300), "SUCCEEDED") | {"j7": "FAILED"}
     assert requests(faulty) == (2, 1)
 
@@ -46,14 +48,28 @@ def test_a_single_job_is_not_worth_a_list(faulty, known_cluster, release):
     for name in names(50):
         faulty.add(name)
     known = known_cluster()
-    known.book.one_of_many("j0")
+    known.book.status("j0", of_many=True)
     assert requests(faulty) == (1, 0)
-    known.book.one_of_many("j1")
+    known.book.status("j1", of_many=True)
     known.clock.advance(60)
     for name in names(20)[2:]:
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
         known.clock.advance(60)
     assert requests(faulty) == (20, 0)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_jobs_that_nobody_asks_for_cost_nothing_but_a_row(faulty, known_cluster, monkeypatch, release):
+    """Of a list with hundreds of old jobs, the statuses that are made are those of the jobs in question."""
+    faulty.release = release
+    for name in names(300):
+        faulty.add(name)
+    known, made, status = known_cluster(), [], JobRow.status
+    monkeypatch.setattr(JobRow, "status", lambda row: made.append(row.name) or status(row))
+    for name in names(10):
+        assert known.book.status(name, of_many=True).succeeded
+    assert requests(faulty) == (2, 1)
+    assert made == names(10)[2:]
 
 
 def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
@@ -61,13 +77,13 @@ def test_an_unfinished_job_is_answered_once_by_a_list(faulty, known_cluster):
     for name in names(10):
         faulty.add(name, runs_for=60)
     known = known_cluster()
-    assert {known.book.one_of_many(name).raw_state for name in names(10)} == {"RUNNING"}
+    assert {known.book.status(name, of_many=True).raw_state for name in names(10)} == {"RUNNING"}
     assert requests(faulty) == (2, 1)
     for name in ("j8", "j9"):
-        assert known.book.one_of_many(name).raw_state == "RUNNING"
+        assert known.book.status(name, of_many=True).raw_state == "RUNNING"
     assert requests(faulty) == (4, 1)
     known.clock.advance(61)
-    assert {known.book.one_of_many(name).raw_state for name in names(10)} == {"SUCCEEDED"}
+    assert {known.book.status(name, of_many=True).raw_state for name in names(10)} == {"SUCCEEDED"}
     assert requests(faulty) == (6, 2)
 
 
@@ -77,9 +93,9 @@ def test_a_list_is_old_after_ten_seconds(faulty, known_cluster):
         faulty.add(name, runs_for=3600)
     known = known_cluster()
     for name in names(3):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     known.clock.advance(11)
-    known.book.one_of_many("j5")
+    known.book.status("j5", of_many=True)
     assert requests(faulty) == (3, 1)
 
 
@@ -94,12 +110,12 @@ def test_a_job_that_the_list_lacks_is_looked_up_alone(faulty, known_cluster, rel
         faulty.add(name)
     known = known_cluster()
     for name in names(3):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     faulty.add("younger")
-    assert known.book.one_of_many("younger").succeeded
+    assert known.book.status("younger", of_many=True).succeeded
     for number in range(20):
         with pytest.raises(JobNotFound):
-            known.book.one_of_many(f"new{number}")
+            known.book.status(f"new{number}", of_many=True)
     assert requests(faulty) == ((4, 1) if release == "ltp-1.5" else (23, 1))
     assert faulty.count("GET", "/taskIndex/") == (20 if release == "ltp-1.5" else 0)
 
@@ -114,7 +130,7 @@ def test_jobs_that_ltp_hides_are_looked_up_alone(faulty, known_cluster):
     faulty.left_clusters = {"left"}
     known = known_cluster()
     for name in [*names(20), *(f"hidden{number}" for number in range(5))]:
-        assert known.book.one_of_many(name).succeeded
+        assert known.book.status(name, of_many=True).succeeded
     assert requests(faulty) == (7, 1)
 
 
@@ -126,12 +142,12 @@ def test_the_jobs_of_other_users_are_not_mine(faulty, known_cluster, release):
         faulty.add(name, username="bob" if name == "j9" else "admin")
     known = known_cluster()
     for name in names(9):
-        assert known.book.one_of_many(name).username == "admin"
+        assert known.book.status(name, of_many=True).username == "admin"
     if release == "0.7.1":  # names are those of all users there
-        assert known.book.one_of_many("j9").username == "bob"
+        assert known.book.status("j9", of_many=True).username == "bob"
     else:
         with pytest.raises(JobNotFound):
-            known.book.one_of_many("j9")
+            known.book.status("j9", of_many=True)
     assert requests(faulty) == (3, 1)
 
 
@@ -143,14 +159,14 @@ def test_a_list_that_fails_changes_nothing(faulty, known_cluster, kind):
     faulty.fail("GET", r"/jobs\?", kind, times=50, body='{"code": "X", "message": "no"}')
     known = known_cluster()
     for name in names(10):
-        assert known.book.one_of_many(name).succeeded
+        assert known.book.status(name, of_many=True).succeeded
     failed = faulty.lists
     assert failed >= 1
     assert requests(faulty)[0] == 10
     faulty.faults.clear()
     known.clock.advance(16)
     for name in names(40)[10:]:
-        assert known.book.one_of_many(name).succeeded
+        assert known.book.status(name, of_many=True).succeeded
     assert requests(faulty) == (10, failed + 1)
 
 
@@ -164,7 +180,7 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clo
     known = known_cluster()
     for _ in range(120):
         for name in names(5):
-            known.book.one_of_many(name)
+            known.book.status(name, of_many=True)
         clock.advance(0.5)
     assert 28 <= faulty.lists <= 31
 
@@ -178,7 +194,7 @@ def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists
     slow_lists(2)
     for _ in range(100):
         for name in names(5):
-            known.book.one_of_many(name)
+            known.book.status(name, of_many=True)
         clock.advance(1)
     assert 4 <= faulty.lists <= 7
 
@@ -190,7 +206,7 @@ def test_a_list_that_took_very_long_holds_up_the_next_for_half_a_minute(
     for name in names(5):
         faulty.add(name, runs_for=3600)
     known = known_cluster()
-    known.book.one_of_many("j0")
+    known.book.status("j0", of_many=True)
     slow_lists(600)
     known.book.statuses(names(5))
     slow_lists(0)
@@ -207,7 +223,7 @@ def test_a_list_that_answers_nothing_is_made_every_ten_seconds_at_most(faulty, k
     known = known_cluster()
     for number in range(300):
         with pytest.raises(JobNotFound):
-            known.book.one_of_many(f"new{number}")
+            known.book.status(f"new{number}", of_many=True)
         clock.advance(1)
     assert 20 <= faulty.lists <= 30
 
@@ -219,11 +235,11 @@ def test_forks_share_the_list(faulty, known_cluster, in_forks, release):
     for name in names(100):
         faulty.add(name)
     known = known_cluster()
-    known.book.one_of_many("j0")
+    known.book.status("j0", of_many=True)
 
     def child(number):
         for name in names(100)[number::4]:
-            assert known.book.one_of_many(name).succeeded
+            assert known.book.status(name, of_many=True).succeeded
 
     in_forks(child, 4)
     assert faulty.lists == 1
@@ -239,15 +255,15 @@ def test_a_list_is_older_than_an_end_that_a_fork_has_seen(faulty, known_cluster,
     for name in names(10):
         faulty.add(name, runs_for=60)
     known = known_cluster()
-    assert {known.book.one_of_many(name).raw_state for name in names(3)} == {"RUNNING"}
+    assert {known.book.status(name, of_many=True).raw_state for name in names(3)} == {"RUNNING"}
     assert faulty.lists == 1
     faulty.jobs["j9"].runs_for = 0.0
 
     def child(_number):
-        assert known.book.of("j9").succeeded
+        assert known.book.status("j9").succeeded
 
     in_forks(child)
-    assert known.book.one_of_many("j9").succeeded
+    assert known.book.status("j9", of_many=True).succeeded
 
 
 def test_threads_share_the_list(faulty, known_cluster):
@@ -256,9 +272,11 @@ def test_threads_share_the_list(faulty, known_cluster):
         faulty.add(name)
     known = known_cluster()
     for name in names(2):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     with ThreadPoolExecutor(8) as pool:
-        assert all(status.succeeded for status in pool.map(known.book.one_of_many, names(100)))
+        assert all(
+            status.succeeded for status in pool.map(partial(known.book.status, of_many=True), names(100))
+        )
     assert faulty.lists == 1
     assert requests(faulty)[0] <= 2 + 8
 
@@ -269,12 +287,12 @@ def test_another_server_is_noticed(faulty, known_cluster, clock):
         faulty.add(name)
     known = known_cluster()
     for name in names(10):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     faulty.jobs.clear()
     clock.advance(31)
     for name in names(10):
         with pytest.raises(JobNotFound):
-            known.book.one_of_many(name)
+            known.book.status(name, of_many=True)
 
 
 def test_a_list_is_made_again_after_half_a_minute(faulty, known_cluster, clock):
@@ -284,7 +302,7 @@ def test_a_list_is_made_again_after_half_a_minute(faulty, known_cluster, clock):
     known = known_cluster()
     for _ in range(4):
         for name in names(100):
-            assert known.book.one_of_many(name).succeeded
+            assert known.book.status(name, of_many=True).succeeded
         clock.advance(31)
     assert requests(faulty) == (8, 4)
 
@@ -295,10 +313,10 @@ def test_a_full_status_is_looked_up(faulty, known_cluster):
         faulty.add(name)
     known = known_cluster()
     for name in names(10):
-        known.book.one_of_many(name)
-    assert known.book.one_of_many("j9").tasks == ()
-    assert [str(task) for task in known.book.of("j9").tasks] == ["main[0]"]
-    assert [str(task) for task in known.book.one_of_many("j9").tasks] == ["main[0]"]
+        known.book.status(name, of_many=True)
+    assert known.book.status("j9", of_many=True).tasks == ()
+    assert [str(task) for task in known.book.status("j9").tasks] == ["main[0]"]
+    assert [str(task) for task in known.book.status("j9", of_many=True).tasks] == ["main[0]"]
     assert requests(faulty) == (3, 1)
 
 
@@ -324,7 +342,7 @@ def test_one_list_serves_states_and_submissions(faulty, known_cluster):
     faulty.add("gone__attempt4")
     known = known_cluster()
     for name in names(10):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     assert known.book.listed_number("gone", is_needed=True) == 4
     assert faulty.lists == 1
 
@@ -355,10 +373,10 @@ def test_jobs_of_the_other_api_are_not_those_of_a_name(new_cluster, rest):
     listing(rest, {"name": "a", "legacy": True}, {"name": "b", "legacy": True}, {"name": "c"})
     answers(rest, "a", "b")
     known = new_cluster(api_version="v1")
-    assert known.book.one_of_many("a").succeeded
-    assert known.book.one_of_many("b").succeeded
+    assert known.book.status("a", of_many=True).succeeded
+    assert known.book.status("b", of_many=True).succeeded
     with pytest.raises(JobNotFound):
-        known.book.one_of_many("c")
+        known.book.status("c", of_many=True)
     assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
 
 
@@ -369,9 +387,9 @@ def test_a_list_of_unmarked_jobs_is_used_once_one_was_looked_up(new_cluster, res
     known = new_cluster(api_version="v1")
     for name in "ab":
         with pytest.raises(JobNotFound):
-            known.book.one_of_many(name)
-    assert known.book.one_of_many("c").succeeded
-    assert known.book.one_of_many("d").succeeded
+            known.book.status(name, of_many=True)
+    assert known.book.status("c", of_many=True).succeeded
+    assert known.book.status("d", of_many=True).succeeded
     assert looked_up(rest) == ["a", "b", "jobs?username=admin", "c"]
 
 
@@ -383,9 +401,9 @@ def test_bare_replies_of_mocked_tests_need_no_list(new_cluster, rest, api_versio
     rest.get(f"{URL}/api/v1/jobs/new", json={}, status=404)
     known = new_cluster(api_version=api_version)
     for name in "abcd":
-        assert known.book.one_of_many(name).succeeded
+        assert known.book.status(name, of_many=True).succeeded
         with pytest.raises(JobNotFound):
-            known.book.one_of_many("new")
+            known.book.status("new", of_many=True)
     assert looked_up(rest) == ["a", "new", "b", "new", "c", "new", "d", "new"]
 
 
@@ -402,7 +420,7 @@ def test_more_jobs_than_are_kept(new_cluster, rest, clock):
         )
     known = new_cluster(api_version="v1", clock=clock)
     for number in (20_998, 20_999, 1002, 500):
-        assert known.book.one_of_many(f"j{number}").succeeded
+        assert known.book.status(f"j{number}", of_many=True).succeeded
     assert looked_up(rest) == ["j20998", "j20999", "jobs?username=admin", "j500"]
     assert known.book.arrays() == [new, old]
 
@@ -415,8 +433,8 @@ def test_an_end_that_is_known_is_newer_than_a_list(faulty, known_cluster, releas
         faulty.add(name, runs_for=5.0)
     known = known_cluster()
     for name in names(3):
-        known.book.one_of_many(name)
+        known.book.status(name, of_many=True)
     assert requests(faulty)[1] == 1
     known.clock.advance(6.0)
-    assert known.book.of("j3").succeeded
-    assert known.book.one_of_many("j3").succeeded
+    assert known.book.status("j3").succeeded
+    assert known.book.status("j3", of_many=True).succeeded

@@ -11,7 +11,6 @@ from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.names import attempt_name
-from luigi_pai.work.lookup import newest_submission
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
@@ -115,7 +114,7 @@ def test_a_recorded_submission_is_looked_up_without_a_list(faulty, cluster):
     """The first two are no longer known; what comes after the recorded one is found, too."""
     faulty.add("train__attempt3", ends_as="FAILED")
     faulty.add("train__attempt4")
-    assert newest_submission(cluster.book, "train", Known(Record(3, "train__attempt3"))).number == 4
+    assert cluster.book.latest("train", Known(Record(3, "train__attempt3"))).number == 4
     assert lookups(faulty) == ["train", "train__attempt3", "train__attempt4"]
     assert faulty.lists == 0
 
@@ -126,7 +125,7 @@ def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, clu
     if number == 2:
         faulty.add("train", ends_as="FAILED")
     name = attempt_name("train", number)
-    entry = newest_submission(cluster.book, "train", Known(Record(number, name)))
+    entry = cluster.book.latest("train", Known(Record(number, name)))
     assert (entry.number, entry.job, entry.status) == (number, name, None)
     assert lookups(faulty) == [attempt_name("train", each) for each in range(1, number + 1)]
 
@@ -135,16 +134,16 @@ def test_the_record_of_an_end_that_the_server_knows_is_not_needed(faulty, cluste
     """HDFS is not asked about work that runs or has succeeded."""
     faulty.add("train", runs_for=3600)
     known = Known()
-    newest_submission(cluster.book, "train", known)
+    cluster.book.latest("train", known)
     faulty.jobs["train"].runs_for = 0
-    newest_submission(cluster.book, "train", known)
+    cluster.book.latest("train", known)
     assert known.asked == 0
 
 
 @pytest.mark.parametrize(("ran", "lists"), [(False, 0), (True, 1)])
 def test_new_work_without_record_and_outputs_needs_no_list(faulty, cluster, ran, lists):
     """On v1, where names are shared by all users. With outputs it may have been forgotten by the server."""
-    newest_submission(cluster.book, "train", Known(ran=ran))
+    cluster.book.latest("train", Known(ran=ran))
     assert faulty.lists == lists
 
 
@@ -185,7 +184,7 @@ def test_a_list_of_this_moment_shows_which_failed_submission_is_the_newest(fault
         cluster.book.latest(name)
     assert lookups(faulty) == ["j0", "j0__attempt2", "j1", "j1__attempt2"]
     if posted:
-        cluster.book.note_post("other")
+        cluster.book.record_post("other")
     for name in names[3:]:
         cluster.book.latest(name)
     assert len(lookups(faulty)) == (4 + 17 if posted else 4)

@@ -69,6 +69,9 @@ def small(monkeypatch):
         f"[{'12345678901234567890, ' * 100}1]",
         json.dumps([{"a": "\u00e9" * number} for number in range(120)], ensure_ascii=False),
         " " * 2000 + "[1]",
+        json.dumps([{"a": number, "b": {"a": [number]}} for number in range(90)]),
+        json.dumps([{"a": '"}, {"a": 1}'} for _ in range(90)], indent=1),
+        json.dumps([{"a": 1}, {"b": 2}, {"a": 3}] * 30),
     ],
 )
 def test_a_list_that_is_read_entry_by_entry_is_the_same(text):
@@ -103,6 +106,13 @@ def test_what_is_no_list_is_refused(text):
 def test_a_large_list_of_jobs_has_the_same_jobs():
     text = rows(50).encode()
     assert listed_jobs(parse_json(text, listed_job)) == list(map(listed_job, json.loads(text)))
+
+
+@pytest.mark.usefixtures("small")
+def test_an_entry_of_a_list_is_not_nested_deeper_than_other_documents():
+    deep = f'{{"a": {"[" * 101}{"]" * 101}}}'
+    with pytest.raises(ValueError, match="more than 100 levels deep"):
+        parse_json(f"[{deep}, {deep}, {deep}]".encode(), lambda entry: entry)
 
 
 @pytest.mark.parametrize(

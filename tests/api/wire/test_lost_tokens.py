@@ -74,7 +74,7 @@ def test_jobs_that_are_watched_together_share_the_logins(faulty, known_cluster, 
     watcher = Watcher(book)
     for number in range(30):
         faulty.add(f"job-{number}", runs_for=100)
-        watcher.add(book.of(f"job-{number}"))
+        watcher.add(book.status(f"job-{number}"))
     refuse_tokens(60)
     ended = 0
     while ended < 30:

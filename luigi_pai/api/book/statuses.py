@@ -1,0 +1,344 @@
+"""Statuses: the statuses of single jobs, looked up alone or in a list, and cached while they are valid."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.api.book.explanations import Explanations
+from luigi_pai.api.book.failed_posts import FailedPosts
+from luigi_pai.api.book.lists import KEPT, Lists
+from luigi_pai.api.caches import BoundedCache
+from luigi_pai.errors import JobNotFound, PaiApiError
+from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_hold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from luigi_pai.api.book.lists import Listing
+    from luigi_pai.api.dialects.job_replies import JobRow
+    from luigi_pai.api.rest_api import RestApi
+    from luigi_pai.api.shared import SharedDocument
+    from luigi_pai.api.status import JobStatus
+
+UNREACHABLE = "unreachable"
+"""A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
+
+_VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
+# seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
+# one after the list was made, but the job of this later one is assumed not to end within these seconds.
+_NEWEST_FOR = 2.0
+_NEVER = -1.0  # earlier than all times of the monotonic clock
+
+
+class Statuses:
+    """The known statuses of single jobs; see ``Book``.
+
+    Args:
+        api: the REST API of the cluster.
+        shared, shared_lists: see ``Book``.
+
+    Attributes:
+        api: as given.
+        failed_posts: the failed submissions to the server.
+        explanations: the reasons why jobs wait.
+    """
+
+    def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:
+        self.api = api
+        self.failed_posts = FailedPosts(shared, api.clock)
+        self.explanations = Explanations(shared, api.clock)
+        self._shared, self._shared_lists = shared, shared_lists
+        self._lists = Lists(shared_lists)
+        # by version of the API and name on the server: when the last status was received, and the last end
+        self._asked: BoundedCache[tuple[str, str], float] = BoundedCache()
+        self._ends: BoundedCache[tuple[str, str], tuple[float, JobStatus]] = BoundedCache()
+        self._members: BoundedCache[str, list[str]] = BoundedCache()
+        self._held: tuple[float, list[str], set[str]] = (_NEVER, [], set())  # see _arrays_of
+
+    def clear(self) -> None:
+        """Clear all caches."""
+        self._lists.clear()
+        for cache in (self._ends, self._asked, self._members):
+            cache.clear()
+
+    def job_name(self, name: str, number: int) -> str:
+        """Return the name of a submission on this cluster."""
+        return attempt_name(self.api.job_name(name), number)
+
+    def record_post(self, name: str) -> None:
+        """Record that a job was posted just now, because lists made before may lack the job."""
+        with self._shared.update() as state:
+            last = state.get("posted", [0, _NEVER])
+            if last[0] != os.getpid():
+                state["posted before"] = last
+            state["posted"] = [os.getpid(), self.api.clock.monotonic()]
+        if is_array_name(name):
+            self._lists.record_array(name)
+
+    # single jobs
+
+    def status(self, name: str, *, of_many: bool = False) -> JobStatus:
+        """Return the status of a job; the status of a finished job is cached for 10 s.
+
+        Args:
+            name: of the job.
+            of_many: whether the list of jobs may be used, because many jobs are looked up one by one. A
+                status from a list has no tasks and no diagnostics.
+
+        Raises:
+            JobNotFound: the server knows no job of this name.
+        """
+        key = self._key(name)
+        known = self._ended(key) or (self._from_list(key) if of_many else None)
+        if known is not None:
+            return known
+        before = self.api.dialect.version
+        try:
+            if not self.api.dialect.whole_lists and self._is_absent(key[1]):
+                self.api.check_there(name)
+            status = self.api.status(name)
+        except JobNotFound as error:
+            self._record(name, None)
+            if of_many and error.code is not None:  # a 404 without an error code is from a mocked test
+                self._count(before)
+            raise
+        self._record(name, status)
+        if of_many and status.identified:
+            self._count(before)
+        return status
+
+    def _count(self, before: str) -> None:
+        """Count a lookup of a single job; one that has detected another API version has made two requests."""
+        self._lists.count(self.api.clock.monotonic(), 1 if self.api.dialect.version == before else 2)
+
+    def _record(self, name: str, status: JobStatus | None) -> None:
+        """Record the response to the lookup of a single job."""
+        key, now = self._key(name), self.api.clock.monotonic()  # the reply may have revealed the dialect
+        self._asked.put(key, now)
+        if status is not None and key[0] == "v1":
+            self._lists.record_v1(key[1])
+        # a status that is not ``identified`` is from a mocked test, whose next reply may differ
+        if status is not None and status.finished and status.identified:
+            self._ends.put(key, (now, status))
+            listing = self._lists.current(self.api)
+            row = None if listing is None else listing.rows.get(key[1])
+            if row is not None and not row.status().finished:
+                with self._shared.update() as state:
+                    state["ended"] = now  # this list is now outdated for all processes
+        if UNREACHABLE in self._shared.read():
+            with self._shared.update() as state:
+                state.pop(UNREACHABLE, None)
+
+    def _is_absent(self, own_name: str) -> bool:
+        """Return whether the current list, made after the last submission, does not have a job."""
+        listing = self._lists.current(self.api)
+        if listing is None or own_name in listing.rows:
+            return False
+        return self._posted_at() < listing.at
+
+    def _ended(self, key: tuple[str, str]) -> JobStatus | None:
+        """Return a job's status if a lookup in the last 10 s showed that the job has ended; else None."""
+        at, status = self._ends.get(key, (-math.inf, None))
+        return status if status is not None and self.api.clock.monotonic() - at < _END_KEPT else None
+
+    def _from_list(self, key: tuple[str, str]) -> JobStatus | None:
+        """Return a status from the current list, or from a new one if that is worth a request; else None."""
+        lists, listing, began = self._lists, self._lists.current(self.api), self.api.clock.monotonic()
+        status = None if listing is None else self._still_true(listing, key)
+        if status is not None or not lists.is_worth_it(self.api, listing, key[1]):
+            return status
+        with contextlib.suppress(PaiApiError):
+            since = began - KEPT if listing is None else listing.at  # so one of another thread is new enough
+            return self._still_true(lists.make(self.api, since), key)
+        return None
+
+    def _still_true(self, listing: Listing, key: tuple[str, str]) -> JobStatus | None:
+        """Return a status from a list if it is final or newer than the last lookup; else None."""
+        row = self._lists.rows(listing).get(key[1])
+        if row is None:
+            return None
+        status = row.status()
+        if status.finished:
+            return status if status.identified else None
+        if max(self._asked.get(key, _NEVER), self._shared.read().get("ended", _NEVER)) >= listing.at:
+            return None
+        self._asked.put(key, listing.at)
+        return status
+
+    def _key(self, name: str) -> tuple[str, str]:
+        dialect = self.api.dialect
+        return dialect.version, dialect.job_name(name)
+
+    # lists
+
+    def statuses(self, names: Iterable[str]) -> dict[str, JobStatus]:
+        """Request a new list, and return the statuses, by name, of the jobs in ``names`` that it contains.
+
+        Raises:
+            PaiApiError: the request for the list failed.
+        """
+        full = {name: self.api.job_name(name) for name in names}
+        rows = self._usable_rows(self._lists.make(self.api), full)
+        return {name: rows[own].status() for name, own in full.items() if own in rows}
+
+    def shared_status(self, name: str, max_age: float) -> JobStatus | None:
+        """Return a job's status from the list that forks share; None if the job is to be looked up alone.
+
+        Args:
+            name: of the job.
+            max_age: seconds for which a list may be reused; at most 10.
+        """
+        listing, now = self._lists.current(self.api), self.api.clock.monotonic()
+        own = self.api.job_name(name)
+        try:
+            if listing is None or now - listing.at >= max_age:
+                if self.list_wait() != 0:
+                    return None
+                listing = self._lists.make(self.api, now - max_age)
+            row = self._usable_rows(listing, {name: own}).get(own)
+        except PaiApiError:
+            return None
+        return None if row is None else row.status()
+
+    def _usable_rows(self, listing: Listing, names: Mapping[str, str]) -> Mapping[str, JobRow]:
+        """Return ``Lists.rows``; if they depend on a lookup by name, look up one of the listed jobs first.
+
+        Args:
+            listing: the list.
+            names: the names of the jobs that are needed, with their names on the server.
+
+        Raises:
+            PaiApiError: the lookup failed.
+        """
+        rows = self._lists.rows(listing)
+        listed = None if rows else next((name for name, own in names.items() if own in listing.rows), None)
+        if listed is None:
+            return rows
+        with contextlib.suppress(JobNotFound):
+            self.status(listed)
+        return self._lists.rows(listing)
+
+    def list_wait(self) -> float | None:
+        """Return the seconds until ``statuses`` may be called (0.0: now), or None; see ``Lists.wait``."""
+        return self._lists.wait(self.api)
+
+    def space_lists(self, waits: list[float]) -> None:
+        """Delay the next list according to ``waits``, the seconds until the next lookup of each job."""
+        self._lists.space(self.api.clock.monotonic(), waits)
+
+    def listed_number(self, name: str, *, is_needed: bool = False) -> int:
+        """Return the number of the work's last submission in the list; 0 if the list has no NAME__attemptN.
+
+        Args:
+            name: of the work.
+            is_needed: whether to request a list if none is current, which may raise PaiApiError.
+        """
+        listing = self._newest_list() if is_needed else self._lists.current(self.api)
+        return 0 if listing is None else listing.latest.get(self.api.job_name(name), 0)
+
+    def is_newest(self, name: str, number: int) -> bool:
+        """Return whether a list of the last 2 s shows that a submission is the newest one of its work.
+
+        The list must be newer than the last post by any of the forked processes.
+        """
+        listing = self._lists.current(self.api)
+        if listing is None or self.job_name(name, number) not in self._lists.rows(listing):
+            return False
+        is_new = self._posted_at() < listing.at and self.api.clock.monotonic() - listing.at < _NEWEST_FOR
+        return is_new and listing.latest.get(self.api.job_name(name), 1) == number
+
+    def is_unlisted(self, name: str, *, is_corrected: bool = True) -> bool:
+        """Return whether a current list has no submission of some work, and no array that may contain it.
+
+        Args:
+            name: of the work.
+            is_corrected: whether the server (409) or a claim refuses a second post of the name, so that an
+                incomplete or outdated list does no harm. If False, the list must be complete, at most 2 s
+                old, and newer than the last post by another forked process.
+        """
+        listing = self._lists.current(self.api)
+        full = self.api.job_name(name)
+        if listing is None or full in listing.rows or full in listing.latest:
+            return False
+        if not is_corrected:
+            since = max(self._posted_at(by_others=True), self.api.clock.monotonic() - _NEWEST_FOR)
+            if listing.at <= since or not self.api.dialect.whole_lists:
+                return False
+        unknown, held = self._arrays_of(listing)
+        return full not in held and not any(may_hold(array, full) for array in unknown)
+
+    def _newest_list(self) -> Listing:
+        return self._lists.current(self.api) or self._lists.make(self.api)
+
+    def _posted_at(self, *, by_others: bool = False) -> float:
+        """Return the monotonic time of the last post by any forked process, or by another one than this."""
+        posts = [self._shared.read().get(key, [0, _NEVER]) for key in ("posted", "posted before")]
+        return max(float(at) for process, at in posts if not by_others or process != os.getpid())
+
+    # arrays
+
+    def members(self, array: str) -> list[str]:
+        """Return the names of the submissions in an array, in order; [] if the job is not an array.
+
+        Raises:
+            JobNotFound: the server has no such job.
+        """
+        members = self._members.get(array)
+        if members is None:
+            from luigi_pai.jobspec.arrays.jobs import jobs_in  # noqa: PLC0415  a slow import, for arrays only
+
+            members = jobs_in(self.api.config(array)) or []
+            self._members.put(array, members)
+        return members
+
+    def record_members(self, array: str, members: list[str]) -> None:
+        """Record the names of the submissions in a new array, in the order of their indexes."""
+        self._members.put(array, members)
+
+    def arrays(self) -> list[str]:
+        """Return the user's arrays by name: this process's arrays, newest first, then the others in the list.
+
+        Raises:
+            PaiApiError: there was no current list, and the request for a new one failed.
+        """
+        return self._lists.arrays(self._newest_list())
+
+    def _arrays_of(self, listing: Listing) -> tuple[list[str], set[str]]:
+        """Return the listed arrays with unknown members, and the names of the work in all other arrays."""
+        if self._held[0] != listing.at:
+            arrays = {name: self._members.get(name) for name in listing.arrays}
+            held = {base_name(member) for members in arrays.values() for member in members or ()}
+            self._held = listing.at, [name for name in arrays if arrays[name] is None], held
+        return self._held[1:]
+
+    # virtual clusters
+
+    def virtual_clusters(
+        self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
+    ) -> Mapping[str, Any] | None:
+        """Return the virtual clusters by name; forked processes share the reply.
+
+        Args:
+            max_age: seconds for which a reply may be reused.
+            may_ask: returns whether a request may be made. If not, and no reply can be reused, return None.
+        """
+        key, clock = "virtual clusters", self.api.clock
+
+        def young() -> Mapping[str, Any] | None:
+            at, known = self._shared_lists.read().get(key, (-math.inf, None))
+            return known if 0 <= clock.monotonic() - at < max_age else None
+
+        if (known := young()) is not None:
+            return known
+        with self._shared_lists.locked(key):
+            known = young()  # another process may have requested them meanwhile
+            if known is None and may_ask():
+                now, is_known = clock.monotonic(), self.api.detector.known is not None
+                # RestApi detects an unknown dialect from the reply
+                known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
+                with self._shared_lists.update() as state:
+                    state[key] = [now, known]
+        return known
