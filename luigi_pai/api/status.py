@@ -324,7 +324,9 @@ def _state(array: JobStatus, task: TaskStatus | None) -> JobState:
 def listed_status(status: JobStatus, row: JobStatus) -> JobStatus:
     """Return a status, updated with the newer fields of its job's row in a list."""
     newer = {name: getattr(row, name) for name in _LISTED if getattr(row, name) is not None}
-    older = {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
+    newer |= {name: getattr(row, name) for name in _LISTED_ONCE if getattr(status, name) is None}
     if (row.state, row.retries) != (status.state, status.retries):
-        older |= {"tasks": (), "attempt": None, "progress": None}
-    return replace(status, **newer, **older)
+        newer |= {"tasks": (), "attempt": None, "progress": None}
+    if all(getattr(status, name) == value for name, value in newer.items()):
+        return status
+    return replace(status, **newer)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import itertools
 import math
 import random
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from luigi_pai.api.deadlines import Deadline, Timer
-from luigi_pai.api.polling import next_wait
+from luigi_pai.api.deadlines import Timer
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState, listed_status
+from luigi_pai.api.watched import Outcome, Schedule, Update, WatchedJob
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiApiError, RateLimited, TokenLost
 
 if TYPE_CHECKING:
@@ -22,71 +19,14 @@ if TYPE_CHECKING:
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
+__all__ = ["Outcome", "Update", "Watcher"]
+
 _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1
 _FEW = 2  # up to this number, jobs are looked up one by one
-_PATIENCE = 5.0  # seconds that a due job waits for a list; longer if the time between its lookups is longer
 _SINGLE_EVERY = 0.25  # seconds between two lookups of jobs that do not wait for a list
-_ABSENT, _LONGEST_ABSENT = 30.0, 600.0  # seconds of single lookups after a list lacked a job: first, longest
 _TASKS_EVERY = 30.0  # seconds between two lookups of a job for its tasks, while lists show its state
-
-
-class Outcome(Enum):
-    """The kinds of updates.
-
-    Attributes:
-        CHANGED: the status has changed, and the job continues.
-        ENDED: the job has ended.
-        LOST: the server has not known the job for a minute.
-        REFUSED: the lookup of the job failed for good. Only an ``isolated`` watcher returns this.
-    """
-
-    CHANGED = "changed"
-    ENDED = "ended"
-    LOST = "lost"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """An update of a watched job.
-
-    Attributes:
-        name: of the job.
-        status: its current status, or for LOST and REFUSED its last known status. Lists have no tasks and
-            diagnostics: they are from an earlier lookup. A failed or stopped job is always looked up.
-        outcome: the kind of update.
-        missed: the deadline that the job missed, for which the watcher stopped it; None if there is none.
-        error: the error of the lookup, if the outcome is REFUSED.
-    """
-
-    name: str
-    status: JobStatus
-    outcome: Outcome
-    missed: Deadline | None = None
-    error: PaiApiError | None = None
-
-
-@dataclass(slots=True)
-class _Watched:
-    """The state of a watched job. Times are seconds of the monotonic clock."""
-
-    name: str
-    status: JobStatus
-    timer: Timer
-    retry: Retry
-    with_tasks: bool
-    single_until: float = -math.inf  # until then, it is looked up alone
-    looked_up: float = -math.inf
-    turn: int = -1  # number of its valid entry in the schedule
-    unknown_since: float | None = None
-    absent: int = 0  # lists that lacked it, in sequence
-
-    def note_absent(self, now: float) -> None:
-        """Record that a list lacked the job, so that it is looked up alone for a while."""
-        self.single_until = now + min(_ABSENT * 2**self.absent, _LONGEST_ABSENT)
-        self.absent += 1
 
 
 class Watcher:
@@ -118,9 +58,8 @@ class Watcher:
         self._isolated = isolated
         self._clock = book.api.clock
         self._polling = polling or book.api.polling
-        self._jobs: dict[str, _Watched] = {}
-        self._due: list[tuple[float, int, _Watched]] = []  # a heap; turns differ, so jobs are not compared
-        self._serial = itertools.count()
+        self._jobs: dict[str, WatchedJob] = {}
+        self._schedule = Schedule()
         self._paused_until = self._no_single_before = -math.inf
         self._outage = Retry(self._polling.patience, self._clock)
         self._list_failed = False
@@ -155,20 +94,20 @@ class Watcher:
         timer = Timer.start(status, self._clock, new=new, **timeouts)
         if timer.is_start_open:  # 0.7 to 0.14 never tell it
             timer.is_start_open = self._api.dialect.version == "v2"
-        retry = Retry(self._polling.patience, self._clock, f"job {status.name}")
-        job = self._jobs[status.name] = _Watched(status.name, status, timer, retry, with_tasks)
-        self._schedule(job)
+        self.remove(status.name)
+        job = self._jobs[status.name] = WatchedJob(status.name, status, timer, with_tasks)
+        self._set_next(job)
 
     def remove(self, name: str) -> None:
         """Stop watching a job; the job itself continues."""
-        self._jobs.pop(name, None)
+        job = self._jobs.pop(name, None)
+        if job is not None:
+            self._schedule.remove(job)
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
-        while self._due and not self._is_valid(self._due[0]):
-            heapq.heappop(self._due)
-        moment = max(self._due[0][0], self._paused_until) if self._due else math.inf
-        return max(0.0, moment - self._clock.monotonic())
+        first = self._schedule.first()
+        return math.inf if first is None else max(0.0, max(first[0], self._paused_until) - self._now())
 
     def step(self) -> list[Update]:
         """Look up the jobs that are due, for half a second at most, and return their updates.
@@ -177,85 +116,68 @@ class Watcher:
             PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
         """
         updates: list[Update] = []
-        end = self._clock.monotonic() + _LONGEST_STEP
-        while self.idle() <= 0 and self._clock.monotonic() < end:
+        end = self._now() + _LONGEST_STEP
+        while self.idle() <= 0 and self._now() < end:
             wait = self._api.session.limits.polling_wait()
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
                 break
-            if self._list(updates) if len(self._jobs) > _FEW else self._still_waits():
+            if self._use_list(updates) if len(self._jobs) > _FEW else self._still_waits():
                 continue
-            _, _, job = heapq.heappop(self._due)
+            job = self._schedule.pop()
             try:
                 update = self._look_up(job)
             except PaiApiError as error:
                 if updates:  # return these first; the next step repeats the request
-                    self._due_at(self._clock.monotonic(), job)
+                    self._schedule.set(self._now(), job)
                     break
-                updates += self._take_failure(job, error)
+                update = self._take_failure(job, error)
             else:
                 self._succeeded(job)
-                updates += [update] if update is not None else []
+            updates += [update] if update is not None else []
         return updates
 
     # failures
 
-    def _succeeded(self, job: _Watched | None = None) -> None:
+    def _succeeded(self, job: WatchedJob | None = None) -> None:
+        """Record that the lookup of a job has succeeded, or that a list has."""
         self._list_failed = self._list_failed and job is not None
         self._failed.clear()
         self._outage.succeeded()
         if job is not None:
-            job.retry.succeeded()
+            job.record_success()
 
-    def _take_failure(self, job: _Watched, error: PaiApiError) -> list[Update]:
+    def _take_failure(self, job: WatchedJob, error: PaiApiError) -> Update | None:
         """Schedule the retry of a failed lookup. If the server is the cause, pause all jobs, too.
 
         If the error is final, raise it; an isolated watcher returns an update with the error instead.
         """
-        now = self._clock.monotonic()
+        now = self._now()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
         if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
-            self._due_at(now, job)
+            self._schedule.set(now, job)
             self._pause(self._outage.wait_after(error))
-            return []
+            return None
         try:
             if not isinstance(error, TRANSIENT):
                 raise error
-            self._due_at(now + job.retry.wait_after(error), job)
+            self._schedule.set(now + job.wait_after(error, self._polling, self._clock), job)
         except PaiApiError as final:
             if not self._isolated:
                 raise
-            del self._jobs[job.name]
-            return [Update(job.name, job.status, Outcome.REFUSED, job.timer.missed, final)]
-        return []
+            return self._ended(job, job.status, Outcome.REFUSED, final)
+        return None
 
     # lists
 
-    def _is_list_worth_it(self, wait: float) -> bool:
-        """Return whether at least three jobs become due before the first of them is due again.
-
-        If the first job has to wait longer for a list, all jobs that become due during its wait count, too.
-        """
-        first, now = self._due[0][2], self._clock.monotonic()
-        if now < first.single_until or now >= first.timer.end:
-            return False
-        again = max(self._next_wait(first), min(wait, self._patience_of(first)))
-        before = now + again * (1 + _JITTER)
-        due = (
-            entry
-            for entry in self._due
-            if entry[0] <= before and self._is_valid(entry) and now >= entry[2].single_until
-        )
-        return len(list(itertools.islice(due, _FEW + 1))) > _FEW
-
-    def _list(self, updates: list[Update]) -> bool:
+    def _use_list(self, updates: list[Update]) -> bool:
         """Update all jobs from a list, or postpone due jobs to the next list; False if neither is done."""
-        wait, now = self._book.list_wait(), self._clock.monotonic()
-        if wait is None or not self._is_list_worth_it(wait):
+        wait, now, first = self._book.list_wait(), self._now(), self._first_due()
+        if wait is None or not self._is_list_worth_it(first, wait):
             return False
         if wait > 0:
-            if now >= self._no_single_before and wait > self._patience_of(self._due[0][2]):
+            if now >= self._no_single_before and wait > first.list_patience(now, self._polling):
                 return False
             self._postpone(now + wait)
             return True
@@ -265,79 +187,87 @@ class Watcher:
             self._list_failed = True
             return False
         self._succeeded()
-        self._take(listed, now, updates)
+        waits = []
+        for job in list(self._jobs.values()):
+            row = listed.get(job.name)
+            if row is None:
+                job.record_absence(now)
+                continue
+            update = self._take_row(job, row, now)
+            updates += [update] if update is not None else []
+            waits += [] if row.finished else [job.next_wait(self._now(), self._polling)]
+        self._book.space_lists(waits)
         return True
+
+    def _is_list_worth_it(self, first: WatchedJob, wait: float) -> bool:
+        """Return whether at least three jobs become due before the first of them is due again.
+
+        If the first job has to wait longer for a list, all jobs that become due during its wait count, too.
+        """
+        now = self._now()
+        if now < first.single_until or now >= first.timer.end:
+            return False
+        again = max(first.next_wait(now, self._polling), min(wait, first.list_patience(now, self._polling)))
+        due = self._schedule.due_until(now + again * (1 + _JITTER))
+        return len(list(itertools.islice((job for job in due if now >= job.single_until), _FEW + 1))) > _FEW
+
+    def _take_row(self, job: WatchedJob, row: JobStatus, now: float) -> Update | None:
+        """Record the row of a job in a list, or have the job looked up."""
+        job.record_presence()
+        if not self._needs_lookup(job, row, now):
+            if job.with_tasks:  # which no list has
+                self._set_next(job)
+                return None
+            with contextlib.suppress(PaiApiError):  # the stop of a late job failed; its lookup tries it again
+                return self._observe(job, listed_status(job.status, row))
+        job.single_until = math.inf
+        self._schedule.set(now, job)
+        return None
+
+    def _needs_lookup(self, job: WatchedJob, row: JobStatus, now: float) -> bool:
+        """Return whether the row of a job in a list does not tell enough of it."""
+        if job.with_tasks:
+            is_new = row.finished or row.state is not job.status.state
+            return is_new or now - job.looked_up >= _TASKS_EVERY
+        is_first = job.timer.is_start_open and job.looked_up == -math.inf
+        return is_first or (row.finished and not row.succeeded)
+
+    def _postpone(self, moment: float) -> None:
+        """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
+        now = self._now()
+        for job in self._schedule.pop_until(now):
+            until = moment
+            if now < job.single_until:
+                until = now
+            elif moment - now > job.list_patience(now, self._polling):
+                until = min(moment, self._no_single_before)
+            self._schedule.set(max(now, min(until, job.timer.end)), job)
 
     def _still_waits(self) -> bool:
         """Return whether the forks' shared list shows the due job as waiting; False if only two forks wait.
 
         Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
-        job, now = self._due[0][2], self._clock.monotonic()
+        job, now = self._first_due(), self._now()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
             return False
-        if self._book.explanations.note_waiting() <= _FEW:
+        if self._book.explanations.count_waiting() <= _FEW:
             return False
-        row = self._book.shared_status(job.name, self._next_wait(job))
+        row = self._book.shared_status(job.name, job.next_wait(now, self._polling))
         if row is None:
-            job.note_absent(now)
+            job.record_absence(now)
             return False
-        job.absent = 0
+        job.record_presence()
         if row.state is not JobState.WAITING:
             return False
         self._succeeded(job)
-        self._schedule(job)
+        self._set_next(job)
         return True
-
-    def _take(self, listed: dict[str, JobStatus], now: float, updates: list[Update]) -> None:
-        """Update all jobs from a list, and set the earliest time of the next list."""
-        waits: list[float] = []
-        for job in list(self._jobs.values()):
-            if (row := listed.get(job.name)) is None:
-                job.note_absent(now)
-                continue
-            job.absent, job.single_until = 0, -math.inf
-            is_first = job.timer.is_start_open and job.looked_up == -math.inf
-            update, single = None, is_first or (row.finished and not row.succeeded)
-            if job.with_tasks:
-                is_new = row.finished or row.state is not job.status.state
-                single = is_new or now - job.looked_up >= _TASKS_EVERY
-            try:
-                if not single and job.with_tasks:
-                    self._schedule(job)
-                elif not single:
-                    update = self._observe(job, listed_status(job.status, row))
-            except PaiApiError:  # the stop of a late job failed; its lookup tries the stop again
-                single = True
-            if single:
-                job.single_until = math.inf
-                self._due_at(now, job)
-            waits += [] if row.finished else [self._next_wait(job)]
-            updates += [update] if update is not None else []
-        self._book.space_lists(waits)
-
-    def _patience_of(self, job: _Watched) -> float:
-        """Return for how many seconds a job waits for a list."""
-        return max(_PATIENCE, self._next_wait(job))
-
-    def _postpone(self, moment: float) -> None:
-        """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
-        now = self._clock.monotonic()
-        due = []
-        while self._due and self._due[0][0] <= now:
-            due.append(heapq.heappop(self._due))
-        for _, _, job in filter(self._is_valid, due):
-            until = moment
-            if now < job.single_until:
-                until = now
-            elif moment - now > self._patience_of(job):
-                until = min(moment, self._no_single_before)
-            self._due_at(max(now, min(until, job.timer.end)), job)
 
     # single jobs
 
-    def _look_up(self, job: _Watched) -> Update | None:
-        job.looked_up = self._clock.monotonic()
+    def _look_up(self, job: WatchedJob) -> Update | None:
+        job.looked_up = self._now()
         self._no_single_before = job.looked_up + _SINGLE_EVERY
         try:
             status = self._book.status(job.name)
@@ -345,33 +275,40 @@ class Watcher:
             return self._unknown(job, for_good=error.mocked)
         return self._observe(job, status)
 
-    def _observe(self, job: _Watched, status: JobStatus) -> Update | None:
+    def _observe(self, job: WatchedJob, status: JobStatus) -> Update | None:
         """Record a status, stop the job if its deadline has passed, and schedule it again."""
         job.unknown_since = None
         if job.single_until == math.inf and job.timer.missed is None:
             job.single_until = -math.inf
         if status.finished:
-            del self._jobs[job.name]
-            return Update(job.name, status, Outcome.ENDED, job.timer.missed)
+            return self._ended(job, status, Outcome.ENDED)
         job.timer.observe(status, self._clock)
         self._stop_if_late(job)
-        changed, job.status = status != job.status, status
-        self._schedule(job)
-        return Update(job.name, status, Outcome.CHANGED, job.timer.missed) if changed else None
-
-    def _unknown(self, job: _Watched, *, for_good: bool) -> Update | None:
-        """Record that the server lacks a job. It is lost after a minute, or at once if a test mocks this."""
-        now = self._clock.monotonic()
-        job.unknown_since = now if job.unknown_since is None else job.unknown_since
-        if not for_good and now - job.unknown_since < _LOST_AFTER:
-            self._schedule(job)
+        self._set_next(job)
+        if status == job.status:
             return None
-        del self._jobs[job.name]
-        return Update(job.name, job.status, Outcome.LOST, job.timer.missed)
+        job.status = status
+        return Update(job.name, status, Outcome.CHANGED, job.timer.missed)
 
-    def _stop_if_late(self, job: _Watched) -> None:
+    def _unknown(self, job: WatchedJob, *, for_good: bool) -> Update | None:
+        """Record that the server lacks a job. It is lost after a minute, or at once if a test mocks this."""
+        now = self._now()
+        job.unknown_since = now if job.unknown_since is None else job.unknown_since
+        if for_good or now - job.unknown_since >= _LOST_AFTER:
+            return self._ended(job, job.status, Outcome.LOST)
+        self._set_next(job)
+        return None
+
+    def _ended(
+        self, job: WatchedJob, status: JobStatus, outcome: Outcome, error: PaiApiError | None = None
+    ) -> Update:
+        """End the watching of a job."""
+        self.remove(job.name)
+        return Update(job.name, status, outcome, job.timer.missed, error)
+
+    def _stop_if_late(self, job: WatchedJob) -> None:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
-        if self._clock.monotonic() < job.timer.end:
+        if self._now() < job.timer.end:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
@@ -380,21 +317,19 @@ class Watcher:
 
     # the schedule
 
-    def _schedule(self, job: _Watched) -> None:
-        now = self._clock.monotonic()
-        self._due_at(max(now, min(now + self._next_wait(job), job.timer.end)), job)
+    def _now(self) -> float:
+        return self._clock.monotonic()
 
-    def _next_wait(self, job: _Watched) -> float:
-        age = max(0.0, self._clock.monotonic() - job.timer.since)
-        return next_wait(age, self._polling, queued=job.timer.queued)
+    def _first_due(self) -> WatchedJob:
+        first = self._schedule.first()
+        assert first is not None  # a step continues only while a job is due
+        return first[1]
 
-    def _due_at(self, moment: float, job: _Watched) -> None:
-        job.turn = next(self._serial)
-        heapq.heappush(self._due, (moment, job.turn, job))
-
-    def _is_valid(self, due: tuple[float, int, _Watched]) -> bool:
-        """Return whether a schedule entry is the latest entry of its job, and the job is still watched."""
-        return self._jobs.get(due[2].name) is due[2] and due[2].turn == due[1]
+    def _set_next(self, job: WatchedJob) -> None:
+        """Schedule the next lookup of a job."""
+        now = self._now()
+        moment = now + job.next_wait(now, self._polling)
+        self._schedule.set(max(now, min(moment, job.timer.end)), job)
 
     def _pause(self, seconds: float) -> None:
-        self._paused_until = self._clock.monotonic() + seconds
+        self._paused_until = self._now() + seconds

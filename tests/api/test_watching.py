@@ -51,7 +51,7 @@ class ScriptedBook:
     def explanations(self) -> ScriptedBook:
         return self
 
-    def note_waiting(self) -> int:
+    def count_waiting(self) -> int:
         return 1
 
     def status(self, name: str) -> JobStatus:

@@ -31,7 +31,7 @@ class Explanations:
         self._shared = shared
         self._clock = clock
 
-    def note_waiting(self) -> int:
+    def count_waiting(self) -> int:
         """Record that this process waits for a queued job; return how many processes wait for queued jobs."""
         now = self._clock.monotonic()
         with self._shared.update() as state:

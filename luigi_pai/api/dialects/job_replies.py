@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
@@ -107,16 +108,22 @@ _SENT_AS = (  # the fields of JobRow
     "legacy",
 )
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_ALIKE = tuple(map(_SENT_AS.index, ("username", "state", "subState", "virtualCluster")))
+_same = lru_cache(maxsize=1000)(lambda value: value)  # one string in memory for the equal ones of many jobs
 
 
 def listed_row(entry: Any) -> JobRow | None:
     """Return the row of an entry in a list of jobs; None if the entry has no name. See ``listed_job``."""
     if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
         return None
-    row = JobRow._make(map(entry.get, _SENT_AS))
-    if not _SCALARS.issuperset(map(type, row)):
-        row = JobRow._make(value if type(value) in _SCALARS else None for value in row)
-    return row if "~" not in name else row._replace(name=name.removeprefix(f"{row.username}~"))
+    values = list(map(entry.get, _SENT_AS))
+    if not _SCALARS.issuperset(map(type, values)):
+        values = [value if type(value) in _SCALARS else None for value in values]
+    if "~" in name:
+        values[0] = name.removeprefix(f"{values[1]}~")
+    for index in _ALIKE:
+        values[index] = _same(values[index])
+    return JobRow._make(values)
 
 
 def listed_jobs(rows: Any) -> list[Any]:
