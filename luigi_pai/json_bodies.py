@@ -93,6 +93,11 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
         raise TooLarge(f"its list has more than {_LARGEST_LIST / _MIB:g} MiB")
     if body.count(b"{") > _OBJECTS * _MOST_ENTRIES:
         _refuse_entries()
+    try:
+        check_size(body)
+        is_small = True
+    except TooLarge:
+        is_small = False  # its entries may take more memory than an ordinary document
     start = body.index(b"[") + 1
     entries: list[Any] = []
     size = 0
@@ -100,7 +105,7 @@ def _with_large_list(body: bytes, each: Callable[[Any], Any]) -> Any:
     for rows in text.entries():
         converted = list(map(each, rows))
         entries += converted
-        size += sum(map(_size, converted))
+        size += 0 if is_small else sum(map(sys.getsizeof, _values(converted)))
         if len(entries) > _MOST_ENTRIES:
             _refuse_entries()
         if size > _LARGEST_KEPT:
@@ -124,13 +129,6 @@ def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _size(entry: Any) -> int:
-    """Return the bytes of memory that a converted entry takes. A tuple has only numbers and strings in it."""
-    if isinstance(entry, tuple):
-        return sys.getsizeof(entry) + sum(map(sys.getsizeof, entry))
-    return sum(map(sys.getsizeof, _values(entry)))
 
 
 def _values(value: Any) -> Iterator[Any]:
@@ -219,7 +217,8 @@ class _Windows:
                 self._between = None
             else:
                 if part.count("[") + part.count("{") > len(values):
-                    _check_depth(values)
+                    for value in values:
+                        _check_depth(value)
                 self._at = end
                 return values
         value = self._value()
