@@ -107,22 +107,21 @@ _SENT_AS = (  # the fields of JobRow
     "virtualCluster",
     "legacy",
 )
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-_ALIKE = tuple(map(_SENT_AS.index, ("username", "state", "subState", "virtualCluster")))
 _same = lru_cache(maxsize=1000)(lambda value: value)  # one string in memory for the equal ones of many jobs
 
 
 def listed_row(entry: Any) -> JobRow | None:
-    """Return the row of an entry in a list of jobs; None if the entry has no name. See ``listed_job``."""
+    """Return the row of an entry in a list of jobs; None if it has no name. See ``listed_job``."""
     if not isinstance(entry, dict) or not isinstance(name := entry.get("name"), str):
         return None
     values = list(map(entry.get, _SENT_AS))
-    if not _SCALARS.issuperset(map(type, values)):
-        values = [value if type(value) in _SCALARS else None for value in values]
     if "~" in name:
         values[0] = name.removeprefix(f"{values[1]}~")
-    for index in _ALIKE:
-        values[index] = _same(values[index])
+    alike = values[1], values[2], values[3], values[11]
+    try:
+        values[1], values[2], values[3], values[11] = map(_same, alike)
+    except TypeError:  # a list or an object, which no server sends
+        return None
     return JobRow._make(values)
 
 
