@@ -125,7 +125,7 @@ class Job:
                 changed(status)
                 if update.outcome is Outcome.ENDED:
                     return status
-            if on_waiting is not None and (now := reasons.of(status)) != reason:
+            if on_waiting is not None and (now := reasons.reason(status)) != reason:
                 reason = now
                 if now is not None:
                     on_waiting(status, now)

@@ -52,13 +52,13 @@ class WaitingReasons:
         self._waiting: dict[str, _Waiting] = {}
 
     def idle(self, status: JobStatus) -> float:
-        """Return the seconds until ``of`` makes the next lookup; infinity if the job does not wait."""
+        """Return the seconds until ``reason`` makes the next lookup; infinity if the job does not wait."""
         if status.state is not JobState.WAITING:
             return math.inf
         now = self._book.api.clock.monotonic()
         return max(0.0, self._waiting.setdefault(status.name, _Waiting(now + _FIRST_AFTER)).due - now)
 
-    def of(self, status: JobStatus) -> str | None:
+    def reason(self, status: JobStatus) -> str | None:
         """Return the reason why a job waits; None if it does not wait, or if no reason is known.
 
         The first request is made a second after the first call, so a job that starts sooner causes none. If
@@ -77,7 +77,7 @@ class WaitingReasons:
                 logger.debug("Why %s waits is not known: %s", name, error)
         return waiting.reason
 
-    def now(self, status: JobStatus) -> str | None:
+    def current_reason(self, status: JobStatus) -> str | None:
         """Return the reason why a job waits, without a limit on requests; None if no reason is known.
 
         Raises:
@@ -114,7 +114,7 @@ class WaitingReasons:
         if dialect.version == "v2":
             of = f"{status.virtual_cluster} {demand.at_once}"
             try:
-                text = self._book.explanations.of(
+                text = self._book.explanations.explain(
                     of,
                     _AGAIN_AFTER,
                     may_ask,

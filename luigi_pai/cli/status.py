@@ -169,7 +169,7 @@ def _waits_because(cluster: Cluster, job: JobStatus) -> str | None:
     if job.state.value != "WAITING":
         return None
     try:
-        return WaitingReasons(cluster.book).now(job)
+        return WaitingReasons(cluster.book).current_reason(job)
     except PaiApiError:
         return None
 

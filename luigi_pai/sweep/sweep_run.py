@@ -180,7 +180,7 @@ class SweepRun:
             return
         if self._reasons is None:
             self._reasons = WaitingReasons(jobs[0].book)
-        reason = self._reasons.of(jobs[0].status) or ""
+        reason = self._reasons.reason(jobs[0].status) or ""
         if reason not in ("", self._reason):
             self._reason = reason
             logger.info("%s: job %s waits: %s", self._name, jobs[0].name, reason)

@@ -116,7 +116,7 @@ class JobWatch:
 
     def show(self, status: JobStatus) -> None:
         """Log a changed status, and show it on Luigi's web page."""
-        summary = f"{status.name}: {status.summary(self._reasons.of(status))}"
+        summary = f"{status.name}: {status.summary(self._reasons.reason(status))}"
         if summary != self._logged:
             self._logged = summary
             job = {"job": status.name, "state": status.state.value}
@@ -129,7 +129,7 @@ class JobWatch:
 
     def _tell(self, status: JobStatus) -> None:
         """Trigger the event of a new status."""
-        reason = self._reasons.of(status)
+        reason = self._reasons.reason(status)
         known, self._event = self._event, None
         if status.state is JobState.RUNNING:
             self._event = PaiEvent.RUNNING, str(status.retries)

@@ -45,7 +45,7 @@ def look_up(
         PaiNameTaken, PaiApiError, HdfsError: see ``Book.latest``.
     """
     check_unique(work)
-    found = newest_submission(work.book, work.name, evidence, max_age=max_age, patience=patience, sleep=sleep)
+    found = work.book.latest(work.name, evidence, max_age=max_age, patience=patience, sleep=sleep)
     if found is not None and found.status is not None and not (found.status.identified or is_trusted):
         found = None
     return situation(work, evidence, found)

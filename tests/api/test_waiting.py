@@ -42,17 +42,17 @@ def test_the_cluster_is_asked_once_a_minute_and_its_silence_is_no_error():
     here = Cluster("http://pai", "anna", token="t0ken", api_version="v1", clock=clock)
     reasons = WaitingReasons(here.book)
     waits = JobStatus("a", JobState.WAITING, virtual_cluster="default")
-    assert reasons.of(waits) is None
+    assert reasons.reason(waits) is None
     assert reasons.idle(waits) == 1.0
     clock.now = 1.0
-    assert reasons.of(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
+    assert reasons.reason(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
     clock.now = 60.0
-    assert reasons.of(waits) is not None
+    assert reasons.reason(waits) is not None
     assert (config.call_count, clusters.call_count) == (1, 1)
     clock.now = 61.0
     responses.replace("GET", "http://pai/api/v1/virtual-clusters", status=500, json={"code": "UnknownError"})
-    assert reasons.of(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
-    assert reasons.of(JobStatus("a", JobState.RUNNING)) is None
+    assert reasons.reason(waits) == "virtual cluster default has 2 of 8 GPUs free, the job wants 4"
+    assert reasons.reason(JobStatus("a", JobState.RUNNING)) is None
     assert math.isinf(reasons.idle(JobStatus("a", JobState.RUNNING)))
 
 
@@ -75,9 +75,9 @@ def test_releases_without_events_say_what_they_know(faulty, known_cluster, clock
         clock.advance(60)
         reasons.idle(status)
         clock.advance(2)
-        assert reasons.of(status) == HAS
+        assert reasons.reason(status) == HAS
     assert faulty.count("GET", "/events") == 1
-    assert WaitingReasons(cluster.book).now(status) == HAS
+    assert WaitingReasons(cluster.book).current_reason(status) == HAS
     assert faulty.count("GET", "/events") == 1
 
 
@@ -115,7 +115,7 @@ class Fork:
         while os.read(told, 1) == b"+":
             for update in watcher.step():
                 status = update.status
-            os.write(done, b"+" if reasons.of(status) else b"-")
+            os.write(done, b"+" if reasons.reason(status) else b"-")
         os._exit(0)
 
     def go_on(self) -> bool:

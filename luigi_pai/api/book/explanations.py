@@ -51,7 +51,7 @@ class Explanations:
             state[_ASKED] = [since, asked + 1]
         return bool(asked < _MOST_ASKED)
 
-    def of(
+    def explain(
         self, what: str, max_age: float, may_ask: Callable[[], bool], ask: Callable[[], str | None]
     ) -> str | None:
         """Return the reason why jobs with a given demand for resources wait; None if no reason is known.
