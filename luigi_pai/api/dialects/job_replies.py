@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from luigi_pai.api.dialects.launcher_text import last_completed_task
 from luigi_pai.api.status import JobState, JobStatus, TaskStatus
