@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from chaos.rounds import Played, Round, Started, Table
 
-__all__ = ["KILLS", "RACES", "crash_at"]
+__all__ = ["KILLS", "MEETINGS", "RACES", "crash_at"]
 
 _LATEST = 1.6  # seconds after its start when a run is killed
 _REQUESTS = 60  # of a run, about
@@ -102,9 +102,10 @@ def _race(count: int, kills: int) -> Callable[[Table], None]:
     def nemesis(table: Table) -> None:
         all_ = [
             table.start(
-                disturbed=table.round.workload == "search",  # of two, one goes on
+                # of two searches, one goes on; a task whose point runs in a job of a sweep may say so
+                disturbed=table.round.workload == "search" or bool(table.round.work.beside),
                 kill_at=table.random.randint(5, _REQUESTS) if number < kills else 0,
-                only=number if "overlap" in table.round.workload else None,
+                only=number if table.round.work.parts > 1 else None,
             )
             for number in range(count)
         ]
@@ -113,6 +114,13 @@ def _race(count: int, kills: int) -> Callable[[Table], None]:
 
     return nemesis
 
+
+def _one_build(table: Table) -> None:
+    table.end(table.start(disturbed=bool(table.round.work.beside)))
+
+
+MEETINGS: dict[str, Callable[[Table], None]] = {"one-build": _one_build, "two-at-once": _race(2, 0)}
+"""By their names: how the sweeps and tasks of a pipeline meet without being killed."""
 
 RACES: dict[str, Callable[[Table], None]] = {
     "two-at-once": _race(2, 0),

@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,17 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
-def start(arguments: str, folder: Path, log: Path) -> Any:
-    """Start ``program.py`` with the ``luigi.cfg`` of a folder; return the process."""
-    process = _CONTEXT.Process(target=_run, args=(arguments, str(folder), str(log)))
+def start(arguments: str, folder: Path, log: Path, program: Path = _PROGRAM) -> Any:
+    """Start a program with the ``luigi.cfg`` of a folder; return the process.
+
+    Processes of one folder share a machine: claims without HDFS are in the folder, as are temporary files.
+    """
+    process = _CONTEXT.Process(target=_run, args=(arguments, str(folder), str(log), str(program)))
     process.start()
     return process
 
 
-def _run(arguments: str, folder: str, log: str) -> None:
+def _run(arguments: str, folder: str, log: str, program: str) -> None:
     multiprocessing.set_start_method("fork", force=True)  # as in a new interpreter, which has no parent
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
     os.setsid()
@@ -48,14 +52,15 @@ def _run(arguments: str, folder: str, log: str) -> None:
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
             del os.environ[name]
     os.environ["XDG_STATE_HOME"] = f"{folder}/state"
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
     output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     from luigi.configuration import LuigiConfigParser  # noqa: PLC0415  of the child
 
     LuigiConfigParser.reload()
-    sys.argv = [str(_PROGRAM), arguments]
-    runpy.run_path(str(_PROGRAM), run_name="__main__")
+    sys.argv = [program, arguments]
+    runpy.run_path(program, run_name="__main__")
 
 
 def kill(session: int) -> None:

@@ -16,7 +16,7 @@ from luigi.execution_summary import _summary_dict
 
 from chaos import seeded_bugs
 from chaos.crash_points import kill_at_request
-from luigi_pai import PaiSweep, PaiTask, TaskRole
+from luigi_pai import PaiPythonTask, PaiSweep, PaiTask, TaskRole
 
 given = json.loads(sys.argv[1])
 folder, prefix, seconds = Path(given["folder"]), given["prefix"], given["seconds"]
@@ -43,6 +43,33 @@ class Step(PaiTask):
         end = ENDS[self.label.partition("-")[0]]
         command = f'echo "$PAI_JOB_NAME" >> {folder}/history; sleep {seconds}; {end}'
         return [TaskRole("main", command, memoryMB=100)]
+
+
+class Method(PaiPythonTask):
+    """A step that is a Python method."""
+
+    label = luigi.Parameter()
+    image = "python:3"
+    memory_mb = 100
+    python = sys.executable
+
+    @property
+    def name(self):
+        return f"{prefix}-{self.label}"
+
+    def work(self):
+        import os  # noqa: PLC0415  that of the container
+        import time  # noqa: PLC0415  as above
+
+        job, kind = os.environ["PAI_JOB_NAME"], self.label.partition("-")[0]
+        with (folder / "history").open("a") as history:
+            history.write(f"{job}\n")
+        time.sleep(seconds)
+        if kind == "hopeless" or (kind == "flaky" and "__attempt" not in job):
+            raise RuntimeError(kind)
+
+
+Point = Method if given["python"] else Step
 
 
 class Retried(Step):
@@ -81,7 +108,7 @@ class Study(PaiSweep):
         return results(self.name)
 
     def points(self):
-        return [Step(label=label) for label in self.labels]
+        return [Point(label=label) for label in self.labels]
 
 
 class Search(PaiSweep):
@@ -117,7 +144,11 @@ class Report(luigi.Task):
             return [Retried(label=label) for label in labels[0]]
         if workload == "search":
             return Search()
-        return [Study(labels=each, points_per_job=given["pack"]) for each in labels]
+        studies = zip(labels, given["packs"], strict=True)
+        return [
+            *(Study(labels=each, points_per_job=pack) for each, pack in studies),
+            *(Point(label=label) for label in given["beside"]),
+        ]
 
     def output(self):
         return luigi.LocalTarget(f"{folder}/report-{self.turn}")

@@ -16,7 +16,7 @@ from chaos import processes
 from chaos.checker import findings
 from chaos.dice import BUG
 from chaos.history import History, Run, read_history
-from chaos.workloads import WORKLOADS, Workload
+from chaos.workloads import ONE_MACHINE, WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Round:
     @property
     def work(self) -> Workload:
         """Its workload."""
-        return WORKLOADS[self.workload]
+        return (WORKLOADS | ONE_MACHINE)[self.workload]
 
     def __str__(self) -> str:
         place = "hdfs" if self.with_hdfs else "no-hdfs"
@@ -106,11 +106,14 @@ class Table:
         Args:
             disturbed: a nemesis meets it.
             kill_at: see ``kill_at_request``.
-            only: the sweep of this index alone.
+            only: the sweep or task of this index alone.
         """
         work, turn = self.round.work, f"{self._turns}"
-        labels = work.labels if only is None else (work.labels[only % len(work.labels)],)
-        pack = work.packs[self._turns % len(work.packs)]
+        labels, beside = work.labels, work.beside
+        if only is not None:
+            part = (*labels, *beside)[only % work.parts]
+            labels, beside = ((), (part,)) if part in beside else ((part,), ())
+        packs = [work.packs[(self._turns + number) % len(work.packs)] for number in range(len(labels))]
         self._turns += 1
         words = {
             "folder": str(self.folder),
@@ -118,7 +121,9 @@ class Table:
             "results": "$PAI_DEFAULT_FS_URI/results" if self.round.with_hdfs else f"{self.folder}/results",
             "workload": self.round.workload,
             "labels": labels,
-            "pack": pack,
+            "beside": beside,
+            "packs": packs,
+            "python": work.python,
             "budget": work.budget,
             "seconds": self.round.seconds,
             "workers": self.round.workers,
@@ -207,12 +212,13 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=BUG)
 
 
-def judged(played: Played, module: str, crash_point: int | None = None) -> None:
+def judged(played: Played, module: str, crash_point: int | None = None, choice: str = "") -> None:
     """Record a round in build/chaos/rounds.jsonl, and fail if there are findings.
 
     Args:
         played: the round.
         module: of the test, below the project.
+        choice: of the module's tests that play the seed, for ``-k``.
         crash_point: of the round, where it has one.
 
     Raises:
@@ -226,9 +232,9 @@ def judged(played: Played, module: str, crash_point: int | None = None) -> None:
     if not played.findings:
         return
     kept = shutil.copytree(played.folder, _KEPT / played.folder.name, dirs_exist_ok=True)
-    how, choice = f"CHAOS_SEED={one.seed} CHAOS_ROUNDS=1", ""
+    how = f"CHAOS_SEED={one.seed} CHAOS_ROUNDS=1"
     if crash_point is not None:
-        how, choice = f"CHAOS_CRASH_POINTS={crash_point}", f" -k '{one.workload}-{one.api}-{one.with_hdfs}'"
+        how, choice = f"CHAOS_CRASH_POINTS={crash_point}", f"{one.workload}-{one.api}-{one.with_hdfs}"
     if one.bug:
         how += f" CHAOS_BUG={one.bug}"
     raise AssertionError(
@@ -237,7 +243,7 @@ def judged(played: Played, module: str, crash_point: int | None = None) -> None:
                 f"round {one}:",
                 *map(str, played.findings),
                 f"history and logs: {kept}",
-                f"to play it again: {how} .venv/bin/pytest {module}{choice}",
+                f"to play it again: {how} .venv/bin/pytest {module}" + (f" -k '{choice}'" if choice else ""),
             ]
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["APIS", "WORKLOADS", "Expected", "Workload"]
+__all__ = ["APIS", "ONE_MACHINE", "WORKLOADS", "Expected", "Workload"]
 
 APIS = ("v1", "v2", "ltp")
 
@@ -31,7 +31,9 @@ class Workload:
     Attributes:
         name: of the workload.
         labels: of the tasks, those of each sweep apart.
-        packs: ``points_per_job`` of the runs, one after the other.
+        packs: ``points_per_job`` of the sweeps and of the runs, one after the other.
+        beside: labels of points that are tasks of the pipeline, too.
+        python: points are Python methods.
         budget: how many points a search proposes.
         ends: exit code of Luigi.
         apis: of the servers that can run it.
@@ -41,6 +43,8 @@ class Workload:
     name: str
     labels: tuple[tuple[str, ...], ...] = ()
     packs: tuple[int, ...] = (1,)
+    beside: tuple[str, ...] = ()
+    python: bool = False
     budget: int = 0
     ends: int = 0
     apis: tuple[str, ...] = APIS
@@ -55,6 +59,11 @@ class Workload:
             "hopeless": Expected(2, "FAILED", each_run=not is_sweep),
         }
         return {label: kinds[label.partition("-")[0]] for group in self.labels for label in group}
+
+    @property
+    def parts(self) -> int:
+        """Number of its sweeps and tasks that can run in separate processes."""
+        return len(self.labels) + len(self.beside)
 
     @property
     def is_ordered(self) -> bool:
@@ -83,3 +92,16 @@ WORKLOADS = {
     )
 }
 """By their names."""
+
+_ONE, _OTHER = ("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")
+ONE_MACHINE = {
+    workload.name: workload
+    for python in (False, True)
+    for end in ("-python" if python else "",)
+    for workload in (
+        Workload(f"equal-packs{end}", (_ONE, _OTHER), packs=(2,), python=python, apis=_V2),
+        Workload(f"different-packs{end}", (_ONE, _OTHER), packs=(3, 2), python=python, apis=_V2),
+        Workload(f"beside-a-task{end}", (_ONE,), packs=(3,), beside=("ok-3",), python=python, apis=_V2),
+    )
+}
+"""Of jobs with several points, without HDFS: nothing but this machine decides who submits a point."""

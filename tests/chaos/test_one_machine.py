@@ -1,0 +1,23 @@
+"""Sweeps and tasks that share points, on one machine without HDFS: each point runs once."""
+
+from __future__ import annotations
+
+import pytest
+from chaos.dice import seeds
+from chaos.nemeses import MEETINGS
+from chaos.rounds import Round, judged
+from chaos.workloads import ONE_MACHINE
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SECONDS = 0.3  # that each command takes, so that there is something to meet
+WAYS = [(api, nemesis) for api in ("v2", "ltp") for nemesis in MEETINGS]
+
+
+@pytest.mark.parametrize("seed", seeds(2, share=0.8))
+@pytest.mark.parametrize("workload", ONE_MACHINE)
+def test_what_meets_on_one_machine_runs_each_point_once(play_round, workload, seed):
+    """In one build and in two processes by turns: ``make chaos ROUNDS=100`` plays 40 rounds of each."""
+    api, nemesis = WAYS[seed % len(WAYS)]
+    one = Round(seed, workload, api, with_hdfs=False, nemesis=nemesis, workers=4, seconds=SECONDS)
+    judged(play_round(one, MEETINGS[nemesis]), "tests/chaos/test_one_machine.py", choice=f"[{workload}-{seed}]")
