@@ -20,4 +20,6 @@ def test_what_meets_on_one_machine_runs_each_point_once(play_round, workload, se
     """In one build and in two processes by turns: ``make chaos ROUNDS=100`` plays 40 rounds of each."""
     api, nemesis = WAYS[seed % len(WAYS)]
     one = Round(seed, workload, api, with_hdfs=False, nemesis=nemesis, workers=4, seconds=SECONDS)
-    judged(play_round(one, MEETINGS[nemesis]), "tests/chaos/test_one_machine.py", choice=f"[{workload}-{seed}]")
+    judged(
+        play_round(one, MEETINGS[nemesis]), "tests/chaos/test_one_machine.py", choice=f"[{workload}-{seed}]"
+    )
