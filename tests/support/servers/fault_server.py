@@ -79,6 +79,7 @@ class Fault:
             ``reset``: the connection is reset.
             ``hang``: there is no answer.
             ``nothing``: it is counted and answered as usual.
+            ``held``: it is counted, and answered as usual when ``until`` has returned.
             ``truncated``: of the answer the second half is missing: it says
             the whole length, and the connection is closed in an orderly way.
             ``slow``: the answer comes late, when some time has passed on the server's clock.
@@ -94,6 +95,7 @@ class Fault:
         after: the server first does what it is asked, and then this.
         body, headers: of the answer; headers may be a function that returns them.
         when: asked of a request that fits: is it one of those meant?
+        until: called in a thread for a request that is held.
         lasts: seconds that pass on the server's clock when it hangs, drips or is slow.
         struck: how many requests it has befallen.
     """
@@ -106,6 +108,7 @@ class Fault:
     body: Any = ""
     headers: Mapping[str, str] | Callable[[], Mapping[str, str]] = field(default_factory=dict)
     when: Callable[[Request], bool] | None = None
+    until: Callable[[], object] = int
     lasts: float = 0
     struck: int = 0
 
@@ -238,7 +241,9 @@ class FaultServer:
         if fault is None:
             return None
         fault.struck += 1
-        if fault.kind == "nothing":
+        if fault.kind == "held":
+            await asyncio.to_thread(fault.until)
+        if fault.kind in ("nothing", "held"):
             return None
         after = fault.after or fault.kind in _AFTER
         return Fate(lambda connection, answer: self._befall(fault, request, connection, answer), after=after)
