@@ -8,7 +8,9 @@ import luigi
 
 from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
 
-__all__ = ["Message", "Study", "Train", "end_of", "run_with_messages"]
+__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages"]
+
+proposed: list[int] = []  # batches of the points of ``Proposing``
 
 
 class Train(PaiTask):
@@ -37,6 +39,21 @@ class Study(PaiSweep):
 
     def points(self):
         return grid(Train, rate=self.rates, batch=self.batches)
+
+
+class Proposing(PaiSweep):
+    """A search with two points, which a process chooses."""
+
+    first = 10
+    results_dir = "$PAI_DEFAULT_FS_URI/proposing"
+
+    def points(self):
+        for batch in (self.first, self.first + 1):
+            proposed.append(batch)
+            yield Train(batch=batch)
+
+    def tell(self, point, row):
+        pass
 
 
 def end_of(*, failing=(), runs_for=0.0, **more):

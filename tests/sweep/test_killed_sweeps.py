@@ -13,6 +13,7 @@ import sys
 import threading
 
 import pytest
+from chaos.dice import ROUNDS, seeds
 from faulty_pai import PASSWORD
 from places import ROOT
 from waiting import wait_until
@@ -219,9 +220,15 @@ def named(log):
     return int(asked[1]) if asked else 0, names[1].split(", ") if names else []
 
 
-@pytest.mark.parametrize("number", [1, 4, 8])
+NUMBERS = [1, 4, 8] if ROUNDS == 1 else [1 + seed % 8 for seed in seeds(1, share=0.2)]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_sweep_that_is_stopped_while_it_starts_jobs(pai, worker, log, held_posts, number):
-    """Each job that reaches the server is stopped and counted, or named; no other job is posted."""
+    """Each job that reaches the server is stopped and counted, or named; no other job is posted.
+
+    ``make chaos ROUNDS=100`` plays 20 rounds.
+    """
     pai.plan = {"runs_for": 600}
     gate = held_posts(number)
     process = worker(on_kill="stop")

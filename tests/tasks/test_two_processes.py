@@ -20,7 +20,7 @@ sys.exit(not build(Train()))
 
 @pytest.mark.usefixtures("real_time")
 def test_a_late_failure_leaves_the_flag_of_a_later_success(pai, hdfs, tmp_path):
-    """This process hears of the failure when another one has submitted the job again, and it has succeeded."""
+    """This process hears of the failure when the next submission, of another process, has succeeded."""
     ended = []
 
     def other() -> None:
@@ -40,7 +40,7 @@ def test_a_late_failure_leaves_the_flag_of_a_later_success(pai, hdfs, tmp_path):
 
 
 def test_a_submission_removes_the_flag_of_an_earlier_one(pai, hdfs):
-    """A command may write it, as Spark does, after its failure was recorded; it must not count for the next."""
+    """A command may write it, as Spark does, after its failure was recorded."""
     output = hdfs / "train" / "output"
     flags = []
 
