@@ -58,7 +58,7 @@ def _run(arguments: str, folder: str, log: str, program: str) -> None:
     os.dup2(output, 2)
     from luigi.configuration import LuigiConfigParser  # noqa: PLC0415  of the child
 
-    LuigiConfigParser.reload()
+    LuigiConfigParser._instance = None  # it may have what was in the folder where the fork server has begun
     sys.argv = [program, arguments]
     runpy.run_path(program, run_name="__main__")
 
