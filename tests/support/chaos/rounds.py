@@ -207,7 +207,7 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     names, chosen = list(nemeses), random.Random(seed)
     nemesis = names[seed % len(names)]
     work = chosen.choice(list(WORKLOADS.values()))
-    with_hdfs = work.needs_hdfs or chosen.random() < _WITH_HDFS
+    with_hdfs = chosen.random() < _WITH_HDFS
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
     return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=BUG)
 

@@ -37,7 +37,6 @@ class Workload:
         budget: how many points a search proposes.
         ends: exit code of Luigi.
         apis: of the servers that can run it.
-        needs_hdfs: without, it may run more often, see docs/running-again.md.
     """
 
     name: str
@@ -48,7 +47,6 @@ class Workload:
     budget: int = 0
     ends: int = 0
     apis: tuple[str, ...] = APIS
-    needs_hdfs: bool = False
 
     def expected(self) -> dict[str, Expected]:
         """Return what has to become of each task, by label; of a search, nothing is known beforehand."""
@@ -86,7 +84,6 @@ WORKLOADS = {
             (("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")),
             packs=(3, 4, 2),
             apis=_V2,
-            needs_hdfs=True,
         ),
         Workload("search", budget=6),
     )
