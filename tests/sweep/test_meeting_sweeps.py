@@ -27,7 +27,7 @@ sys.exit(not luigi.build([sweep_tasks.{sweep}], local_scheduler=True))
 def _elsewhere(tmp_path, monkeypatch):
     """Results and claims go to the folder of the test."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.mark.slow
