@@ -94,7 +94,10 @@ def run_at_once(server, folders, commands):
     ids=["one command", "five commands"],
 )
 def test_posts_of_five_machines_at_once_are_one_job(server, tmp_path, commands, ends_as):
-    """All five watch the stored job to its end; those whose command differs from the stored one say so."""
+    """All five watch the stored job to its end; those whose command differs from the stored one say so.
+
+    On v1 nobody can tell: the straight path of a v1 job has no request that shows what is stored.
+    """
     server.plan = {"runs_for": 0.5, "ends_as": ends_as, "exit_code": int(ends_as == "FAILED")}
     folders = [tmp_path / str(number) for number in range(COUNT)]
     codes, logs = run_at_once(server, folders, commands)
@@ -104,7 +107,8 @@ def test_posts_of_five_machines_at_once_are_one_job(server, tmp_path, commands, 
     assert all(f"Job train: {ends_as}" in log or f"ended as {ends_as}" in log for log in logs), logs
     stored = json.dumps(server.jobs["train"].config)
     warned = ["Job train was submitted with another definition than the task has now" in log for log in logs]
-    assert warned == [command not in stored for command in commands], logs
+    is_shown = server.release != "0.7.1"
+    assert warned == [is_shown and command not in stored for command in commands], logs
 
 
 def test_of_five_processes_on_one_machine_one_posts(server, tmp_path):
