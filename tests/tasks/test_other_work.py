@@ -22,7 +22,7 @@ class Fit(PaiPythonTask):
     image = "python:3"
 
     def work(self):
-        return {"module": __name__}
+        return {"project": PROJECT}
 """
 
 
@@ -102,6 +102,7 @@ def test_a_task_with_the_output_folder_of_an_earlier_one_is_an_error(pai, hdfs):
     assert all(part in str(caught.value) for part in (FOLDER, "first-work", "second-work"))
     assert pai.posts() == ["first-work"]
     assert sorted(str(path) for path in hdfs.rglob("*")) == before
+    new_process()
     assert first.complete()
 
 
@@ -137,7 +138,7 @@ def fit(tmp_path):
     def load(module: str, project: str):
         file = tmp_path / project / "pipeline.py"
         file.parent.mkdir(exist_ok=True)
-        file.write_text(FIT)
+        file.write_text(FIT.replace("PROJECT", repr(project)))
         spec = importlib.util.spec_from_file_location(module, file)
         made = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(made)
@@ -148,14 +149,15 @@ def fit(tmp_path):
     return load
 
 
-def test_a_python_task_of_another_module_is_not_taken_for_this_one(pai, place, hdfs_result, fit):
+@pytest.mark.parametrize("calls", [("complete", "run"), ("result",)], ids=["run", "result"])
+def test_a_python_task_of_another_module_is_not_taken_for_this_one(pai, place, hdfs_result, fit, calls):
     """Same class name, same parameters, so the same job name: an error, and no result."""
     fit("first_module", "one")().run()
     hdfs_result(place)
     other = fit("second_module", "two")()
-    for call in (other.complete, other.run, other.result):
+    for call in calls:
         with pytest.raises(PaiError) as caught:
-            call()
+            getattr(other, call)()
         assert all(part in str(caught.value) for part in ("first_module.Fit", "second_module.Fit"))
     assert len(pai.posts()) == 1
     assert fit("first_module", "one")().complete()
@@ -180,6 +182,6 @@ def hdfs_result(request):
     def write(place: str) -> None:
         if place == "hdfs":
             (output,) = request.getfixturevalue("hdfs").glob("Fit*/output")
-            (output / "metrics.json").write_text('{"module": "first_module"}')
+            (output / "metrics.json").write_text('{"project": "one"}')
 
     return write
