@@ -60,14 +60,13 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
         wrong[_NONE] = ["points"]
     warnings: Counter[str] = Counter()
     points: dict[str, Point] = {}
+    folders: dict[str, Point] = {}
     for index, task in enumerate(listed):
         try:
             warnings.update(check_job(task))
-            first = points.setdefault(name := task.name, Point(task, name, index))
-            if first.index != index:
-                other = f"point {first.index} ({describe(first.task)})"
-                hint = "let name depend on all parameters that differ"
-                raise ValueError(f"has the name {name!r}, as {other} has; {hint}")  # noqa: TRY301  one of many
+            point = Point(task, task.name, index)
+            _check_apart("name", point.name, point, points)
+            _check_apart("output_dir", task._output_folder(), point, folders)  # noqa: SLF001  of this package
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             for text in problem_texts(error):
                 wrong.setdefault(text, []).append(f"points()[{index}], {describe(task)}")
@@ -76,6 +75,15 @@ def checked_points(sweep: PaiSweep, limits: SweepLimits) -> tuple[list[Point], l
     if problems or wrong:
         raise SpecError(sweep.name, [*problems, *_problems(wrong)], "sweep")
     return list(points.values()), [f"{text} ({warnings[text]} of {len(listed)} points)" for text in warnings]
+
+
+def _check_apart(attribute: str, value: str | None, point: Point, firsts: dict[str, Point]) -> None:
+    """Raise ValueError if an earlier point has the name or output folder of a point; None is no folder."""
+    first = point if value is None else firsts.setdefault(value, point)
+    if first is not point:
+        other = f"point {first.index} ({describe(first.task)})"
+        hint = f"let {attribute} depend on all parameters that differ"
+        raise ValueError(f"has the {attribute} {value!r}, as {other} has; {hint}")
 
 
 def checked_sweep(sweep: PaiSweep, limits: SweepLimits) -> tuple[Best | None, list[Point]]:
