@@ -11,11 +11,11 @@ from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.work.decide import Decision
-    from luigi_pai.work.piece import Work
+    from luigi_pai.work.piece import Origin, Work
 
 _PATIENCE = 2.0  # seconds for which a lookup outside of a run retries transient errors
 
@@ -108,39 +108,42 @@ def decision(work: Work) -> Decision:
 def check_unique(work: Work) -> None:
     """Check that no other work of this process has this name and a different job, or this output folder.
 
+    Each of the two is refused, so that nothing is sent if both are known before the first one is submitted.
     Nothing is checked if the last submission of the other work failed, because the next may be another job.
 
     Raises:
         SpecError: other work has the name and a different job, or has the output folder.
     """
-    first = _first(work, ("work", work.name))
-    if first is not None and first.digest != work.digest:
-        wrong = (
-            f"two different tasks have it: {first.origin} and {work.origin}. One of them would get the "
-            "result of the other; put what tells them apart into the name, such as "
-            'name = f"train-{self.rate}"'
-        )
-        raise SpecError(work.name, [Problem("name", wrong)])
+    for other in _others(work, ("work", work.name)):
+        if other.digest != work.digest:
+            wrong = (
+                f"two different tasks have it: {other.origin} and {work.origin}. One of them would get the "
+                "result of the other; put what tells them apart into the name, such as "
+                'name = f"train-{self.rate}"'
+            )
+            raise SpecError(work.name, [Problem("name", wrong)])
     if work.folder is None or work.name in work.folder.split("/"):  # such a folder belongs to the name
         return
-    first = _first(work, ("folder", work.folder))
-    if first is not None and first.name != work.name:
-        wrong = (
-            f"{work.folder} is the output folder of two tasks, {first.origin} and {work.origin}. One of them "
-            "would overwrite the output of the other; give each a folder of its own, for example one that "
-            "contains self.name"
-        )
-        raise SpecError(work.name, [Problem("output_dir", wrong)])
+    for other in _others(work, ("folder", work.folder)):
+        if other.name != work.name:
+            wrong = (
+                f"{work.folder} is the output folder of two tasks, {other.origin} and {work.origin}. One of "
+                "them would overwrite the output of the other; give each a folder of its own, for example "
+                "one that contains self.name"
+            )
+            raise SpecError(work.name, [Problem("output_dir", wrong)])
 
 
-def _first(work: Work, key: tuple[str, str]) -> Work | None:
-    """Return the other work that has used a name or folder before; None for none, or if it has failed."""
-    origin = work.book.remembered(key, lambda: work.origin)
-    if origin is work.origin or origin.task_id == work.origin.task_id:
-        return None
-    first = work.of_origin(origin)
-    known = work.book.known(first.name)
-    if known is not None and known.failed:
-        work.book.remember(key, work.origin)
-        return None
-    return first
+def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
+    """Yield the other work that has used a name or folder before, without work that has failed."""
+    users: tuple[Origin, ...] = work.book.remembered(key, lambda: (work.origin,))
+    if all(origin is not work.origin for origin in users):
+        same = work.origin.task_id
+        users = (*(origin for origin in users if origin.task_id != same), work.origin)
+        work.book.remember(key, users)
+    for origin in users:
+        if origin is not work.origin:
+            other = work.of_origin(origin)
+            known = work.book.known(other.name)
+            if known is None or not known.failed:
+                yield other
