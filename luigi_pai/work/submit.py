@@ -137,20 +137,30 @@ class Submitter:
     def _claim(
         self, members: Sequence[Member], name: str, result: Submitted, claimed: list[Member], jobs: list[_Job]
     ) -> None:
-        """Claim work for a job, and append what was claimed to ``claimed``, and its jobs to ``jobs``."""
-        prepared = []
+        """Claim work for a job, and append what was claimed to ``claimed``, and its jobs to ``jobs``.
+
+        Processes with one array claim its work in one order, so that the array of the first one is whole.
+        """
+        prepared: list[_Job] = []
+        claims: dict[Member, Claim] = {}
         for member in members:
             member.evidence.check_folder_is_ours()
             prepared.append(member.work.prepare(member.number))
-        claims = [member.evidence.claim(member.number, name) for member in members]
-        noted = [held for held in claims if held.job == name]
+        for member in sorted(members, key=lambda each: each.own_name):
+            claims[member] = own = member.evidence.claim(member.number, name)
+            if own.job == name and not _is_ours_to_post(member, own):
+                break  # another process is about to post this array
+        noted = [held for held in claims.values() if held.job == name]
         earlier = {held.name: held for held in self._ledger.begin(noted)}
-        for member, own, job in zip(members, claims, prepared, strict=True):
-            held = earlier.get(own.name, own) if not member.evidence.is_durable else own
+        for member, job in zip(members, prepared, strict=True):
+            held = claims.get(member)
+            if held is None:
+                result.again.append(member)
+                continue
+            if not member.evidence.is_durable:
+                held = earlier.get(held.name, held)
             member.evidence.hold(held)
-            if held.job == name and (
-                member.evidence.is_mine or not is_on_its_way(member.work.book.api, held)
-            ):
+            if held.job == name and _is_ours_to_post(member, held):
                 member.evidence.before_post(member.number)
                 member.index = None if member.own_name == name else len(claimed)
                 claimed.append(member)
@@ -221,6 +231,11 @@ class Submitter:
         else:
             member = job.members[0]
             job.book.posted(member.work.name, member.number, status)
+
+
+def _is_ours_to_post(member: Member, held: Claim) -> bool:
+    """Return whether this process posts a claimed job: by its own claim, or by one whose owner is gone."""
+    return member.evidence.is_mine or not is_on_its_way(member.work.book.api, held)
 
 
 def is_on_its_way(api: RestApi, claim: Claim) -> bool:
