@@ -110,10 +110,14 @@ class Claims:
     Args:
         folder: The folder.
         name: The name of the work.
+
+    Attributes:
+        where: The folder as messages name it.
     """
 
     def __init__(self, folder: ClaimFolder, name: str) -> None:
         self._folder = folder
+        self.where = folder.where
         self._stem = name
         if len(name) > _LONGEST:
             self._stem = f"{name[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:_HASH]}"

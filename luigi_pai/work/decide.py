@@ -162,10 +162,11 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
     claim = known.claim
     if entry.void or claim is None:
         return Submit(entry.number + 1)
+    if not known.is_durable:  # what has ended is not known to the server, which may be a new one
+        return _again(known, claim) if claim.state is None else Submit(1)
     if claim.state in _WITHOUT_RESULT or (claim.state is None and claim.stop_sent):
         return Submit(claim.number + 1)
-    is_recent = claim.state is None and claim.cluster == known.cluster and known.age <= known.retention
-    if is_recent or not known.is_durable:
+    if claim.state is None and claim.cluster == known.cluster and known.age <= known.retention:
         return _again(known, claim)
     if known.on_forgotten == "submit":
         text = f"Job {claim.job} was submitted {ago(known.age)} and the server no longer knows it"
@@ -180,7 +181,7 @@ def _again(known: Situation, claim: Claim) -> Decision:
 
     If the first one arrives after all, the server accepts only one of the two.
     """
-    wait = still_on_its_way(known.age) if claim.state is None else 0.0
+    wait = still_on_its_way(known.age)
     text = f"Job {claim.job} was claimed {ago(known.age)}, but the server does not know it"
     reason = f"{text}: it is submitted again"
     if claim.job == known.own_name:

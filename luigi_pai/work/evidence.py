@@ -162,10 +162,12 @@ class Evidence:
         """
         claims, work = self._claims, self._work
         self.last()
+        if claims is None or work.folder is None:
+            return
         for stem in self._known.others:
-            other = None if claims is None else claims.last_of(stem)
-            if other is not None and work.folder is not None:
-                raise other_work_in_folder(work.name, work.kind, work.folder, other)
+            other = claims.last_of(stem)
+            if other is not None:
+                raise other_work_in_folder(work, other, claims.where)
 
     def claim(self, number: int, job_name: str) -> Claim:
         """Claim a submission before it is sent; return this claim, or the earlier claim of another process.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
     from luigi_pai.work.claims import Claim
     from luigi_pai.work.decide import Situation
+    from luigi_pai.work.piece import Work
 
 _DAYS_FROM = 72  # hours; longer times are given in days
 
@@ -75,14 +76,14 @@ def other_work(known: Situation) -> PaiWorkConflict:
     )
 
 
-def other_work_in_folder(name: str, kind: str, folder: str, other: Claim) -> PaiWorkConflict:
-    """Return the error for an output folder that other work has used."""
+def other_work_in_folder(work: Work, other: Claim, where: str) -> PaiWorkConflict:
+    """Return the error for an output folder that other work has used, whose claims are in ``where``."""
     whose = f"job {other.name!r}" + (f" of {other.task}" if other.task else "")
     return PaiWorkConflict(
-        f"job {name!r} of {kind} was not submitted: its output folder {folder} belongs to {whose}, whose "
-        "output it would overwrite. Set another output_dir; if the other output is no longer needed, remove "
-        "the folder",
-        name,
+        f"job {work.name!r} of {work.kind} was not submitted: its output folder {work.folder} belongs to "
+        f"{whose}, whose output it would overwrite. Set another output_dir, or remove {where} if the other "
+        "output is no longer needed",
+        work.name,
     )
 
 

@@ -99,9 +99,9 @@ ROWS = [
         unknown(),
         claim(state="SUCCEEDED"),
         {"age": 4.0, "is_durable": False},
-        Submit(1, reason="x"),
+        Submit(1),
     ),
-    ("a failure claimed on this machine", unknown(), claim(state="FAILED"), {"is_durable": False}, Submit(2)),
+    ("a failure claimed on this machine", unknown(), claim(state="FAILED"), {"is_durable": False}, Submit(1)),
     ("a part of an array", job("RUNNING", array=ARRAY, index=1), claim(), {}, RunsInArrayError),
     (
         "a point in an array",
