@@ -148,7 +148,7 @@ class Submitter:
             prepared.append(member.work.prepare(member.number))
         for member in sorted(members, key=lambda each: each.own_name):
             claims[member] = own = member.evidence.claim(member.number, name)
-            if own.job == name and not _is_ours_to_post(member, own):
+            if own.job == name and own.state is None and not _is_ours_to_post(member, own):
                 break  # another process is about to post this array
         noted = [held for held in claims.values() if held.job == name]
         earlier = {held.name: held for held in self._ledger.begin(noted)}
