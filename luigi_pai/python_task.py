@@ -26,6 +26,7 @@ from luigi_pai.tasks.attributes import attribute
 from luigi_pai.tasks.outputs import LastReports
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.lookup import check_same_work
 from luigi_pai.work.piece import RECENT
 
 if TYPE_CHECKING:
@@ -129,13 +130,15 @@ class PaiPythonTask(PaiTask):
         The result is read from ``metrics.json`` or, if there is none, from the log of the newest submission.
 
         Raises:
+            PaiWorkConflict: another class has submitted a job of this name.
             PaiApiError: the log cannot be read.
             ValueError, HdfsError: as ``PaiTask.result`` raises them.
         """
+        work = TaskWork(self)
+        check_same_work(work)
         found = super().result()
         if found and not isinstance(found, LastReports):
             return found
-        work = TaskWork(self)
         entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
             return found

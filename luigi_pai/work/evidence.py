@@ -227,17 +227,18 @@ class Evidence:
         except PaiError as error:
             logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
 
-    def release(self) -> None:
-        """Remove the claim of this run, because the job was not submitted."""
+    def release(self) -> Claim | None:
+        """Remove the claim of this run, because the job was not submitted; return it, or None for none."""
         claim = self._known.claim
         if not self.is_mine or claim is None:
-            return
+            return None
         try:
             if self._claims is not None:
                 self._claims.release(claim)
         except PaiError as error:
             logger.warning("The claim of a refused job could not be removed: %s", error)
         self._known.claim, self._known.read_at = None, -math.inf
+        return claim
 
     def check_taken_over(self, status: JobStatus) -> None:
         """Without a claim, check the job's output folder; with a claim, warn if the job has changed.

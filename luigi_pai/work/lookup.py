@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.book.entries import Entry
 from luigi_pai.errors import PaiWorkConflict, Problem, SpecError
-from luigi_pai.work.decide import Refuse, Situation, decide, is_same_class
+from luigi_pai.work.decide import Refuse, Situation, decide, is_other_work, is_same_class
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.record import record
+from luigi_pai.work.refusals import other_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from luigi_pai.api.book.entries import Entry
     from luigi_pai.work.decide import Decision
     from luigi_pai.work.piece import Origin, Work
 
@@ -103,6 +104,21 @@ def decision(work: Work) -> Decision:
     if entry is not None and entry.status is not None and entry.status.finished:
         record(work, evidence, entry, watched=False)
     return decided
+
+
+def check_same_work(work: Work) -> None:
+    """Check that the last submission of a name is not of other work, before its result is read.
+
+    Raises:
+        PaiWorkConflict: it is of another class, and of another job.
+        PaiError: the claims cannot be read.
+    """
+    claim = Evidence(work).last()
+    if claim is not None and claim.task and not is_same_class(claim.task, work.kind):
+        entry = Entry(claim.number, claim.job, None)
+        known = Situation(work.name, work.kind, work.digest, entry=entry, claim=claim)
+        if is_other_work(known):
+            raise other_work(known)
 
 
 def check_unique(work: Work) -> None:

@@ -173,12 +173,10 @@ class Submitter:
         released = []
         for member in members:
             claim = member.evidence.last()
-            if claim is None or not member.evidence.is_mine:
-                continue
-            if len(members) == 1 or is_on_its_way(member.work.book.api, claim):
-                member.evidence.release()
-                released.append(claim)
-        self._ledger.release(released)
+            is_young = claim is not None and is_on_its_way(member.work.book.api, claim)
+            if len(members) == 1 or is_young:
+                released.append(member.evidence.release())
+        self._ledger.release([claim for claim in released if claim is not None])
 
     def _is_others(self, job: Submission, status: JobStatus) -> bool:
         """Return whether the server has stored another job under the name than the one that was posted.

@@ -141,6 +141,7 @@ def test_what_a_new_task_asks(ltp):
         QUESTION.replace("train", "train__attempt2"),
         "POST /api/v2/jobs",
         JOB,
+        f"{JOB}/config",  # other machines may have posted the name at the same moment
         *[f"PUT {JOB.removeprefix('GET ')}/tag"] * 2,
     ]
 
@@ -473,6 +474,7 @@ BEFORE = {
         "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
         "POST /api/v2/jobs",
         "GET /api/v2/jobs/admin~train",
+        "GET /api/v2/jobs/admin~train/config",
         *["PUT /api/v2/jobs/admin~train/tag"] * 2,
         "GET /api/v1/jobs/train",
         "GET /api/v2/jobs/admin~train",
@@ -480,6 +482,7 @@ BEFORE = {
         "GET /api/v2/jobs?username=admin&offset=0&limit=5000",  # it may have run in a job of a sweep
         "POST /api/v2/jobs",
         "GET /api/v2/jobs/admin~train__attempt2",
+        "GET /api/v2/jobs/admin~train__attempt2/config",
         *["PUT /api/v2/jobs/admin~train__attempt2/tag"] * 2,
     ],
 }
