@@ -26,6 +26,11 @@ class Recorded(Protocol):
 class Records(Protocol):
     """What is recorded of a piece of work outside of the server."""
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether all submissions of all machines are recorded, for longer than a server keeps jobs."""
+        ...
+
     def last(self) -> Recorded | None:
         """Return the last recorded submission; None if there is none."""
         ...

@@ -55,8 +55,8 @@ class Search:
 
         Look up the submission ``first`` or, if the server does not know it, NAME. If the submission found has
         failed, look up the later ones. If none is found, or only a failed one, the last record decides where
-        to look, and without a record, the list of jobs. Records are read only then. If the first reply has no
-        owner and no submission time, as in mocked tests, look up nothing more.
+        to look, and the list of jobs where records do not tell. Records are read only then. If the first
+        reply has no owner and no submission time, as in mocked tests, look up nothing more.
         """
         entry = self.look_up(first)
         if entry is None and first > 1:
@@ -65,13 +65,7 @@ class Search:
             entry = self._successor(entry)
         if entry is not None and not entry.may_have_successor:
             return entry
-        record = None if records is None else records.last()
-        if record is not None:
-            return self._by_record(entry, record)
-        # on v1, where names are unique among all users, the server knows new work by its name
-        if records is None or not self._has_shared_names or records.may_have_run():
-            return self._by_list(entry)
-        return entry
+        return self._by_list(entry) if records is None else self._by_records(entry, records)
 
     def look_up(self, number: int, *, single: bool = False) -> Entry | None:
         """Look up the job with the name of a submission; None if the server does not know that name.
@@ -128,6 +122,21 @@ class Search:
         if entry.failed and not self._jobs.is_newest(self._name, entry.number):
             entry = self.later_than(entry)
         return entry
+
+    def _by_records(self, entry: Entry | None, records: Records) -> Entry | None:
+        """Return the newest submission from records; if others may not be recorded, also from the list."""
+        record = records.last()
+        found = entry if record is None else self._by_record(entry, record)
+        is_settled = found is not None and found.status is not None and not found.failed
+        if is_settled or (record is not None and records.is_durable):
+            return found
+        # on v1, where names are unique among all users, the server knows new work by its name
+        if self._has_shared_names and not records.may_have_run():
+            return found
+        is_unknown = found is not None and found.status is None
+        listed = self._by_list(entry if is_unknown else found)
+        is_newer = listed is not None and (found is None or listed.number >= found.number)
+        return listed if is_newer else found
 
     def _by_record(self, entry: Entry | None, record: Recorded) -> Entry:
         """Return the newest submission from a record; ``entry`` if it is not older."""

@@ -99,8 +99,8 @@ class Record:
 class Known:
     """What was recorded of a piece of work, and whether it has outputs."""
 
-    def __init__(self, record=None, *, ran=False):
-        self.record, self.ran, self.asked = record, ran, 0
+    def __init__(self, record=None, *, ran=False, is_durable=True):
+        self.record, self.ran, self.asked, self.is_durable = record, ran, 0, is_durable
 
     def last(self):
         self.asked += 1
@@ -128,6 +128,20 @@ def test_a_recorded_submission_that_the_server_does_not_know_is_said(faulty, clu
     entry = cluster.book.latest("train", Known(Record(number, name)))
     assert (entry.number, entry.job, entry.status) == (number, name, None)
     assert lookups(faulty) == [attempt_name("train", each) for each in range(1, number + 1)]
+
+
+@pytest.mark.parametrize("state", [None, "FAILED"])
+def test_records_of_one_machine_do_not_replace_the_list(faulty, cluster, state):
+    """A sweep on another machine may have submitted the work again, as a part of an array."""
+    faulty.release = "1.8.0"
+    if state:
+        faulty.add("train", ends_as=state)
+    record = Record(1, "train")
+    cluster.book.latest("train", Known(record))
+    assert faulty.lists == 0
+    entry = cluster.book.latest("train", Known(record, is_durable=False))
+    assert (entry.number, entry.status is None) == (1, state is None)
+    assert faulty.lists == 1
 
 
 def test_the_record_of_an_end_that_the_server_knows_is_not_needed(faulty, cluster):
