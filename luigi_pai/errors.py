@@ -22,7 +22,8 @@ The tree::
     │   ├── PaiNameTaken         its name belongs to another user            (also a requests.HTTPError)
     │   ├── PaiJobLost           the server no longer knows it          (also a requests.HTTPError)
     │   ├── PaiJobForgotten      it was submitted earlier, and its result is not known
-    │   └── PaiOutputElsewhere   it writes to another output folder than the task's
+    │   ├── PaiOutputElsewhere   it writes to another output folder than the task's
+    │   └── PaiWorkConflict      another task has used its name or output folder
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
     └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
 
@@ -69,6 +70,7 @@ __all__ = [
     "PaiNameTaken",
     "PaiOutputElsewhere",
     "PaiSweepFailed",
+    "PaiWorkConflict",
     "PermissionRefused",
     "Problem",
     "RateLimited",

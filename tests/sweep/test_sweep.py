@@ -632,7 +632,7 @@ def test_a_stop_message_is_answered_while_the_server_is_not_there(pai):
     with pytest.raises(PaiSweepFailed, match="it was stopped by a message, 4 of 6 points failed"):
         run_with_messages(sweep, "stop", "stop", answers=answers, when=lambda: len(pai.posts()) == 4)
     assert answers[0].startswith("0 jobs asked to stop; ")
-    assert answers[1] == "4 jobs asked to stop"
+    assert re.fullmatch("[34] jobs asked to stop", answers[1])  # one may have been stopped at its start
 
 
 def test_jobs_that_are_taken_with_an_unknown_error_are_watched(pai):
