@@ -232,8 +232,14 @@ class Submitter:
 
 
 def _is_ours_to_post(member: Member, held: Claim) -> bool:
-    """Return whether this process posts a claimed job: by its own claim, or by one whose owner is gone."""
-    return member.evidence.is_mine or not is_on_its_way(member.work.book.api, held)
+    """Return whether this process posts a claimed job: by its own claim, or by one whose owner is gone.
+
+    A submission whose end is recorded on HDFS was posted, whatever the server knows of it.
+    """
+    if member.evidence.is_mine:
+        return True
+    has_ended = held.state is not None and member.evidence.is_durable
+    return not has_ended and not is_on_its_way(member.work.book.api, held)
 
 
 def is_on_its_way(api: RestApi, claim: Claim) -> bool:
