@@ -356,7 +356,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
 
     def found(book, name, *arguments, **options):
         looked_up.append(name)
-        result = yield from latest(book, name, *arguments, **options)
+        result = latest(book, name, *arguments, **options)
         if looked_up == [point.name for point in points[:4]]:
             Other().run()
         return result
