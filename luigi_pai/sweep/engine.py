@@ -46,9 +46,8 @@ _LONGEST_WAIT = 0.05  # seconds to wait for the end of a thread, before other wo
 class Engine:
     """Runs the points of a sweep. ``step()`` does the work that is due; it waits at most 0.05 s for threads.
 
-    Up to eight points or packs (see ``Pack``) are started at the same time, in threads. While HDFS or the
-    server does not answer, only one point or pack is started at a time, and the pauses between these starts
-    grow, so that an outage is logged only once. Submissions stay within the server's limit.
+    Up to eight points or packs (see ``Pack`` and ``Outages``) are started at the same time, in threads.
+    Submissions stay within the server's limit.
 
     Args:
         source: of the points.
@@ -157,12 +156,8 @@ class Engine:
     def _may_begin(self) -> bool:
         """Return whether another job may be started now. If True, the source may still have no point."""
         busy = len(self._starts)
-        if (
-            self.stopping
-            or self.is_hopeless
-            or busy >= self._outages.at_once
-            or len(self._jobs) + busy >= self._limits.places
-        ):
+        is_full = busy >= self._outages.at_once or len(self._jobs) + busy >= self._limits.places
+        if self.stopping or self.is_hopeless or is_full:
             return False
         return self._due_pack() is not None or not (self._source.exhausted or self._source.waits)
 
