@@ -52,7 +52,8 @@ from against_contrib import FINISHED, JOBS_PATH, Handler, Mended, Ours, configur
 from luigi_pai import Cluster, PaiJob, TaskRole
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:

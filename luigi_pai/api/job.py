@@ -10,7 +10,8 @@ from luigi_pai.api.job_failure import job_failure
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobList
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.durations import duration
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
 from luigi_pai.notebook import Drawing, Link, html_table, is_notebook

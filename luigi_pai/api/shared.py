@@ -79,13 +79,19 @@ class SharedDocument(NotPickled):
             state.clear()
 
     def share(self) -> None:
-        """Write the document to a file that forks inherit. It is called before each fork."""
+        """Write the document to a file that forks inherit. It is called before each fork.
+
+        The locks that threads of this process hold at that moment are locks of the file, too, from then on.
+        """
         with self.locked("document"):
             if self._fd is None:
                 file = _anonymous_file()
                 weakref.finalize(self, os.close, file)
                 os.pwrite(file, _HEADER.pack(0, _FIRST, 0), 0)
                 self._store(file, self._document)
+                for (process, what), lock in list(self._threads.items()):
+                    if process == os.getpid() and lock.locked():
+                        _lock_file(file, _LOCKS[what])
                 self._fd = file
 
     @contextmanager
@@ -98,14 +104,13 @@ class SharedDocument(NotPickled):
         """
         # Each process has its own thread locks, because a fork cannot release its copy of a held lock.
         with self._threads.setdefault((os.getpid(), what), threading.Lock()):
-            if (file := self._fd) is None:
-                yield
-                return
-            _lock_file(file, _LOCKS[what])
+            if self._fd is not None:
+                _lock_file(self._fd, _LOCKS[what])
             try:
                 yield
             finally:
-                fcntl.lockf(file, fcntl.LOCK_UN, 1, _LOCKS[what])
+                if self._fd is not None:  # perhaps only since the lock was taken, see ``share``
+                    fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCKS[what])
 
     def _header(self, file: int) -> tuple[int, int, int]:
         version, offset, length = _HEADER.unpack(os.pread(file, _HEADER.size, 0))

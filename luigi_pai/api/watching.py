@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
 
-__all__ = ["Outcome", "Update", "Watcher"]
-
 _LOST_AFTER = 60.0  # seconds
 _LONGEST_STEP = 0.5
 _JITTER = 0.1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState, instance_statuses
-from luigi_pai.api.watching import Outcome
+from luigi_pai.api.watched import Outcome
 from luigi_pai.console import first_line
 from luigi_pai.errors import PaiError, PaiJobFailed, PaiJobTimeout
 from luigi_pai.redaction import printable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watching import Update
+    from luigi_pai.api.watched import Update
     from luigi_pai.work.submission import Member, Submission
 
 _LONGEST = 300  # maximum number of characters of a log's last line in the reason of a failed job

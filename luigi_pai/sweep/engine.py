@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watching import Outcome, Update, Watcher
+from luigi_pai.api.watched import Outcome, Update
+from luigi_pai.api.watching import Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watching import Update
+    from luigi_pai.api.watched import Update
     from luigi_pai.errors import PaiJobError
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.tasks.task_work import TaskWork

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from luigi_pai.api.job import lost_job
 from luigi_pai.api.job_failure import job_failure
-from luigi_pai.api.watching import Outcome
+from luigi_pai.api.watched import Outcome
 from luigi_pai.errors import PaiApiError, PaiError, PaiOutputElsewhere
 from luigi_pai.work.refusals import check_folder
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.api.retries import Retry
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.api.watching import Update
+    from luigi_pai.api.watched import Update
     from luigi_pai.errors import PaiJobError
     from luigi_pai.work.claims import Claim
     from luigi_pai.work.evidence import Evidence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from luigi_pai.api.job_failure import NEXT_SUBMISSION
 from luigi_pai.api.retries import Retry
 from luigi_pai.api.status import JobState
-from luigi_pai.api.watching import Outcome, Update
+from luigi_pai.api.watched import Outcome, Update
 from luigi_pai.errors import PaiJobFailed
 from luigi_pai.work.decide import Refuse, Submit, decide
 from luigi_pai.work.evidence import Evidence

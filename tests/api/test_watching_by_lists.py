@@ -10,7 +10,8 @@ import pytest
 from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import JobNotFound, PermissionRefused, ServerFault
 
 RELEASES = ["0.7.1", "1.8.0"]

@@ -21,7 +21,8 @@ from process_state import install_clock
 from luigi_pai import OpenPai, PaiTask, TaskRole
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.submitting import Posting
-from luigi_pai.api.watching import Outcome, Watcher
+from luigi_pai.api.watched import Outcome
+from luigi_pai.api.watching import Watcher
 from luigi_pai.jobspec.job import PaiJob
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
