@@ -166,6 +166,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
         Raises:
             ConfigError: a setting is wrong.
+            SpecError: another task of this process has the same name and a different job, or the same output
+                folder.
             PaiNameTaken: the name belongs to another user.
             PaiWorkConflict: another task has used the name.
             PaiOutputElsewhere: the job of this name wrote to another output folder.

@@ -182,8 +182,10 @@ def _again(known: Situation, claim: Claim) -> Decision:
     If the first one arrives after all, the server accepts only one of the two.
     """
     wait = still_on_its_way(known.age)
-    text = f"Job {claim.job} was claimed {ago(known.age)}, but the server does not know it"
-    reason = f"{text}: it is submitted again"
+    reason = (
+        f"Job {claim.job} was claimed {ago(known.age)}, but the server does not know it: it is submitted "
+        "again"
+    )
     if claim.job == known.own_name:
         return Submit(claim.number, wait=wait, reason=reason)
     if not known.shares_jobs:
