@@ -1,1 +1,1 @@
-"""Modules shared by the task classes: definitions, runs, outputs and uploads."""
+"""Modules shared by the task classes: attributes, outputs, uploads, the work of a task, and Luigi's page."""
