@@ -107,7 +107,7 @@ NEWEST_ONLY = (
     "tasks/test_early_kubernetes.py",
     "tasks/test_hdfs_away.py",
     "tasks/test_killed_workers.py",
-    "tasks/test_two_processes.py",
+    "tasks/meetings/test_two_processes.py",
     "testing/test_plugin.py",
     "whole/test_container_examples.py",
     "whole/test_real_hdfs.py",

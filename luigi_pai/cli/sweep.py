@@ -116,7 +116,7 @@ def _of_name(name: str) -> SweepResults:
 
 def _retry(results: SweepResults) -> None:
     """Note in the journal that failed points are to be submitted again."""
-    from luigi_pai.sweep.journal import Journal  # noqa: PLC0415
+    from luigi_pai.sweep.journal.journal import Journal  # noqa: PLC0415
 
     journal = Journal(results.folder, Clock()).read()
     if not journal.info:

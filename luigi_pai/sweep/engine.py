@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.request_limits import Window
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.source import Source
     from luigi_pai.sweep.starting import Result

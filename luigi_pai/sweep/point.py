@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from luigi_pai.sweep.point_records import Record
+from luigi_pai.sweep.journal.records import Record
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.submission import Member

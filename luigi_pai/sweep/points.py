@@ -28,7 +28,7 @@ from luigi_pai.tasks.task_work import TaskWork
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
 

@@ -30,7 +30,7 @@ from luigi_pai.work.stopping import OF_ALL
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.sweep import PaiSweep
     from luigi_pai.sweep.table import Table

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.entries import Entry
     from luigi_pai.jobspec.protocol import JobProtocol
-    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.packs import Pack
     from luigi_pai.sweep.point import PointMember

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.clock import Clock
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.sweep.journal import Journal
+    from luigi_pai.sweep.journal.journal import Journal
     from luigi_pai.sweep.point import Point
     from luigi_pai.work.submission import Submission
 

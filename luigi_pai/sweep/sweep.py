@@ -183,7 +183,7 @@ class PaiSweep(Task):
         """
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
-        from luigi_pai.sweep.journal import Journal, retried  # noqa: PLC0415  loads HDFS
+        from luigi_pai.sweep.journal.journal import Journal, retried  # noqa: PLC0415  loads HDFS
         from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
         limits = SweepLimits.of(self)

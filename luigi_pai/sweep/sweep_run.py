@@ -19,7 +19,7 @@ from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.journal import Journal, retried
+from luigi_pai.sweep.journal.journal import Journal, retried
 from luigi_pai.sweep.limits import SweepLimits, pace, seconds_to_submit
 from luigi_pai.sweep.points import check_journal, checked_sweep, file_of
 from luigi_pai.sweep.shared_jobs import check_cluster, check_shared

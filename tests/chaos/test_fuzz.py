@@ -28,7 +28,7 @@ from luigi_pai.api.polling import Polling
 from luigi_pai.errors import ConfigError, SpecError
 from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.jobspec.job_file import read_job_file
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import Summary, SweepResults
 from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.reports import read_reports

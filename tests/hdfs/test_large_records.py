@@ -23,7 +23,7 @@ CLIENT = """
 import pathlib, re, sys
 from luigi_pai.hdfs import HdfsError, WebHdfs
 from luigi_pai.hdfs.transfer import destination
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.work.claims import Claims
 from luigi_pai.work.flag import CompletionFlag

@@ -17,7 +17,7 @@ from luigi_pai import PaiSweepFailed, PaiTask, SpecError, TaskRole
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.optuna import OptunaSweep
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 
 JOURNAL = Path("results/journal.jsonl")
 

@@ -33,7 +33,7 @@ from luigi_pai.api.rest_api import RestApi
 from luigi_pai.jobspec.arrays.jobs import jobs_in
 from luigi_pai.jobspec.names import base_name, is_array_name, may_hold
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.sweep_run import SweepRun
 from luigi_pai.sweep.table import Table
 

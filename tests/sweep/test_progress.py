@@ -13,7 +13,7 @@ from luigi_pai.api.polling import Polling
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.sweep.ending import Ending
 from luigi_pai.sweep.engine import Engine
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.limits import SweepLimits
 from luigi_pai.sweep.point import Point, PointMember
 from luigi_pai.sweep.progress import Best, Progress

@@ -30,7 +30,7 @@ from luigi_pai import (
     zipped,
 )
 from luigi_pai.sweep.ending import Ending, Recorder
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
 from luigi_pai.work.claims import Claims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clocks import MovableClock
 
-from luigi_pai.sweep.journal import Journal
+from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
 

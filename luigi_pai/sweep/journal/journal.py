@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.retries import Retry
 from luigi_pai.errors import PaiSweepFailed
-from luigi_pai.sweep.journal_files import journal_files
-from luigi_pai.sweep.point_records import (
+from luigi_pai.sweep.journal.files import journal_files
+from luigi_pai.sweep.journal.records import (
     LARGEST,
     Record,
     check_run,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.sweep.journal_files import Lines
+    from luigi_pai.sweep.journal.files import Lines
     from luigi_pai.sweep.rows import Row
     from luigi_pai.work.claims import Claim
 
