@@ -178,11 +178,16 @@ def _totals(tasks: Sequence[_Planned]) -> str:
     for task in tasks:
         jobs.update(task.jobs)
         if task.attempt is not None:
-            jobs["to submit" if task.state == "blocked" else task.state] += 1
-    gpus = sum(task.gpus for task in tasks if task.state in ("to submit", "to run", "blocked"))
+            jobs["to submit" if _is_held_back(task) else task.state] += 1
+    gpus = sum(task.gpus for task in tasks if task.state in ("to submit", "to run") or _is_held_back(task))
     parts = [f"{counted(jobs['to submit'], 'job')} to submit{f', {gpus:,} GPUs in all' if gpus else ''}"]
-    parts += [f"{jobs[state]:,} {state}" for state in ("running", "done") if jobs[state]]
+    parts += [f"{jobs[state]:,} {state}" for state in ("running", "done", "blocked") if jobs[state]]
     return "; ".join(parts)
+
+
+def _is_held_back(task: _Planned) -> bool:
+    """Return whether a task only waits for its requirements, so that a run submits its job later."""
+    return task.state == "blocked" and not task.note
 
 
 def _facts(planned: _Planned) -> dict[str, Any]:
@@ -192,5 +197,6 @@ def _facts(planned: _Planned) -> dict[str, Any]:
         "attempt": planned.attempt,
         "gpus": planned.gpus,
         **({"jobs": dict(planned.jobs)} if planned.jobs else {}),
+        **({"why": planned.note} if planned.note and planned.state == "blocked" else {}),
         "requires": [_facts(before) for before in planned.requires],
     }

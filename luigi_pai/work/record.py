@@ -63,13 +63,12 @@ def record(
     except PaiOutputElsewhere:
         raise
     except PaiError as error:
-        where = "on HDFS " if evidence.is_durable else ""
-        logger.warning(
-            "The end of job %s, %s, could not be recorded %s(%s); the next run records it, if the "
+        logger.log(
+            logging.WARNING if evidence.is_durable else logging.DEBUG,
+            "The end of job %s, %s, could not be recorded on HDFS (%s); the next run records it, if the "
             "server still knows the job; if not, it raises PaiJobForgotten",
             status.name,
             status.state.value,
-            where,
             error,
         )
         return

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 MODULE = """
 import luigi
 from luigi_pai import PaiProtocolTask, PaiSweep, PaiTask, TaskRole, grid
+from luigi_pai.tasks.task_work import Forecast
 
 class Train(PaiTask):
     number = luigi.IntParameter()
@@ -37,6 +38,10 @@ class Train(PaiTask):
     @property
     def tasks(self):
         return [TaskRole("main", self.command, memoryMB=100, gpuNumber=2)]
+
+class Held(Train):
+    def forecast(self):
+        return Forecast("blocked", 1, "job 'x' was submitted 62 hours ago")
 
 class Day(luigi.Task):
     number = luigi.IntParameter()
@@ -139,6 +144,18 @@ def test_the_tree_before_between_and_after(folder, has_run):
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
     luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
     assert luigi_pai(folder, "plan", "pipeline", "Report") == "Report()  done\n0 jobs to submit\n"
+
+
+def test_work_that_cannot_go_on_is_blocked_by_a_reason(folder):
+    """It is not counted as a job to submit."""
+    words = ("plan", "pipeline", "Held", "--number", "1")
+    assert luigi_pai(folder, *words, expect=1).splitlines() == [
+        "Held(number=1, command=true)  blocked, job 'x' was submitted 62 hours ago, 2 GPUs",
+        "0 jobs to submit; 1 blocked",
+    ]
+    assert json.loads(luigi_pai(folder, *words, "--json", expect=1))["why"] == (
+        "job 'x' was submitted 62 hours ago"
+    )
 
 
 def test_a_long_chain(folder):

@@ -438,6 +438,9 @@ def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):
     the_server_forgets(pai, clock)
     (hdfs / "train" / "output" / "_SUCCESS").unlink()
     assert not Train().complete()
+    forecast = Train().forecast()
+    assert (forecast.state, forecast.number) == ("blocked", 1)
+    assert forecast.why.startswith("job 'train' was submitted")
     with pytest.raises(PaiJobForgotten, match=r"recorded state is SUCCEEDED, but the completion .* is gone"):
         Train().run()
     assert pai.posts() == []
