@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.entries import Entry
-from luigi_pai.errors import PaiWorkConflict, Problem, SpecError
+from luigi_pai.errors import PaiError, PaiWorkConflict, Problem, SpecError
 from luigi_pai.work.decide import Refuse, Situation, decide, is_other_work, is_same_class
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.record import record
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from luigi_pai.work.decide import Decision
     from luigi_pai.work.piece import Origin, Work
+
+logger = logging.getLogger("luigi-interface")
 
 _PATIENCE = 2.0  # seconds for which a lookup outside of a run retries transient errors
 
@@ -63,7 +66,13 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
     if entry is not None and entry.failed:
         return known
     is_known = entry is not None and entry.status is not None
-    claim = evidence.last()
+    try:
+        claim = evidence.last()
+    except PaiError as error:
+        if not is_known:
+            raise
+        claim = None  # a success is one, whether its claim can be read or not
+        logger.debug("The claims of %s cannot be read: %s", work.name, error)
     if claim is not None:
         is_same = not claim.task or is_same_class(claim.task, work.kind)
         known = replace(
