@@ -1,9 +1,11 @@
 """How many of its own functions luigi_pai calls for one job, counted with ``sys.setprofile``.
 
-In a fresh process each: ``run()`` of a job of 1 s, ``complete()`` of its task, and ``luigi-pai status`` of
-the job, on `luigi-pai local` (0.7.1). A call is the start of a function of luigi_pai, or the resumption of a
-generator, comprehensions aside; the frames are those of luigi_pai on the way from ``run()`` to the request
-that posts the job. Counts, not times: they are the same on every machine, but for a lookup more or less.
+In a fresh process each: ``run()`` of a job of 1 s, ``complete()`` of its task, ``luigi-pai status`` of the
+job, and a point of a sweep, on `luigi-pai local` (0.7.1). A call is the start of a function of luigi_pai, or
+the resumption of a generator, comprehensions aside. The frames are those of luigi_pai on the stack of the
+first request that posts the job, or that looks it up if none posts it. For a point, the calls are a twentieth
+of the difference between sweeps of 30 and 10 points, and the files those with a call for each point.
+Counts, not times: they are the same on every machine, except for a lookup more or less.
 
 Promised, and the exit code is 1 if not: the numbers of LIMITS.
 """
@@ -14,8 +16,11 @@ import contextlib
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -23,18 +28,21 @@ from typing import TYPE_CHECKING, ClassVar
 import luigi
 
 import luigi_pai
-from luigi_pai import PaiTask, TaskRole, reset_clusters
+from luigi_pai import PaiSweep, PaiTask, TaskRole, grid, reset_clusters
 from luigi_pai.cli import main
 from luigi_pai.local import LocalPai
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 LIMITS = {
     "run": {"calls": 2600, "files": 63, "frames": 11},
     "complete": {"calls": 340, "files": 45},
     "status": {"calls": 330, "files": 42},
+    "point": {"calls": 2000, "files": 100},
 }
+FEW, MANY = 10, 30  # points of the sweeps
 PACKAGE = str(Path(luigi_pai.__file__).parent)
 
 
@@ -46,17 +54,38 @@ class Job(PaiTask):
     tasks: ClassVar = [TaskRole("main", "sleep 1", memoryMB=100)]
 
 
+class Point(Job):
+    """A job of a sweep."""
+
+    number = luigi.IntParameter()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"calls_{self.number}"
+
+
+class Sweep(PaiSweep):
+    """Jobs of 1 s that run at once."""
+
+    first = luigi.IntParameter()
+    count = luigi.IntParameter()
+
+    def points(self) -> list[Point]:
+        return grid(Point, number=range(self.first, self.first + self.count))
+
+
 class Count:
     """Counts calls of luigi_pai's functions.
 
     Attributes:
         calls: by file and function.
-        frames: how many of luigi_pai's frames were on the stack when a job was posted.
+        frames: how many of luigi_pai's frames were on the stack at the first GET of a job, and at the first
+            POST, by method.
     """
 
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
-        self.frames = 0
+        self.frames: dict[str, int] = {}
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
@@ -68,13 +97,9 @@ class Count:
         ):
             return
         self.calls[code.co_filename, code.co_qualname if hasattr(code, "co_qualname") else code.co_name] += 1
-        about = frame.f_locals
-        if (
-            code.co_name == "send"
-            and about.get("method") == "POST"
-            and str(about.get("url")).endswith("/jobs")
-        ):
-            self.frames = sum(each.f_code.co_filename.startswith(PACKAGE) for each in _stack(frame))
+        method, url = (str(frame.f_locals.get(name)) for name in ("method", "url"))
+        if code.co_name == "send" and "/jobs" in url and method not in self.frames:
+            self.frames[method] = sum(each.f_code.co_filename.startswith(PACKAGE) for each in _stack(frame))
 
 
 def _stack(frame: FrameType | None) -> list[FrameType]:
@@ -93,37 +118,69 @@ def _status() -> bool:
     return shown.getvalue().startswith("calls  SUCCEEDED")
 
 
-def counted(what: str, settings: dict[str, object]) -> dict[str, int]:
-    """Run a part of a job's life in this process, and count the calls."""
-    config = luigi.configuration.get_config()
-    for key, value in settings.items():
-        config.set("OpenPai", key, str(value))
+def _counting(part: Callable[[], object]) -> tuple[Count, object]:
+    """Call a function; return the calls in all threads, and its result."""
     reset_clusters()
     count = Count()
-    part = _status if what == "status" else getattr(Job(), what)
+    threading.setprofile(count)
     sys.setprofile(count)
     try:
         result = part()
     finally:
         sys.setprofile(None)
-    assert what == "run" or result, "the job has not succeeded"
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return count, result
+
+
+def counted(what: str, settings: dict[str, object]) -> dict[str, int]:
+    """Run a part of a job's life in this process, and count the calls."""
+    config = luigi.configuration.get_config()
+    for key, value in settings.items():
+        config.set("OpenPai", key, str(value))
+    if what == "point":
+        few, many = (
+            _counting(Sweep(first=count, count=count, parallel_jobs=MANY).run)[0] for count in (FEW, MANY)
+        )
+        many.calls.subtract(few.calls)
+        count = Count()
+        count.calls.update({key: n // (MANY - FEW) for key, n in many.calls.items() if n >= MANY - FEW})
+        total = many.calls.total() // (MANY - FEW)
+    else:
+        count, result = _counting(_status if what == "status" else getattr(Job(), what))
+        assert what == "run" or result, "the job has not succeeded"
+        total = count.calls.total()
     if "--show" in sys.argv:
         for (file, name), number in count.calls.most_common():
             print(f"{number:5} {file.removeprefix(PACKAGE)}: {name}", file=sys.stderr)
-    files = {file for file, _ in count.calls}
-    return {"calls": count.calls.total(), "files": len(files), "frames": count.frames}
+    frames = count.frames.get("POST") or count.frames.get("GET", 0)
+    return {"calls": total, "files": len({file for file, _ in count.calls}), "frames": frames}
 
 
 def measure() -> tuple[dict[str, dict[str, int]], list[str]]:
     """Count each part in a process of its own; return the counts, and what is broken."""
     counts, broken = {}, []
-    with LocalPai(api="v1") as server:
+    with LocalPai(api="v1", max_tasks=MANY) as server, tempfile.TemporaryDirectory() as folder:
         settings = {
             key: value for key, value in server.luigi_section.items() if key not in ("webhdfs_url", "fs_uri")
         }
         for what, limits in LIMITS.items():
-            command = [sys.executable, __file__, "--part", what, json.dumps(settings), *sys.argv[1:]]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+            command = [
+                sys.executable,
+                str(Path(__file__).resolve()),
+                "--part",
+                what,
+                json.dumps(settings),
+                *sys.argv[1:],
+            ]
+            done = subprocess.run(
+                command,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+                timeout=120,
+                cwd=folder,
+                env={**os.environ, "XDG_STATE_HOME": folder},
+            )
             counts[what] = json.loads(done.stdout.splitlines()[-1])
             broken += [
                 f"{what} takes {counts[what][key]} {key}, promised are {limit}"
@@ -140,7 +197,7 @@ def measured() -> int:
     counts, broken = measure()
     for what, numbers in counts.items():
         print(f"{what}: {numbers['calls']} calls in {numbers['files']} files", end="")
-        print(f", {numbers['frames']} frames to the POST" if numbers["frames"] else "")
+        print(f", {numbers['frames']} frames to its request" if numbers["frames"] else "")
     for failure in broken:
         print(f"broken: {failure}")
     return int(bool(broken))

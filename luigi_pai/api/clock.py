@@ -15,17 +15,14 @@ LATEST_MS = 10**14
 class Clock:
     """The system's clock. Tests replace it (``CLUSTERS.clock``)."""
 
-    def time(self) -> float:
-        """Return seconds since 1970 UTC, for comparison with time stamps of other machines."""
-        return time.time()
+    sleep = staticmethod(time.sleep)
+    """Wait for a number of seconds."""
 
-    def monotonic(self) -> float:
-        """Return the seconds of a clock that is never set back, and that all processes of a machine share."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """Return the seconds of a clock that is never set back, and that all processes of a machine share."""
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
+    time = staticmethod(time.time)
+    """Return seconds since 1970 UTC, for comparison with time stamps of other machines."""
 
     def get(self, items: queue.Queue[Any], seconds: float) -> Any:
         """Wait for an item of a queue and return it.

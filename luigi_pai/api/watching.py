@@ -105,7 +105,11 @@ class Watcher:
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
         first = self._schedule.first()
-        return math.inf if first is None else max(0.0, max(first[0], self._paused_until) - self._now())
+        return (
+            math.inf
+            if first is None
+            else max(0.0, max(first[0], self._paused_until) - self._clock.monotonic())
+        )
 
     def step(self) -> list[Update]:
         """Look up the jobs that are due, for half a second at most, and return their updates.
@@ -114,8 +118,8 @@ class Watcher:
             PaiApiError: transient errors lasted longer than ``polling.patience``, or a request was refused.
         """
         updates: list[Update] = []
-        end = self._now() + _LONGEST_STEP
-        while self.idle() <= 0 and self._now() < end:
+        end = self._clock.monotonic() + _LONGEST_STEP
+        while self.idle() <= 0 and self._clock.monotonic() < end:
             wait = self._api.session.limits.polling_wait()
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
@@ -127,7 +131,7 @@ class Watcher:
                 update = self._look_up(job)
             except PaiApiError as error:
                 if updates:  # return these first; the next step repeats the request
-                    self._schedule.set(self._now(), job)
+                    self._schedule.set(self._clock.monotonic(), job)
                     break
                 update = self._take_failure(job, error)
             else:
@@ -150,7 +154,7 @@ class Watcher:
 
         If the error is final, raise it; an isolated watcher returns an update with the error instead.
         """
-        now = self._now()
+        now = self._clock.monotonic()
         self._failed.add(job.name)
         is_servers = isinstance(error, TRANSIENT) and self._list_failed and len(self._failed) >= _FEW
         if is_servers or isinstance(error, (ClusterUnreachable, RateLimited, TokenLost)):
@@ -171,7 +175,7 @@ class Watcher:
 
     def _use_list(self, updates: list[Update]) -> bool:
         """Update all jobs from a list, or postpone due jobs to the next list; False if neither is done."""
-        wait, now, first = self._book.list_wait(), self._now(), self._first_due()
+        wait, now, first = self._book.list_wait(), self._clock.monotonic(), self._first_due()
         if wait is None or not self._is_list_worth_it(first, wait):
             return False
         if wait > 0:
@@ -193,7 +197,7 @@ class Watcher:
                 continue
             update = self._take_row(job, row, now)
             updates += [update] if update is not None else []
-            waits += [] if row.finished else [job.next_wait(self._now(), self._polling)]
+            waits += [] if row.finished else [job.next_wait(self._clock.monotonic(), self._polling)]
         self._book.space_lists(waits)
         return True
 
@@ -202,7 +206,7 @@ class Watcher:
 
         If the first job has to wait longer for a list, all jobs that become due during its wait count, too.
         """
-        now = self._now()
+        now = self._clock.monotonic()
         if now < first.single_until or now >= first.timer.end:
             return False
         again = max(first.next_wait(now, self._polling), min(wait, first.list_patience(now, self._polling)))
@@ -232,7 +236,7 @@ class Watcher:
 
     def _postpone(self, moment: float) -> None:
         """Schedule due jobs for the next list; a job that cannot wait so long is looked up alone, earlier."""
-        now = self._now()
+        now = self._clock.monotonic()
         for job in self._schedule.pop_until(now):
             until = moment
             if now < job.single_until:
@@ -246,7 +250,7 @@ class Watcher:
 
         Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
-        job, now = self._first_due(), self._now()
+        job, now = self._first_due(), self._clock.monotonic()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
             return False
         if self._book.explanations.count_waiting() <= _FEW:
@@ -265,7 +269,7 @@ class Watcher:
     # single jobs
 
     def _look_up(self, job: WatchedJob) -> Update | None:
-        job.looked_up = self._now()
+        job.looked_up = self._clock.monotonic()
         self._no_single_before = job.looked_up + _SINGLE_EVERY
         try:
             status = self._book.status(job.name)
@@ -290,7 +294,7 @@ class Watcher:
 
     def _unknown(self, job: WatchedJob, *, for_good: bool) -> Update | None:
         """Record that the server lacks a job. It is lost after a minute, or at once if a test mocks this."""
-        now = self._now()
+        now = self._clock.monotonic()
         job.unknown_since = now if job.unknown_since is None else job.unknown_since
         if for_good or now - job.unknown_since >= _LOST_AFTER:
             return self._ended(job, job.status, Outcome.LOST)
@@ -306,7 +310,7 @@ class Watcher:
 
     def _stop_if_late(self, job: WatchedJob) -> None:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
-        if self._now() < job.timer.end:
+        if self._clock.monotonic() < job.timer.end:
             return
         with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
@@ -315,9 +319,6 @@ class Watcher:
 
     # the schedule
 
-    def _now(self) -> float:
-        return self._clock.monotonic()
-
     def _first_due(self) -> WatchedJob:
         first = self._schedule.first()
         assert first is not None  # a step continues only while a job is due
@@ -325,9 +326,9 @@ class Watcher:
 
     def _set_next(self, job: WatchedJob) -> None:
         """Schedule the next lookup of a job."""
-        now = self._now()
+        now = self._clock.monotonic()
         moment = now + job.next_wait(now, self._polling)
         self._schedule.set(max(now, min(moment, job.timer.end)), job)
 
     def _pause(self, seconds: float) -> None:
-        self._paused_until = self._now() + seconds
+        self._paused_until = self._clock.monotonic() + seconds

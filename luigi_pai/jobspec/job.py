@@ -11,6 +11,7 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from luigi_pai.jobspec.dialects.shell_text import repaired
@@ -90,11 +91,12 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
     }
 
 
-def _slots(cls: type) -> Iterator[str]:
-    """Yield the slots of the bases of a class, then the slots that the class itself adds."""
-    for base in reversed(cls.__mro__):
-        slots = vars(base).get("__slots__", ())
-        yield from (key for key in ([slots] if isinstance(slots, str) else slots) if not key.startswith("__"))
+@lru_cache
+def _slots(cls: type) -> tuple[str, ...]:
+    """Return the slots of the bases of a class, then the slots that the class itself adds."""
+    slots = (vars(base).get("__slots__", ()) for base in reversed(cls.__mro__))
+    names = (name for some in slots for name in ([some] if isinstance(some, str) else some))
+    return tuple(name for name in names if not name.startswith("__"))
 
 
 class _Fields:

@@ -112,7 +112,7 @@ def problems_in_order(findings: Iterable[Finding], document: Any, lines: Mapping
     found = list(dict.fromkeys(findings))
     refused = {finding.path for finding in found if finding.level is Level.REFUSED}
     kept = [each for each in found if each.level is Level.REFUSED or each.path not in refused]
-    places = {path: place for place, path in enumerate(_paths(document, ()))}
+    places = {path: place for place, path in enumerate(_paths(document, ()))} if kept else {}
 
     def place(finding: Finding) -> int:
         path = finding.path

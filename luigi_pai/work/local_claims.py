@@ -59,16 +59,16 @@ def _root(age: float, now: Callable[[], float]) -> Path | None:
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
         warn_once(error)
         return None
+    oldest = now() - age
     for folder in random.sample(folders, min(len(folders), _TIDIED)):
         with contextlib.suppress(OSError):  # another process does the same, or there are new files
-            _tidy(folder, now() - age)
+            if folder.lstat().st_mtime < oldest:
+                _remove(folder, oldest)
     return root
 
 
-def _tidy(folder: Path, oldest: float) -> None:
-    """Remove a folder of claims that nobody has touched since ``oldest``."""
-    if folder.lstat().st_mtime >= oldest:
-        return
+def _remove(folder: Path, oldest: float) -> None:
+    """Remove a folder of claims, unless somebody has just touched a file in it."""
     with only_remover(folder):
         for file in folder.iterdir():
             if file.lstat().st_mtime < oldest:

@@ -47,8 +47,6 @@ class Book(Statuses):
 
     Attributes:
         api: as given.
-        failed_posts: the failed submissions to the server.
-        explanations: the reasons why jobs wait.
     """
 
     def __init__(self, api: RestApi, shared: SharedDocument, shared_lists: SharedDocument) -> None:

@@ -263,7 +263,9 @@ def _integers(fields: dict[str, Any]) -> dict[str, int]:
     for name, value in fields.items():
         if type(value) is int and abs(value) <= _LARGEST:
             found[name] = value
-        elif isinstance(value, float) or (isinstance(value, str) and value.strip("+-0123456789.") == ""):
+        elif isinstance(value, float) or (
+            value and isinstance(value, str) and value.strip("+-0123456789.") == ""
+        ):
             number = _number(value)
             if number is not None and abs(number) <= _LARGEST:
                 found[name] = int(number)
