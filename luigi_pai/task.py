@@ -167,8 +167,8 @@ class PaiTask(JobTask):
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""
-        if self.output_dir:
-            return self.output_dir
+        if folder := self.output_dir:
+            return folder
         return f"{_SERVER_OUTPUT}/{OpenPai.current(self.cluster).username}/{self.name}"
 
     def _contradictions(self, job: PaiJob) -> list[Problem]:

@@ -101,7 +101,8 @@ class TimedAnswer(HTTPResponse):
         super().begin()
         if [one.lower() for one in self.headers.get_all("Content-Encoding", [])] != ["gzip"]:
             del self.headers["Content-Encoding"]
-        self._received.is_unlimited = _is_content(self.status)
+        progress.is_content = progress.is_stream and self.status < HTTPStatus.MULTIPLE_CHOICES
+        self._received.is_unlimited = progress.is_content
 
     def read(self, amt: int | None = None) -> bytes:
         """Read the body; raise IncompleteRead if it is cut off, which urllib3 before 2 accepts."""
@@ -120,19 +121,16 @@ class _Progress(threading.local):
         sent: whether a part of the request was written to a connected socket; None before connecting.
         read_timeout: longest pause in seconds while a request is sent or an answer is read; None: no limit.
         is_stream: whether the request is for the content of a file; the answer may still be an error.
+        is_content: whether the answer is the content of a file.
     """
 
     sent: bool | None = None
     read_timeout: float | None = None
     is_stream: bool = False
+    is_content: bool = False
 
 
 progress = _Progress()
-
-
-def _is_content(status: int) -> bool:
-    """Return whether the answer to this thread's request is the content of a file."""
-    return progress.is_stream and status < HTTPStatus.MULTIPLE_CHOICES
 
 
 class TimedConnection(HTTPConnection):
@@ -188,7 +186,7 @@ class TimedAdapter(HTTPAdapter):
 
     def build_response(self, req: Any, resp: Any) -> requests.Response:
         """Return an answer. Its size after decompression is limited, too, unless it is a file's content."""
-        if "Content-Encoding" in resp.headers and not _is_content(resp.status):
+        if "Content-Encoding" in resp.headers and not progress.is_content:
             resp.stream = functools.partial(_bounded, resp, resp.stream)
         return super().build_response(req, resp)
 

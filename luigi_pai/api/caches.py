@@ -23,14 +23,15 @@ class BoundedCache(OrderedDict[K, V]):
     def __init__(self, most: int = _MOST) -> None:
         super().__init__()
         self._most = most
-        self._locks: dict[int, threading.Lock] = {}  # by process id
+        # by process id, because a child process could never release a lock that was held at the fork
+        self._locks: dict[int, threading.Lock] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} entries)"  # no values, because they may contain secrets
 
     def put(self, key: K, value: V) -> None:
         """Store a value."""
-        with self._lock():
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
             self[key] = value
             self.move_to_end(key)
             while len(self) > self._most:
@@ -38,14 +39,10 @@ class BoundedCache(OrderedDict[K, V]):
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key. If the key has none, make and store it, while other threads wait."""
-        with self._lock():
+        with self._locks.setdefault(os.getpid(), threading.Lock()):
             value = self.get(key)
             if value is None:
                 value = self[key] = make()
             while len(self) > self._most:
                 self.popitem(last=False)
             return value
-
-    def _lock(self) -> threading.Lock:
-        # a lock for each process, because a child process could never release one that was held at the fork
-        return self._locks.setdefault(os.getpid(), threading.Lock())

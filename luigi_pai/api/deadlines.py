@@ -72,16 +72,11 @@ class Timer:
         )
 
     @property
-    def queued(self) -> bool:
-        """Whether the job waits in the queue."""
-        return self.counting is Deadline.QUEUE
-
-    @property
     def end(self) -> float:
         """The time when the job is to be stopped; infinity if it has no limit or is already being stopped."""
         if self.missed is not None or self.counting is None:
             return math.inf
-        return self.since + (self.queue_timeout if self.queued else self.run_timeout)
+        return self.since + (self.queue_timeout if self.counting is Deadline.QUEUE else self.run_timeout)
 
     def observe(self, status: JobStatus, clock: Clock) -> None:
         """Record a new status of the job, and restart the timer if the job has started or is queued again."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 _JITTER = 0.1
 _LONGEST_QUEUED = 10.0
-_LONGEST_LOGINS = 20.0  # seconds: six or more retries, so that processes that log in at once spread
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,6 @@ class Polling:
     shortest: float = 0.1
     longest: float = 30.0
     patience: float = 1800.0
-
-    @property
-    def token_patience(self) -> float:
-        """Seconds for which even a short request is retried while the server refuses the tokens it issues."""
-        return min(_LONGEST_LOGINS, self.patience)
 
 
 def next_wait(age: float, polling: Polling, *, queued: bool) -> float:

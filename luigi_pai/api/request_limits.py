@@ -81,7 +81,8 @@ class Limits:
             RateLimited: the window has no request left. ``sent`` is False, ``reset_at`` is the window's end.
         """
         kinds = {kind, Kind.CALL}  # a list or a submission is a call, too
-        if all(self._window(self._state.read(), each) is None for each in kinds):
+        state = self._state.read()
+        if _KEY not in state or all(self._window(state, each) is None for each in kinds):
             return
         with self._state.update() as state:
             for each in kinds:
@@ -108,7 +109,8 @@ class Limits:
             headers: of its reply.
             refused: whether the reply is a 429.
         """
-        left = 0.0 if refused else _number(headers.get("X-RateLimit-Remaining"))
+        remaining = headers.get("X-RateLimit-Remaining")
+        left = 0.0 if refused else None if remaining is None else _number(remaining)
         if left is None or (wait := reset_after(headers, self._clock.time(), _WINDOWS[kind])) is None:
             return
         size = _number(headers.get("X-RateLimit-Limit"))
@@ -132,7 +134,8 @@ class Limits:
 
     def polling_wait(self) -> float:
         """Return the seconds to pause polling, so that the remaining requests suffice for the window."""
-        window = self._window(self._state.read(), Kind.CALL)
+        state = self._state.read()
+        window = self._window(state, Kind.CALL) if _KEY in state else None
         if window is None or not window["of"]:
             return 0.0
         rest = window["ends"] - self._clock.monotonic()

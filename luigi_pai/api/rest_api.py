@@ -213,7 +213,7 @@ class RestApi(JobRequests):
                 request limit lasts longer than ``patience``, there is no retry.
             what: what the request is, for the log.
         """
-        retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.token_patience)
+        retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.patience)
         return retry.call(request)
 
     def add_tag(self, name: str, tag: str) -> None:

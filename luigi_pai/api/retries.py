@@ -30,6 +30,7 @@ TRANSIENT = (ClusterUnreachable, InvalidReply, RateLimited, ServerFault, TokenLo
 
 _FIRST_WAIT = 0.5  # seconds
 _LONGEST_WAIT = 15.0
+_LONGEST_LOGINS = 20.0  # seconds: six or more retries, so that processes that log in at once spread
 _LONGEST_LIMIT = 3600.0  # the longest window of a server
 _WINDOWS = 3  # a deadline is at least this many times the wait that the server sends with a 429
 _JITTER = 0.1
@@ -52,7 +53,7 @@ class Retry:
         clock: measures these seconds.
         what: subject of the log lines, such as ``job NAME``.
         longest: seconds; if a request limit ends later than that, the error is raised without a wait.
-        token_limit: replaces ``limit`` after ``TokenLost``, if it is longer.
+        token_limit: at most 20 s of it replace ``limit`` after ``TokenLost``, if that is longer.
         sleep: waits for a number of seconds; default: ``clock.sleep``.
     """
 
@@ -79,7 +80,7 @@ class Retry:
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._limit = limit
-        self._token_limit = token_limit
+        self._token_limit = min(_LONGEST_LOGINS, token_limit)
         self._longest = longest
         self._clock = clock
         self._sleep = clock.sleep if sleep is None else sleep

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.api.request_limits import Kind, Limits
-from luigi_pai.api.wire.logins import is_refused, login_error
+from luigi_pai.api.wire.logins import expiry, is_refused, is_valid, lifetime, login_error
 from luigi_pai.api.wire.replies import is_success, json_of, parsed, raise_error
-from luigi_pai.api.wire.tokens import expiry, is_valid, lifetime
 from luigi_pai.api.wire.transport import Account, Transport
 from luigi_pai.errors import (
     ClusterUnreachable,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from luigi_pai.api.deadlines import Deadline
 from luigi_pai.api.polling import next_wait
 from luigi_pai.api.retries import Retry
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.api.deadlines import Deadline, Timer
+    from luigi_pai.api.deadlines import Timer
     from luigi_pai.api.polling import Polling
     from luigi_pai.api.status import JobStatus
     from luigi_pai.errors import PaiApiError
@@ -89,7 +90,8 @@ class WatchedJob:
 
     def next_wait(self, now: float, polling: Polling) -> float:
         """Return the seconds until its next lookup."""
-        return next_wait(max(0.0, now - self.timer.since), polling, queued=self.timer.queued)
+        timer = self.timer
+        return next_wait(max(0.0, now - timer.since), polling, queued=timer.counting is Deadline.QUEUE)
 
     def list_patience(self, now: float, polling: Polling) -> float:
         """Return for how many seconds it waits for a list."""
@@ -139,16 +141,12 @@ class Schedule:
             heapq.heappop(self._heap)
         return (self._heap[0][0], self._heap[0][2]) if self._heap else None
 
-    def pop(self) -> WatchedJob:
-        """Remove the moment of the job that is due first, and return the job."""
-        self.first()
-        return heapq.heappop(self._heap)[2]
-
     def pop_until(self, moment: float) -> list[WatchedJob]:
         """Remove the moments up to the given one; return their jobs."""
         jobs = []
         while (first := self.first()) is not None and first[0] <= moment:
-            jobs.append(self.pop())
+            self.remove(first[1])
+            jobs.append(first[1])
         return jobs
 
     def due_until(self, moment: float) -> Iterator[WatchedJob]:

@@ -105,11 +105,9 @@ class Watcher:
     def idle(self) -> float:
         """Return the seconds until ``step()`` has something to do; infinity if no job is watched."""
         first = self._schedule.first()
-        return (
-            math.inf
-            if first is None
-            else max(0.0, max(first[0], self._paused_until) - self._clock.monotonic())
-        )
+        if first is None:
+            return math.inf
+        return max(0.0, max(first[0], self._paused_until) - self._clock.monotonic())
 
     def step(self) -> list[Update]:
         """Look up the jobs that are due, for half a second at most, and return their updates.
@@ -119,14 +117,17 @@ class Watcher:
         """
         updates: list[Update] = []
         end = self._clock.monotonic() + _LONGEST_STEP
-        while self.idle() <= 0 and self._clock.monotonic() < end:
+        while (first := self._schedule.first()) is not None:
+            due, job = first
+            if not max(due, self._paused_until) <= self._clock.monotonic() < end:
+                break
             wait = self._api.session.limits.polling_wait()
             if wait > 0:
                 self._pause(wait * random.uniform(1, 1 + _JITTER))  # noqa: S311  spreads load
                 break
-            if self._use_list(updates) if len(self._jobs) > _FEW else self._still_waits():
+            if self._use_list(job, updates) if len(self._jobs) > _FEW else self._still_waits(job):
                 continue
-            job = self._schedule.pop()
+            self._schedule.remove(job)
             try:
                 update = self._look_up(job)
             except PaiApiError as error:
@@ -173,9 +174,9 @@ class Watcher:
 
     # lists
 
-    def _use_list(self, updates: list[Update]) -> bool:
+    def _use_list(self, first: WatchedJob, updates: list[Update]) -> bool:
         """Update all jobs from a list, or postpone due jobs to the next list; False if neither is done."""
-        wait, now, first = self._book.list_wait(), self._clock.monotonic(), self._first_due()
+        wait, now = self._book.list_wait(), self._clock.monotonic()
         if wait is None or not self._is_list_worth_it(first, wait):
             return False
         if wait > 0:
@@ -245,12 +246,12 @@ class Watcher:
                 until = min(moment, self._no_single_before)
             self._schedule.set(max(now, min(until, job.timer.end)), job)
 
-    def _still_waits(self) -> bool:
-        """Return whether the forks' shared list shows the due job as waiting; False if only two forks wait.
+    def _still_waits(self, job: WatchedJob) -> bool:
+        """Return whether the forks' shared list shows a due job as waiting; False if only two forks wait.
 
         Each fork of Luigi watches one job; without the list, 50 queued jobs take 300 lookups a minute.
         """
-        job, now = self._first_due(), self._clock.monotonic()
+        now = self._clock.monotonic()
         if job.status.state is not JobState.WAITING or now < job.single_until or now >= job.timer.end:
             return False
         if self._book.explanations.count_waiting() <= _FEW:
@@ -285,7 +286,8 @@ class Watcher:
         if status.finished:
             return self._ended(job, status, Outcome.ENDED)
         job.timer.observe(status, self._clock)
-        self._stop_if_late(job)
+        if self._clock.monotonic() >= job.timer.end:
+            self._stop(job)
         self._set_next(job)
         if status == job.status:
             return None
@@ -308,21 +310,14 @@ class Watcher:
         self.remove(job.name)
         return Update(job.name, status, outcome, job.timer.missed, error)
 
-    def _stop_if_late(self, job: WatchedJob) -> None:
+    def _stop(self, job: WatchedJob) -> None:
         """Stop a job whose deadline has passed; after an error the next step tries again."""
-        if self._clock.monotonic() < job.timer.end:
-            return
         with contextlib.suppress(JobNotFound):  # the next lookup handles a missing job
             self._api.stop(job.name)
         job.timer.missed = job.timer.counting
         job.single_until = math.inf
 
     # the schedule
-
-    def _first_due(self) -> WatchedJob:
-        first = self._schedule.first()
-        assert first is not None  # a step continues only while a job is due
-        return first[1]
 
     def _set_next(self, job: WatchedJob) -> None:
         """Schedule the next lookup of a job."""

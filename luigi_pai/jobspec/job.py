@@ -81,9 +81,10 @@ def slot_to_dict(o: Any) -> dict[str, Any]:
     Raises:
         TypeError: the object has no ``__slots__``.
     """
-    if not hasattr(type(o), "__slots__"):
-        raise TypeError(f"{type(o).__name__} is neither JSON nor a part of a job")
-    values = ((key, getattr(o, key, UNSET)) for key in _slots(type(o)))
+    kind: type = type(o)
+    if not hasattr(kind, "__slots__"):
+        raise TypeError(f"{kind.__name__} is neither JSON nor a part of a job")
+    values = ((key, getattr(o, key, UNSET)) for key in _slots(kind))
     return {
         key: value
         for key, value in values

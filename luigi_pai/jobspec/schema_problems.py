@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level, Problem
 from luigi_pai.jobspec.hints import closest
-from luigi_pai.jobspec.paths import is_int, line_of, path_text
+from luigi_pai.jobspec.paths import line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _is_integer(_: Any, value: Any) -> bool:
     """Return whether Ajv 6, OpenPAI's validator, accepts a value as an integer; it accepts infinity, too."""
     if isinstance(value, float):
         return value.is_integer() or math.isinf(value)
-    return is_int(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_integer_to_joi(checker: Any, value: Any) -> bool:

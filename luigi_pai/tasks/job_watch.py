@@ -94,9 +94,10 @@ class JobWatch:
             queue_timeout=options["queue_timeout"],
             run_timeout=options["run_timeout"],
         )
-        reports = Reports(self._work.outputs.hdfs, self._work.folder, self._api.clock, self._page.report)
+        hdfs, folder, reports = self._work.outputs.hdfs, self._work.folder, None
+        if hdfs is not None and folder is not None:
+            reports = Reports(hdfs, folder, self._api.clock, self._page.report)
         self.show(status)
-        self._tell(status)
         last: Update | None = None
         while last is None:
             idle = math.inf if logs is None else logs.idle(status)
@@ -105,10 +106,9 @@ class JobWatch:
                 status = job.status = evidence.with_start(update.status)
                 last = update if update.outcome is not Outcome.CHANGED else None
             self.show(status)
-            self._tell(status)
-            if last is None:
-                if logs is not None:
-                    logs.step(status)
+            if last is None and logs is not None:
+                logs.step(status)
+            if last is None and reports is not None:
                 reports.show(name, self._logged)
         self._job, job.is_over = None, True
         if logs is not None and last.outcome is Outcome.ENDED:
@@ -116,8 +116,9 @@ class JobWatch:
         return last
 
     def show(self, status: JobStatus) -> None:
-        """Log a changed status, and show it on Luigi's web page."""
-        summary = f"{status.name}: {status.summary(self._reasons.reason(status))}"
+        """Log a changed status, show it on Luigi's web page, and trigger its event."""
+        reason = self._reasons.reason(status)
+        summary = f"{status.name}: {status.summary(reason)}"
         if summary != self._logged:
             self._logged = summary
             job = {"job": status.name, "state": status.state.value}
@@ -127,10 +128,6 @@ class JobWatch:
         if progress is not None and progress != self._progress:
             self._progress = progress
             self._page.report("set_progress_percentage", progress)
-
-    def _tell(self, status: JobStatus) -> None:
-        """Trigger the event of a new status."""
-        reason = self._reasons.reason(status)
         known, self._event = self._event, None
         if status.state is JobState.RUNNING:
             self._event = PaiEvent.RUNNING, str(status.retries)

@@ -50,7 +50,7 @@ class Reports:
     """The reports of a job, read from its output folder.
 
     Args:
-        hdfs: the HDFS of the output folder; None if this folder is not on HDFS.
+        hdfs: the HDFS of the output folder.
         folder: the output folder.
         clock: measures the time until the reports are read again.
         callback: called with the name of a callback of Luigi's worker, and the argument for it.
@@ -58,8 +58,8 @@ class Reports:
 
     def __init__(
         self,
-        hdfs: WebHdfs | None,
-        folder: str | None,
+        hdfs: WebHdfs,
+        folder: str,
         clock: Clock,
         callback: Callable[[str, object], object],
     ) -> None:
@@ -91,7 +91,7 @@ class Reports:
         A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
         only logged (DEBUG; a repeated error once), because the job does not depend on reports.
         """
-        if self._hdfs is None or self._folder is None or self._clock.monotonic() < self._next:
+        if self._clock.monotonic() < self._next:
             return None
         self._next = self._clock.monotonic() + INTERVAL
         try:

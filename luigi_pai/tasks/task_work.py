@@ -1,4 +1,4 @@
-"""TaskWork: the piece of work that a Luigi task defines. Forecast: what a run of the task would do now."""
+"""TaskWork: the work that a Luigi task defines. Options: its settings. Forecast: what a run would do."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config import OpenPai
+from luigi_pai.config_checks import exit_codes, words_of
 from luigi_pai.console import is_users
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
-from luigi_pai.tasks.options import Options
+from luigi_pai.settings import OF_TASKS
 from luigi_pai.tasks.outputs import Outputs, configured_hdfs
 from luigi_pai.work.decide import Done, Refuse, Submit
 from luigi_pai.work.piece import Work
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     import luigi
 
+    from luigi_pai.api.status import JobStatus
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.job_task import JobTask
     from luigi_pai.work.decide import Decision
@@ -65,6 +67,53 @@ class Forecast:
         return cls("done" if isinstance(decision, Done) else "running", number)
 
 
+class Options:
+    """The settings of a task by name. If the task's attribute is None, the key in luigi.cfg applies.
+
+    Args:
+        task: the task.
+        settings: the section of luigi.cfg.
+    """
+
+    def __init__(self, task: luigi.Task, settings: OpenPai) -> None:
+        self._task = task
+        self._settings = settings
+
+    def __getitem__(self, name: str) -> Any:
+        own = getattr(self._task, name)
+        return getattr(self._settings, name) if own is None else own
+
+    def check(self) -> None:
+        """Check the task's attributes only; the section of luigi.cfg was checked when it was read.
+
+        Raises:
+            ConfigError: attributes are invalid; the message names each of them and valid values.
+        """
+        own = {key: getattr(self._task, key) for key in OF_TASKS}
+        checks = [(key, OF_TASKS[key], value) for key, value in own.items() if value is not None]
+        wrong = [problem for key, check, value in checks for problem in check.problems(key, value)]
+        if wrong:
+            raise ConfigError(f"{type(self._task).__name__}: {'; '.join(wrong)}")
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the job: ``luigi``, ``luigi:FAMILY`` and the user's."""
+        own = ("luigi", f"luigi:{self._task.task_family}")
+        return tuple(dict.fromkeys((*own, *words_of(self["tags"]))))
+
+    @property
+    def notify(self) -> tuple[str, ...]:
+        """The changes of state that the cluster is to notify the user of."""
+        return words_of(self["notify"])
+
+    def is_retried(self, status: JobStatus) -> bool:
+        """Return whether the exit codes of an ended job allow the same run to submit it again."""
+        wanted, codes = self["retry_exit_codes"], (status.exit_code, status.command_exit_code)
+        if wanted is None:
+            return True
+        return any(code in some for some in exit_codes(wanted) for code in codes if code is not None)
+
+
 class TaskWork(Work):
     """The piece of work of a task, with the settings that are valid when the object is made.
 
@@ -82,12 +131,13 @@ class TaskWork(Work):
         self, task: JobTask, targets: Sequence[luigi.Target] | None = None, *, single: bool = True
     ) -> None:
         task._check_class()  # noqa: SLF001  of this package
-        settings = OpenPai.current(task.cluster)
+        cluster = task.cluster
+        settings = OpenPai.current(cluster)
         book = settings.cluster().book
         if task._api_version:  # noqa: SLF001  as above
             book = book.with_version(task._api_version)  # noqa: SLF001  as above
         self._task = task
-        self._hdfs = configured_hdfs(settings, task.cluster)
+        self._hdfs = configured_hdfs(settings, cluster)
         self._level = logging.INFO if single else logging.DEBUG
         name: str = task.name  # type: ignore[attr-defined]  # of each subclass
         folder = task._output_folder()  # noqa: SLF001  as above

@@ -9,23 +9,35 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import random
+import re
 import time
+import uuid
 from typing import TYPE_CHECKING
 
-from luigi_pai.private_folder import state_folder
-from luigi_pai.work.local_claim_folder import LocalClaimFolder, only_remover, warn_once
+from luigi_pai.errors import PaiError
+from luigi_pai.private_folder import one_at_a_time, state_folder
+from luigi_pai.work.claim_folder import LARGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+logger = logging.getLogger("luigi-interface")
 
 _HASH = 32  # characters of the name of a folder of claims
 _UNTOUCHED = 90 * 24 * 3600  # age in seconds from which a folder of claims is removed
 _TIDIED = 300  # folders of claims that a process looks at to remove the old ones
+_LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
+_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
+_TRIES = 3
+_CHECK = "check the file system of that folder, and run the task again"
 
 _roots: dict[tuple[str, str], Path | None] = {}  # by XDG_STATE_HOME and HOME; None: it cannot be used
+_warned: set[str] = set()  # values of XDG_STATE_HOME
 
 
 def local_claims(
@@ -74,3 +86,185 @@ def _remove(folder: Path, oldest: float) -> None:
             if file.lstat().st_mtime < oldest:
                 file.unlink()
         folder.rmdir()
+
+
+class LocalClaimFolder:
+    """A folder of claims on this machine; see ``ClaimFolder``.
+
+    Other processes see a file only when it is complete and on the disk, because it is written under another
+    name and then linked, which the system does for one process only. If the file system fails, a warning is
+    logged once a process, and work goes on as if there were no claims.
+
+    Args:
+        folder: The path. Its parents belong to the user only.
+        retention: Seconds without a new file of a submission after which its claim counts as absent; then
+            whoever lists the folder removes it.
+        now: Returns seconds since 1970 UTC.
+    """
+
+    def __init__(self, folder: Path, retention: float, now: Callable[[], float]) -> None:
+        self._folder = folder
+        self._retention = retention
+        self._now = now
+        self.where = str(folder)
+
+    def names(self) -> list[str]:
+        """Return the names of the files; an empty list if the folder does not exist."""
+        times: dict[str, float] = {}
+        with self._or_without_claims():
+            times = self._times()
+            if self._expired(times):
+                with only_remover(self._folder):
+                    times = self._times()
+                    for name in self._expired(times):
+                        self._path(name).unlink(missing_ok=True)
+                        del times[name]
+        return [name for name in times if not _TEMPORARY.fullmatch(name)]
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it does not exist."""
+        data = None
+        with self._or_without_claims(), contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(descriptor, "rb") as file:
+                data = file.read(LARGEST + 1)
+        if data is not None and len(data) > LARGEST:
+            raise self.failed(name, f"has more than {LARGEST:,} bytes", "remove the file")
+        return data
+
+    def create_once(self, name: str, data: bytes) -> bool:
+        """Create a file; return False if it exists. If the file system fails, return True."""
+        for _ in range(_TRIES):
+            exists = False
+            with self._or_without_claims(), self._written(name, data) as temporary:
+                try:
+                    os.link(temporary, self._path(name))
+                    self._sync()
+                except (
+                    FileExistsError
+                ):  # NFS also sends this if it has linked the file, and repeats the request
+                    exists = temporary.stat().st_nlink == 1
+            if not exists:
+                return True
+            if name in self.names():  # else it has expired
+                break
+        return False
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file, and replace it in one step if it exists."""
+        with self._or_without_claims(), only_remover(self._folder), self._written(name, data) as temporary:
+            temporary.replace(self._path(name))
+            self._sync()
+
+    def add(self, name: str) -> None:
+        """Create an empty file, unless it exists."""
+        with self._or_without_claims():
+            self._make()
+            descriptor = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                os.utime(descriptor, (self._now(), self._now()))
+            finally:
+                os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+        with self._or_without_claims(), only_remover(self._folder):
+            self._path(name).unlink(missing_ok=True)
+
+    def failed(self, name: str, problem: str, step: str = _CHECK) -> PaiError:
+        """Return an error about a file; see ``ClaimFolder``."""
+        return PaiError(f"{self._path(name)} {problem}; {step}")
+
+    def _path(self, name: str) -> Path:
+        return self._folder / name
+
+    @contextlib.contextmanager
+    def _or_without_claims(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            warn_once(error)
+
+    def _times(self) -> dict[str, float]:
+        """Return name -> time of the last change of each file, in seconds since 1970 UTC."""
+        times = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+                    times[entry.name] = entry.stat(follow_symlinks=False).st_mtime
+        return times
+
+    def _expired(self, times: dict[str, float]) -> list[str]:
+        """Return abandoned files, and the files of expired submissions; claims follow the files of events."""
+        newest: dict[str, float] = {}
+        for name, changed in times.items():
+            submission = name.rpartition(".")[0]
+            newest[submission] = max(newest.get(submission, 0.0), changed)
+        expired = self._now() - self._retention
+        abandoned = time.time() - _ABANDONED  # the file system's time, until the file is complete
+        found = [
+            name
+            for name, changed in times.items()
+            if (
+                changed < abandoned
+                if _TEMPORARY.fullmatch(name)
+                else newest[name.rpartition(".")[0]] < expired
+            )
+        ]
+        return sorted(found, key=lambda name: name.endswith(".json"))
+
+    @contextlib.contextmanager
+    def _written(self, name: str, data: bytes) -> Iterator[Path]:
+        """Write a file under another name, and remove this name afterwards, if it is still there."""
+        temporary = self._path(f".{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}")
+        for tries_left in reversed(range(_TRIES)):
+            self._make()
+            try:
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileNotFoundError:  # another process has just removed the folder, because it was old
+                if not tries_left:
+                    raise
+            else:
+                break
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.utime(descriptor, (self._now(), self._now()))
+                os.fsync(descriptor)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _make(self) -> None:
+        """Make the folder, and again the parents that somebody has removed during this process."""
+        for folder in (*reversed(self._folder.parents[:2]), self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _sync(self) -> None:
+        """Write the folder's entries to the disk."""
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def only_remover(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Return the lock for whoever removes or replaces files in a folder of claims.
+
+    Without it, a process that has found an expired claim could remove a new claim in its place.
+    """
+    return one_at_a_time("claims", str(folder))
+
+
+def warn_once(error: Exception) -> None:
+    """Warn, once a process, that claims cannot be kept."""
+    place = os.environ.get("XDG_STATE_HOME", "")
+    if place not in _warned:
+        _warned.add(place)
+        logger.warning(
+            "Claims cannot be kept on this machine (%s). Work goes on without them: if two runs submit the "
+            "same work at once, it may run twice. Set XDG_STATE_HOME to a folder of yours to keep them",
+            error,
+        )

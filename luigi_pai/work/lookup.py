@@ -104,12 +104,12 @@ def decision(work: Work) -> Decision:
         PaiWorkConflict: other work has used the name.
         PaiNameTaken, PaiOutputElsewhere, PaiApiError, HdfsError: for the reasons given in ``complete()``.
     """
-    evidence = Evidence(work)
-    known = look_up(work, evidence, patience=min(_PATIENCE, work.book.api.polling.patience))
-    decided = decide(known)
+    check_unique(work)
+    book, evidence = work.book, Evidence(work)
+    entry = book.latest(work.name, evidence, patience=min(_PATIENCE, book.api.polling.patience))
+    decided = decide(situation(work, evidence, entry))
     if isinstance(decided, Refuse) and isinstance(decided.error, PaiWorkConflict):
         raise decided.error
-    entry = known.entry
     if entry is not None and entry.status is not None and entry.status.finished:
         record(work, evidence, entry, watched=False)
     return decided
@@ -161,13 +161,13 @@ def check_unique(work: Work) -> None:
 
 def _others(work: Work, key: tuple[str, str]) -> Iterator[Work]:
     """Yield the other work that has used a name or folder before, without work that has failed."""
-    users: tuple[Origin, ...] = work.book.remembered(key, lambda: (work.origin,))
-    if all(origin is not work.origin for origin in users):
-        same = work.origin.task_id
-        users = (*(origin for origin in users if origin.task_id != same), work.origin)
+    own = work.origin
+    users: tuple[Origin, ...] = work.book.remembered(key, lambda: (own,))
+    if all(origin is not own for origin in users):
+        users = (*(origin for origin in users if origin.task_id != own.task_id), own)
         work.book.remember(key, users)
     for origin in users:
-        if origin is not work.origin:
+        if origin is not own:
             other = work.of_origin(origin)
             known = work.book.known(other.name)
             if known is None or not known.failed:

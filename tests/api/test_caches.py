@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -60,6 +61,6 @@ def test_a_fork_is_not_held_up_by_a_thread_of_its_parent(in_forks):
     """The lock that a thread holds at that moment is not the child's."""
     cache = BoundedCache()
     cache.put("a", 1)
-    with cache._lock():
+    with cache._locks[os.getpid()]:
         in_forks(lambda _: cache.put("b", cache.get("a")))
     assert cache.get("b") is None

@@ -13,7 +13,7 @@ import requests
 from mocked_rest import GET, POST, URL, rest_server
 from ports import refused_port
 
-from luigi_pai.api.wire import tokens
+from luigi_pai.api.wire import logins
 from luigi_pai.errors import (
     AuthenticationError,
     ClusterUnreachable,
@@ -91,7 +91,7 @@ def test_a_token_that_ended_is_renewed_before_it_is_refused(serve, new_session, 
 
 def test_a_short_token_is_kept_for_nine_tenths_of_its_life(make_token):
     """Of a minute's life, 54 seconds are used."""
-    assert tokens.lifetime(make_token(60)) == pytest.approx(54)
+    assert logins.lifetime(make_token(60)) == pytest.approx(54)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_short_token_is_kept_for_nine_tenths_of_its_life(make_token):
 )
 def test_a_token_that_is_no_jwt_serves_one_request(token):
     """A token whose life cannot be read is not kept."""
-    assert tokens.lifetime(token) == 0
+    assert logins.lifetime(token) == 0
 
 
 def test_a_token_refused_in_the_middle_is_renewed_unnoticed(serve, new_session, make_token):

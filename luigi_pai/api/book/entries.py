@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from luigi_pai.api.status import JobState
+
 if TYPE_CHECKING:
     from luigi_pai.api.status import JobStatus
 
@@ -76,12 +78,12 @@ class Entry:
     @property
     def succeeded(self) -> bool:
         """Whether the submission has succeeded."""
-        return self.status is not None and self.status.succeeded
+        return self.status is not None and self.status.state is JobState.SUCCEEDED
 
     @property
     def failed(self) -> bool:
         """Whether the submission has ended without success."""
-        return self.status is not None and self.status.finished and not self.status.succeeded
+        return self.status is not None and self.status.state in (JobState.FAILED, JobState.STOPPED)
 
     @property
     def may_have_successor(self) -> bool:

@@ -46,7 +46,7 @@ class Search:
             api.polling.patience if patience is None else patience,
             api.clock,
             f"job {name}",
-            token_limit=api.polling.token_patience,
+            token_limit=api.polling.patience,
             sleep=sleep,
         )
 
@@ -61,10 +61,11 @@ class Search:
         entry = self.look_up(first)
         if entry is None and first > 1:
             entry = self.look_up(1)
-        if entry is not None and entry.may_have_successor:
-            entry = self._successor(entry)
-        if entry is not None and not entry.may_have_successor:
-            return entry
+        if entry is not None:
+            if entry.may_have_successor:
+                entry = self._successor(entry)
+            if not entry.may_have_successor:
+                return entry
         return self._by_list(entry) if records is None else self._by_records(entry, records)
 
     def look_up(self, number: int, *, single: bool = False) -> Entry | None:

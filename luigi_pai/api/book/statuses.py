@@ -102,13 +102,13 @@ class Statuses:
         Raises:
             JobNotFound: the server knows no job of this name.
         """
-        key = self._key(name)
+        dialect = self.api.dialect
+        before, own_name = key = dialect.version, dialect.job_name(name)
         known = self._ended(key) or (self._from_list(key) if of_many else None)
         if known is not None:
             return known
-        before = self.api.dialect.version
         try:
-            if not self.api.dialect.whole_lists and self._is_absent(key[1]):
+            if not dialect.whole_lists and self._is_absent(own_name):
                 self.api.check_there(name)
             status = self.api.status(name)
         except JobNotFound as error:

@@ -54,7 +54,7 @@ def tasks_of(reply: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def task_index(task: dict[str, Any]) -> int:
     """Return the index in the fields of a task."""
-    return _integers(task).get("taskIndex", 0)
+    return _values(task)[1].get("taskIndex", 0)
 
 
 def listed_job(row: Any) -> JobStatus | None:
@@ -140,7 +140,7 @@ def listed_jobs(rows: Any) -> list[Any]:
 
 
 def _status_of(name: str, fields: dict[str, Any], tasks: tuple[TaskStatus, ...] = ()) -> JobStatus:
-    texts, numbers = _texts(fields), _integers(fields)
+    texts, numbers = _values(fields)
     spec, retried, tags = fields.get("appExitSpec"), fields.get("retryDetails"), fields.get("tags")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     role, index = texts.get("appExitTriggerTaskRoleName"), numbers.get("appExitTriggerTaskIndex")
@@ -194,7 +194,7 @@ def _with_last_task(status: JobStatus, diagnostics: str) -> JobStatus:
     last = last_completed_task(diagnostics)
     if last is None:
         return status
-    role, numbers = str(last.get("taskRoleName")), _integers(last)
+    role, numbers = str(last.get("taskRoleName")), _values(last)[1]
     decided = role, numbers.get("taskIndex", 0)
     code = numbers.get("containerExitCode")
     tasks = [
@@ -207,18 +207,18 @@ def _with_last_task(status: JobStatus, diagnostics: str) -> JobStatus:
 
 
 def _retry_causes(details: Any) -> tuple[tuple[str, int], ...]:
-    counts = _integers(mapping_of(details))
+    counts = _values(mapping_of(details))[1]
     return tuple([(cause, counts[cause]) for cause in ("user", "platform", "resource") if counts.get(cause)])
 
 
 def _exit_spec(given: Any) -> tuple[str | None, str | None, str | None]:
     """Return the type, the reason and the advice of an exit spec; None for each that it does not have."""
     spec = mapping_of(given)
-    return _texts(spec).get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
+    return _values(spec)[0].get("phrase"), _sentence(spec.get("reason")), _sentence(spec.get("solution"))
 
 
 def _task(role: str, fields: dict[str, Any]) -> TaskStatus:
-    texts, numbers, spec = _texts(fields), _integers(fields), fields.get("containerExitSpec")
+    (texts, numbers), spec = _values(fields), fields.get("containerExitSpec")
     exit_type, exit_reason, exit_solution = _exit_spec(spec) if spec else _NO_SPEC
     # 1.1 and 1.2 have no launchedTime, and in a task that waits, the other field is the start of its wait
     launched = numbers.get("launchedTime")
@@ -248,28 +248,23 @@ def _sentence(value: Any) -> str | None:
     return printable(value) if isinstance(value, str) and value else None
 
 
-def _texts(fields: dict[str, Any]) -> dict[str, str]:
-    """Return the fields with non-empty texts, made printable because they are logged and displayed."""
-    return {
-        name: value if value.isprintable() else printable(value)
-        for name, value in fields.items()
-        if isinstance(value, str) and value
-    }
+def _values(fields: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the fields with non-empty texts, and the fields with numbers, as integers.
 
-
-def _integers(fields: dict[str, Any]) -> dict[str, int]:
-    """Return the fields with numbers, as integers. The servers may send the numbers as texts."""
-    found = {}
+    Texts are made printable because they are logged and displayed. Servers may send numbers as texts.
+    """
+    texts, numbers = {}, {}
     for name, value in fields.items():
-        if type(value) is int and abs(value) <= _LARGEST:
-            found[name] = value
-        elif isinstance(value, float) or (
-            value and isinstance(value, str) and value.strip("+-0123456789.") == ""
-        ):
-            number = _number(value)
-            if number is not None and abs(number) <= _LARGEST:
-                found[name] = int(number)
-    return found
+        if type(value) is int:
+            number: float | None = value
+        elif isinstance(value, str) and value:
+            texts[name] = value if value.isprintable() else printable(value)
+            number = None if value.strip("+-0123456789.") else _number(value)
+        else:
+            number = _number(value) if isinstance(value, float) else None
+        if number is not None and abs(number) <= _LARGEST:
+            numbers[name] = int(number)
+    return texts, numbers
 
 
 def _number(value: Any) -> float | None:

@@ -25,7 +25,7 @@ _CONTEXT.set_forkserver_preload(
         "luigi.configuration",
         "luigi_pai.sweep.sweep_run",
         "luigi_pai.tasks.job_watch",
-        "luigi_pai.tasks.options",
+        "luigi_pai.tasks.task_work",
         "luigi_pai.work.claims",
         "luigi_pai.work.flag",
         "luigi_pai.work.hdfs_claims",
