@@ -92,7 +92,8 @@ class Cluster(JobRequests):
         if api_version not in ("auto", "v1", "v2"):
             raise ValueError(f"api_version = {api_version!r} is not valid; use auto, v1 or v2")
         check_no_login(url)
-        check_no_login(portal_url or "", "portal_url")
+        if portal_url:
+            check_no_login(portal_url, "portal_url")
         self.url = url
         self.username = username
         self.polling = polling or Polling()

@@ -83,8 +83,8 @@ class Timer:
         if status.state is JobState.UNKNOWN:
             return
         before, self.counting = self.counting, _COUNTING.get(status.state, Deadline.RUN)
-        start_ms = _launched_ms(status)
-        if self.is_start_open and before is self.counting is Deadline.RUN and start_ms is not None:
+        start_ms = _launched_ms(status) if self.is_start_open else None
+        if before is self.counting is Deadline.RUN and start_ms is not None:
             self.since, self.is_start_open = clock.monotonic() - _age(start_ms, clock), False
         elif self.counting not in (before, None):  # started, or queued again
             self.since, self.is_start_open = clock.monotonic(), False

@@ -74,6 +74,7 @@ class WatchedJob:
         single_until: until then, it is looked up alone.
         looked_up: when it was last looked up alone.
         unknown_since: since when the server does not know it; None if the server knows it.
+        retry: of its lookups, since one has failed; None if the last one has succeeded.
         turn: number of its valid entry in the schedule; -1 if it is not watched any more.
     """
 
@@ -85,8 +86,8 @@ class WatchedJob:
     looked_up: float = -math.inf
     unknown_since: float | None = None
     turn: int = -1
+    retry: Retry | None = None
     _absent: int = 0  # lists that lacked it, in sequence
-    _retry: Retry | None = None  # since a lookup failed
 
     def next_wait(self, now: float, polling: Polling) -> float:
         """Return the seconds until its next lookup."""
@@ -108,15 +109,9 @@ class WatchedJob:
 
     def wait_after(self, error: PaiApiError, polling: Polling, clock: Clock) -> float:
         """Return the seconds to wait after a failed lookup, or raise the error; see ``Retry``."""
-        if self._retry is None:
-            self._retry = Retry(polling.patience, clock, f"job {self.name}")
-        return self._retry.wait_after(error)
-
-    def record_success(self) -> None:
-        """Record that a lookup has succeeded."""
-        if self._retry is not None:
-            self._retry.succeeded()
-            self._retry = None
+        if self.retry is None:
+            self.retry = Retry(polling.patience, clock, f"job {self.name}")
+        return self.retry.wait_after(error)
 
 
 class Schedule:

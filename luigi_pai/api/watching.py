@@ -145,10 +145,12 @@ class Watcher:
     def _succeeded(self, job: WatchedJob | None = None) -> None:
         """Record that the lookup of a job has succeeded, or that a list has."""
         self._list_failed = self._list_failed and job is not None
-        self._failed.clear()
-        self._outage.succeeded()
-        if job is not None:
-            job.record_success()
+        if self._failed:
+            self._failed.clear()
+            self._outage.succeeded()
+        if job is not None and job.retry is not None:
+            job.retry.succeeded()
+            job.retry = None
 
     def _take_failure(self, job: WatchedJob, error: PaiApiError) -> Update | None:
         """Schedule the retry of a failed lookup. If the server is the cause, pause all jobs, too.

@@ -149,7 +149,7 @@ def is_other_work(known: Situation) -> bool:
     claim = known.claim
     if claim is None or known.entry is None or claim.number != known.entry.number or not claim.task:
         return False
-    return not is_same_class(claim.task, known.kind) and known.digest not in (None, claim.digest)
+    return known.digest not in (None, claim.digest) and not is_same_class(claim.task, known.kind)
 
 
 def is_same_class(kind: str, other: str) -> bool:

@@ -111,7 +111,7 @@ class LocalClaimFolder:
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the folder does not exist."""
         times: dict[str, float] = {}
-        with self._or_without_claims():
+        try:
             times = self._times()
             if self._expired(times):
                 with only_remover(self._folder):
@@ -119,15 +119,21 @@ class LocalClaimFolder:
                     for name in self._expired(times):
                         self._path(name).unlink(missing_ok=True)
                         del times[name]
+        except OSError as error:
+            warn_once(error)
         return [name for name in times if not _TEMPORARY.fullmatch(name)]
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist."""
         data = None
-        with self._or_without_claims(), contextlib.suppress(FileNotFoundError):
+        try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(descriptor, "rb") as file:
                 data = file.read(LARGEST + 1)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            warn_once(error)
         if data is not None and len(data) > LARGEST:
             raise self.failed(name, f"has more than {LARGEST:,} bytes", "remove the file")
         return data

@@ -61,8 +61,8 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
     Raises:
         PaiError: the claims or the outputs cannot be read.
     """
-    api = work.book.api
-    known = Situation(name=work.name, kind=work.kind, folder=work.folder, entry=entry)
+    api, kind = work.book.api, work.kind
+    known = Situation(name=work.name, kind=kind, folder=work.folder, entry=entry)
     if entry is not None and entry.failed:
         return known
     is_known = entry is not None and entry.status is not None
@@ -74,7 +74,7 @@ def situation(work: Work, evidence: Evidence, entry: Entry | None) -> Situation:
         claim = None  # a success is one, whether its claim can be read or not
         logger.debug("The claims of %s cannot be read: %s", work.name, error)
     if claim is not None:
-        is_same = not claim.task or is_same_class(claim.task, work.kind)
+        is_same = not claim.task or is_same_class(claim.task, kind)
         known = replace(
             known,
             claim=claim,

@@ -259,7 +259,7 @@ def _values(fields: dict[str, Any]) -> tuple[dict[str, str], dict[str, int]]:
             number: float | None = value
         elif isinstance(value, str) and value:
             texts[name] = value if value.isprintable() else printable(value)
-            number = None if value.strip("+-0123456789.") else _number(value)
+            number = _number(value) if value.lstrip("+-").replace(".", "", 1).isdecimal() else None
         else:
             number = _number(value) if isinstance(value, float) else None
         if number is not None and abs(number) <= _LARGEST:
