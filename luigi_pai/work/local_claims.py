@@ -142,14 +142,11 @@ class LocalClaimFolder:
         """Create a file; return False if it exists. If the file system fails, return True."""
         for _ in range(_TRIES):
             exists = False
-            with self._or_without_claims(), self._written(name, data) as temporary:
-                try:
-                    os.link(temporary, self._path(name))
-                    self._sync()
-                except (
-                    FileExistsError
-                ):  # NFS also sends this if it has linked the file, and repeats the request
-                    exists = temporary.stat().st_nlink == 1
+            try:
+                with self._written(name, data) as temporary:
+                    exists = not self._linked(temporary, name)
+            except OSError as error:
+                warn_once(error)
             if not exists:
                 return True
             if name in self.names():  # else it has expired
@@ -158,24 +155,32 @@ class LocalClaimFolder:
 
     def replace(self, name: str, data: bytes) -> None:
         """Write a file, and replace it in one step if it exists."""
-        with self._or_without_claims(), only_remover(self._folder), self._written(name, data) as temporary:
-            temporary.replace(self._path(name))
-            self._sync()
+        try:
+            with only_remover(self._folder), self._written(name, data) as temporary:
+                temporary.replace(self._path(name))
+                self._sync()
+        except OSError as error:
+            warn_once(error)
 
     def add(self, name: str) -> None:
         """Create an empty file, unless it exists."""
-        with self._or_without_claims():
+        try:
             self._make()
             descriptor = os.open(self._path(name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 os.utime(descriptor, (self._now(), self._now()))
             finally:
                 os.close(descriptor)
+        except OSError as error:
+            warn_once(error)
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
-        with self._or_without_claims(), only_remover(self._folder):
-            self._path(name).unlink(missing_ok=True)
+        try:
+            with only_remover(self._folder):
+                self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            warn_once(error)
 
     def failed(self, name: str, problem: str, step: str = _CHECK) -> PaiError:
         """Return an error about a file; see ``ClaimFolder``."""
@@ -184,12 +189,14 @@ class LocalClaimFolder:
     def _path(self, name: str) -> Path:
         return self._folder / name
 
-    @contextlib.contextmanager
-    def _or_without_claims(self) -> Iterator[None]:
+    def _linked(self, temporary: Path, name: str) -> bool:
+        """Link a complete file to its name; return False if the name exists."""
         try:
-            yield
-        except OSError as error:
-            warn_once(error)
+            os.link(temporary, self._path(name))
+        except FileExistsError:  # NFS also sends this if it has linked the file, and repeats the request
+            return temporary.stat().st_nlink > 1
+        self._sync()
+        return True
 
     def _times(self) -> dict[str, float]:
         """Return name -> time of the last change of each file, in seconds since 1970 UTC."""
