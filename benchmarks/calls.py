@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 LIMITS = {
-    "run": {"calls": 2600, "files": 63, "frames": 11},
-    "complete": {"calls": 340, "files": 45},
-    "status": {"calls": 330, "files": 42},
-    "point": {"calls": 2000, "files": 100},
+    "run": {"calls": 1550, "files": 66, "frames": 10},
+    "complete": {"calls": 220, "files": 42, "frames": 12},
+    "status": {"calls": 195, "files": 35, "frames": 12},
+    "point": {"calls": 1000, "files": 75},
 }
 FEW, MANY = 10, 30  # points of the sweeps
 PACKAGE = str(Path(luigi_pai.__file__).parent)

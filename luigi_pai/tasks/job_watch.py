@@ -102,10 +102,12 @@ class JobWatch:
         while last is None:
             idle = math.inf if logs is None else logs.idle(status)
             sleep(min(watcher.idle(), self._reasons.idle(status), idle))
-            for update in watcher.step():
+            updates = watcher.step()
+            for update in updates:
                 status = job.status = evidence.with_start(update.status)
                 last = update if update.outcome is not Outcome.CHANGED else None
-            self.show(status)
+            if updates or status.state is JobState.WAITING:  # why it waits may change without an update
+                self.show(status)
             if last is None and logs is not None:
                 logs.step(status)
             if last is None and reports is not None:
