@@ -37,7 +37,14 @@ _PARAMETERS: WeakKeyDictionary[type, tuple[list[int], list[tuple[str, luigi.Para
 )
 
 
-_OF_RUNS = ("tasks.job_watch", "tasks.uploads", "work.run", "jobspec.validate", "jobspec.comparison")
+_OF_RUNS = (
+    "tasks.job_watch",
+    "tasks.uploads",
+    "work.run",
+    "api.book.failed_posts",
+    "jobspec.validate",
+    "jobspec.comparison",
+)
 _OF_V2_RUNS = ("jobspec.convert", "jobspec.submission", "jobspec.validate_protocol")
 
 
