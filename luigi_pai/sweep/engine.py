@@ -16,9 +16,9 @@ from luigi_pai.errors import PaiError
 from luigi_pai.hdfs.errors import HdfsError
 from luigi_pai.sweep.ending import Recorder, announce, endings
 from luigi_pai.sweep.packs import Outages, Pack, Packs, Start
-from luigi_pai.sweep.point import Ended, Point, PointMember
+from luigi_pai.sweep.point import Ended, Point, PointMember, point_members
 from luigi_pai.sweep.rows import Row
-from luigi_pai.sweep.starting import NotConfirmedError, Starter
+from luigi_pai.sweep.starting import NotConfirmedError, Starter, Tags
 from luigi_pai.sweep.stopping import Pruning, stopped_by_message
 from luigi_pai.sweep.table import failure
 from luigi_pai.work.decide import Submit
@@ -27,6 +27,7 @@ from luigi_pai.work.submission import InFlight, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
+    from concurrent.futures import Future
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.clock import Clock
@@ -87,9 +88,7 @@ class Engine:
         self._packs = Packs(limits, clock)
         self._watchers: dict[Hashable, Watcher] = {}
         self._jobs: dict[tuple[Hashable, str], Submission] = {}
-        self._seen: list[
-            tuple[PointMember, JobStatus]
-        ] = []  # running points; their starts are not recorded yet
+        self._tags = Tags()
         self._recorder = Recorder(Retry(patience, clock, table.sweep))
         self._pruning = Pruning(keep, journal, clock, table.failed_code)
         self._outages = Outages(patience, clock, table.sweep)
@@ -99,7 +98,7 @@ class Engine:
     @property
     def done(self) -> bool:
         """Whether no job runs, and no point is left to start."""
-        if self._jobs or self._starts or self._recorder.running:
+        if self._jobs or self._running:
             return False
         return self.stopping or not (self._packs or not self._source.exhausted)
 
@@ -124,16 +123,20 @@ class Engine:
 
     def idle(self) -> float:
         """Return the seconds until ``step()`` has work to do; infinity if it has none."""
-        if self._starts or self._recorder.running:
+        if self._running:
             return 0.0
         waits = [self._idle_of_jobs(), self._packs.idle()]
         if self._may_begin():
             waits.append(self._held_for())
         return min(waits)
 
+    @property
+    def _running(self) -> list[Future[Any]]:
+        """The threads that start points, record ends and add tags."""
+        return [*(start.future for start in self._starts), *self._recorder.running, *self._tags.running]
+
     def _idle_of_jobs(self) -> float:
-        waits = [watcher.idle() for watcher in self._watchers.values()]
-        return min([*waits, self._pruning.idle()])
+        return min([*(watcher.idle() for watcher in self._watchers.values()), self._pruning.idle()])
 
     def step(self) -> None:
         """Start jobs for the free places, and look up the jobs that are due.
@@ -142,14 +145,14 @@ class Engine:
             PaiError: the cluster cannot be reached, or refuses the user; running jobs continue.
             ValueError: the search waits for the end of a point, but no point runs.
         """
-        self._begin()
         for key, watcher in self._watchers.items():
             for update in watcher.step():
                 self._update(key, update)
         self._record()
+        self._begin()
+        self._tags.step()
         self._pruning.step()
-        running = [*(start.future for start in self._starts), *self._recorder.running]
-        if running:
+        if running := self._running:
             wait(running, min(_LONGEST_WAIT, max(0.0, self._idle_of_jobs())), FIRST_COMPLETED)
 
     # starting
@@ -265,6 +268,8 @@ class Engine:
         key = job.key
         if not job.status.finished or job.posted:
             announce(job)
+        if job.posted:
+            self._tags.add(job)
         if job.status.finished:
             self._jobs.setdefault((key, job.name), job)
             self._end_all(job, Update(job.name, job.status, Outcome.ENDED))
@@ -305,7 +310,7 @@ class Engine:
             raise update.error
         else:  # its lookup is refused; the end of the job is not known
             del self._jobs[key, update.name]
-            for member in _members(job):
+            for member in point_members(job):
                 self._fail(member.point, update.error)
 
     def _changed(self, job: Submission, status: JobStatus) -> None:
@@ -318,7 +323,7 @@ class Engine:
         self._pruning.watch(job, status)
 
     def _end_all(self, job: Submission, update: Update) -> None:
-        kept = [each for each in _members(job) if not each.point.is_final(each.number, self._limits)]
+        kept = [each for each in point_members(job) if not each.point.is_final(each.number, self._limits)]
         self._recorder.add(endings(job, update, kept))
         self._free(job)
 
@@ -343,7 +348,3 @@ class Engine:
             self._source.put_back(point)
             return
         self._source.tell(point, self._table.ended(ended))
-
-
-def _members(job: Submission) -> list[PointMember]:
-    return [member for member in job.members if isinstance(member, PointMember)]

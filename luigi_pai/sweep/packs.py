@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.point import PointMember
 
-_AT_ONCE = 8  # points or packs that are started at the same time
+AT_ONCE = 8
+"""Points or packs that are started at the same time."""
+
 _AGAIN_AFTER = 1.0  # seconds until points that another process has claimed are looked up again
 _GATHERED = 2.0  # seconds to find all points that are claimed for one array
 
@@ -144,7 +146,7 @@ class Outages:
     @property
     def at_once(self) -> int:
         """How many starts may be made at the same time."""
-        return _AT_ONCE if self._is_proven else 1
+        return AT_ONCE if self._is_proven else 1
 
     def wait(self) -> float:
         """Return the seconds until the next start; not above 0 if it may be made now."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from luigi_pai.sweep.limits import SweepLimits
     from luigi_pai.sweep.rows import Row
     from luigi_pai.tasks.job_task import JobTask
+    from luigi_pai.work.submission import Submission
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +81,11 @@ class PointMember(Member):
     def is_proposed(self) -> bool:
         """Whether its task is the one that ``points()`` has returned, not one that the journal describes."""
         return self.point.proposed and self.point.task is self.work.origin
+
+
+def point_members(job: Submission) -> list[PointMember]:
+    """Return the points in a job that have not ended."""
+    return [member for member in job.members if isinstance(member, PointMember)]
 
 
 @dataclass(frozen=True, slots=True)

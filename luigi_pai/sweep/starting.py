@@ -6,7 +6,10 @@ has ended, the decision to submit it, an error, or None to look it up again afte
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections import deque
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import PaiApiError, PaiError
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.names import array_name
+from luigi_pai.sweep.packs import AT_ONCE, run_in_thread
 from luigi_pai.sweep.rows import Row
 from luigi_pai.sweep.shared_jobs import as_protocol, check_cluster
 from luigi_pai.work.decide import Refuse, Submit, decide
@@ -191,13 +195,34 @@ class Starter:
         return [(member, job if job is not None and member in job.members else None) for member in members]
 
     def _taken(self, job: Submission | None) -> Submission | None:
-        """Count the attempts of a job that was posted, and give it the tags of its first point."""
-        if job is None:
-            return None
-        for member in job.members:
+        """Count the attempts of a job that was posted."""
+        for member in () if job is None else job.members:
             member.point.posted += 1  # type: ignore[attr-defined]  # of points only
-        _add_tags(job)
         return job
+
+
+class Tags:
+    """Adds tags to submitted jobs, in up to eight threads, so that the start of another point need not wait.
+
+    Attributes:
+        running: the threads.
+    """
+
+    def __init__(self) -> None:
+        self.running: list[Future[None]] = []
+        self._jobs: deque[Submission] = deque()
+
+    def add(self, job: Submission) -> None:
+        """Let the next step add the tags of its first point to a job that was submitted just now."""
+        self._jobs.append(job)
+
+    def step(self) -> None:
+        """Start threads for the added jobs."""
+        self.running = [future for future in self.running if not future.done()]
+        while self._jobs and len(self.running) < AT_ONCE:
+            job, future = self._jobs.popleft(), Future[None]()
+            self.running.append(future)
+            run_in_thread(functools.partial(_add_tags, job), future)
 
 
 def _confirmed(member: PointMember) -> Submission:

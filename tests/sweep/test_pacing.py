@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from clocks import MovableClock
 from faulty_pai import FaultyPai
 from sweep_tasks import Train
 
 from luigi_pai import PaiSweep, grid
+from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.request_limits import Window
+from luigi_pai.api.rest_api import RestApi
 from luigi_pai.sweep.limits import pace, seconds_to_submit
 
 HOUR = 3600.0
@@ -67,6 +71,31 @@ def test_a_refusal_is_obeyed(server, clock):
     assert server.refused_submissions == 1
     assert server.submissions == 13
     assert HOUR * 0.9 < clock.elapsed < 4 * HOUR
+
+
+def test_no_start_waits_for_tags(server, monkeypatch):
+    """All jobs are submitted before the first one gets its tags."""
+    is_submitted, tag, tags = threading.Event(), RestApi.add_tag, []
+
+    def add_tag(api, name, text):
+        assert is_submitted.wait(60)
+        tags.append((name, text))
+        tag(api, name, text)
+
+    class Many(Paced):
+        parallel_jobs = count = 20
+
+    submit = V2Dialect.submit
+
+    def submitted(dialect, job):
+        submit(dialect, job)
+        if server.submissions == 20:
+            is_submitted.set()
+
+    monkeypatch.setattr(RestApi, "add_tag", add_tag)
+    monkeypatch.setattr(V2Dialect, "submit", submitted)
+    Many().run()
+    assert len(set(tags)) == len(tags) == 2 * 20
 
 
 def test_a_new_sweep_on_0_7_is_watched_by_lists(server, settings):

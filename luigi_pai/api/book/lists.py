@@ -30,7 +30,7 @@ _FORGOTTEN = 30.0  # seconds
 # _TIME_SHARE: requests for lists take at most this share of the time. _LONGEST_PACE: the longest pause, in
 # seconds, that is made to keep to this share. It is bounded, because a list seems slow if the process was
 # suspended during the request.
-_TIME_SHARE, _LONGEST_PACE = 0.1, 30.0
+_TIME_SHARE, _LONGEST_PACE = 0.2, 30.0
 _LIMIT_SHARE = 0.5
 _WAITS_SHARE = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds
@@ -74,7 +74,7 @@ class Lists:
     - a fifth of the median time until the watched jobs are to be looked up again,
     - the pause that lets lists use half of the server's limit for lists: 2 s if the limit is 60 a minute,
     - the pause that ``Limits.polling_wait`` returns,
-    - ten times the duration of the last list, but at most 30 s: 5 s after a list that took 0.5 s.
+    - five times the duration of the last list, but at most 30 s: 2.5 s after a list that took 0.5 s.
 
     After a failed list, there is no request for a list for 15 s. This pause doubles with each further
     failure, up to 10 minutes. But after a failure in which the server did not reply at all, it is 15 s.

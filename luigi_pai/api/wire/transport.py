@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 redact_urllib3_logs()
 
+_CONNECTIONS = 20  # kept open; a sweep starts 8 jobs, adds the tags of 8 others and lists, all at once
+
 _READ_RETRIES = Retry(
     total=2,
     connect=1,
@@ -104,7 +106,7 @@ class Transport:
         self._http = requests.Session()
         self._http.trust_env = False  # no .netrc; the environment is not read for each request
         self._http.headers["Accept-Encoding"] = "gzip"
-        adapter = TimedAdapter(max_retries=_READ_RETRIES)
+        adapter = TimedAdapter(max_retries=_READ_RETRIES, pool_maxsize=_CONNECTIONS)
         for scheme in ("http://", "https://"):
             self._http.mount(scheme, adapter)
         self._pid = os.getpid()

@@ -186,12 +186,12 @@ def test_half_of_the_limit_of_lists_is_left_to_others(faulty, known_cluster, clo
 
 
 @pytest.mark.slow
-def test_lists_take_a_tenth_of_the_time(faulty, known_cluster, clock, slow_lists):
-    """One that takes 2 s is made every 20 s."""
+def test_lists_take_a_fifth_of_the_time(faulty, known_cluster, clock, slow_lists):
+    """One that takes 4 s is made every 20 s."""
     for name in names(5):
         faulty.add(name, runs_for=3600)
     known = known_cluster()
-    slow_lists(2)
+    slow_lists(4)
     for _ in range(100):
         for name in names(5):
             known.book.status(name, of_many=True)
