@@ -49,7 +49,7 @@ def submission_text(protocol: JobProtocol, *, is_checked: bool = True) -> str:
     document = protocol.to_dict()
     text = protocol.to_yaml(document)
     if not is_checked:
-        check_protocol(protocol, text=text)
+        check_protocol(protocol, document=document, text=text)
     if (resolved := resolve(document)) != document:
         text = write_yaml(resolved)
     size = len(text.encode("utf-8", "surrogatepass"))

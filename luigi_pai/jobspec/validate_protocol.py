@@ -37,11 +37,15 @@ _SECRETS = re.compile(r"^(secrets:)[\s\S]*?^([A-Za-z0-9_])", re.MULTILINE)
 
 
 def check_protocol(
-    protocol: JobProtocol, further: Iterable[Problem] = (), text: str | None = None
+    protocol: JobProtocol,
+    further: Iterable[Problem] = (),
+    *,
+    document: dict[str, Any] | None = None,
+    text: str | None = None,
 ) -> list[Problem]:
     """Check that a job protocol, as it will be sent, can run on some release of OpenPAI or LTP.
 
-    If the caller has already called ``to_yaml``, its result is given as ``text``.
+    If the caller has already called ``to_dict`` and ``to_yaml``, their results are given.
 
     Returns:
         the warnings of the protocol, without the warnings in ``further``.
@@ -49,7 +53,7 @@ def check_protocol(
     Raises:
         SpecError: the protocol or ``further`` has REFUSED or STRICTER problems; the error lists them all.
     """
-    document = protocol.to_dict()
+    document = protocol.to_dict() if document is None else document
     text = protocol.to_yaml(document) if text is None else text
     found = validate_protocol(document, lines=protocol.lines, text=text)
     problems = refused([*found, *further])
