@@ -145,6 +145,7 @@ class Recorder:
     def _record(self, seen: Sequence[tuple[PointMember, JobStatus]], todo: list[Ending]) -> list[Ending]:
         for member, status in seen:
             member.evidence.with_start(status)
+            member.save_memory()
         for ending in todo:
             ending.record(self._retry)
         return todo

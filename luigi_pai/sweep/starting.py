@@ -88,7 +88,11 @@ class Starter:
 
     def start(self, pack: Pack) -> list[tuple[PointMember, Result]]:
         """Look up the points of a pack; if they have been looked up, submit them in an array."""
-        return self.begin(pack.members) if pack.name is None else self.submit(pack)
+        results = self.begin(pack.members) if pack.name is None else self.submit(pack)
+        for member, result in results:
+            if isinstance(result, Submission):  # the next that it needs is its end
+                member.save_memory()
+        return results
 
     def begin(self, members: Sequence[PointMember]) -> list[tuple[PointMember, Result]]:
         """Look up points, and submit each point that needs a job and is not to share one.

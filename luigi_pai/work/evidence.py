@@ -99,6 +99,11 @@ class Evidence:
         folder = local_claims(api.url, api.username, work.folder or work.name, _RETENTION, self._clock.time)
         return None if folder is None else Claims(folder, work.name)
 
+    def close(self) -> None:
+        """Drop the access to claims and flag, until they are read or written again."""
+        for name in ("flag", "_claims"):
+            self.__dict__.pop(name, None)
+
     # what is there
 
     def last(self) -> Claim | None:

@@ -157,6 +157,10 @@ class Work(abc.ABC):
         """The job as the work defines it; see ``build_job``."""
         return self.build_job()
 
+    def forget_job(self) -> None:
+        """Drop the job, which the many submitted points of a sweep would only hold in memory."""
+        self.__dict__.pop("job", None)
+
     @functools.cached_property
     def digest(self) -> str:
         """The digest of the job, see ``jobspec.comparison.job_digest``."""

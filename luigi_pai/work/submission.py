@@ -42,6 +42,11 @@ class Member:
         """The name of its submission (NAME, NAME__attempt2, ...), even if an array runs it."""
         return self.work.job_name(self.number)
 
+    def save_memory(self) -> None:
+        """Drop the job's definition and the access to evidence; both are made again if they are needed."""
+        self.work.forget_job()
+        self.evidence.close()
+
 
 @dataclass(slots=True, eq=False)
 class Submission:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -9,11 +10,12 @@ from clocks import MovableClock
 from faulty_pai import FaultyPai
 from sweep_tasks import Train
 
-from luigi_pai import PaiSweep, grid
+from luigi_pai import PaiJob, PaiSweep, grid
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.api.registry import CLUSTERS
 from luigi_pai.api.request_limits import Window
 from luigi_pai.api.rest_api import RestApi
+from luigi_pai.api.watching import Watcher
 from luigi_pai.sweep.limits import pace, seconds_to_submit
 
 HOUR = 3600.0
@@ -96,6 +98,22 @@ def test_no_start_waits_for_tags(server, monkeypatch):
     monkeypatch.setattr(V2Dialect, "submit", submitted)
     Many().run()
     assert len(set(tags)) == len(tags) == 2 * 20
+
+
+def test_a_running_point_does_not_hold_its_job(server, monkeypatch):
+    """A thousand definitions would only take memory."""
+    names, step, held = {task.name for task in Paced().points()}, Watcher.step, []
+
+    def counted(watcher):
+        if len(watcher) == 5:
+            jobs = [each for each in gc.get_objects() if isinstance(each, PaiJob)]
+            held.append(sum(job.jobName in names for job in jobs))
+        return step(watcher)
+
+    monkeypatch.setattr(Watcher, "step", counted)
+    Paced().run()
+    assert server.submissions == 12
+    assert min(held) == 0
 
 
 def test_a_new_sweep_on_0_7_is_watched_by_lists(server, settings):

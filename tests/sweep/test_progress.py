@@ -184,8 +184,9 @@ class Settings(dict):
 def member_of(cluster, point):
     """Return a point on a simulated cluster."""
     options = Settings(queue_timeout=None, run_timeout=None, on_kill="leave")
-    work = SimpleNamespace(book=cluster, options=options)
-    return PointMember(work, SimpleNamespace(with_start=lambda status: status), 1, point=point)
+    work = SimpleNamespace(book=cluster, options=options, forget_job=lambda: None)
+    evidence = SimpleNamespace(with_start=lambda status: status, close=lambda: None)
+    return PointMember(work, evidence, 1, point=point)
 
 
 def submitted(_starter, pack):
