@@ -36,7 +36,7 @@ Compare the ratios: the seconds are the machine's. `benchmarks/README.md` descri
 
 The first two jobs are looked up alone. From the third on, one list of the user's jobs answers. A job that the
 list lacks is looked up alone, and a watched one that has failed, too. Lists take at most half of the server's
-limit of lists (60 a minute from 1.0 on) and at most a tenth of the time. On v2 clusters there are one login
+limit of lists (60 a minute from 1.0 on) and at most a fifth of the time. On v2 clusters there are one login
 and, for users with more than 5,000 jobs, a second page of the list.
 """
 
