@@ -69,7 +69,7 @@ class Evidence:
         if self._clock.monotonic() - self._known.read_at > _FRESH:
             self._known.read_at = -math.inf
 
-    @functools.cached_property
+    @property
     def is_durable(self) -> bool:
         """Whether claims and flag outlive the server's memory of a job, because they are on HDFS."""
         return self._work.outputs.hdfs is not None
