@@ -7,7 +7,7 @@ import json
 import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.clock import LATEST_MS
 
@@ -76,26 +76,6 @@ class NotClaimed(Exception):
     def __init__(self, error: PaiError) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class ClaimStore(Protocol):
-    """A store of the claims of one piece of work."""
-
-    def last(self) -> Claim | None:
-        """Return the claim of the last submission, with its final state if known; None if no claim exists."""
-        ...
-
-    def claim(self, claim: Claim) -> Claim:
-        """Claim a submission; return ``claim``, or the earlier claim if the submission was claimed before."""
-        ...
-
-    def replace(self, claim: Claim) -> Claim:
-        """Replace the stored claim of the same submission by ``claim``, and return ``claim``."""
-        ...
-
-    def release(self, claim: Claim) -> None:
-        """Remove a claim whose job was certainly not submitted."""
-        ...
 
 
 class Claims:
@@ -245,11 +225,11 @@ class Claims:
             raise self._folder.failed(name, problem, step) from None
 
 
-def claim_once(store: ClaimStore, claim: Claim, retry: Retry, sleep: Callable[[float], None]) -> Claim:
+def claim_once(claims: Claims, claim: Claim, retry: Retry, sleep: Callable[[float], None]) -> Claim:
     """Claim a submission; return ``claim``, or the earlier claim. Try again after NotClaimed.
 
     Args:
-        store: The claims of the work.
+        claims: The claims of the work.
         claim: The claim.
         retry: Says how long to wait, and when to give up.
         sleep: A function that waits for a number of seconds.
@@ -259,7 +239,7 @@ def claim_once(store: ClaimStore, claim: Claim, retry: Retry, sleep: Callable[[f
     """
     while True:
         try:
-            return store.claim(claim)
+            return claims.claim(claim)
         except NotClaimed as refusal:
             error = refusal.error
         sleep(retry.wait_after(error))

@@ -13,16 +13,16 @@ from luigi_pai.api.caches import BoundedCache
 from luigi_pai.errors import ClusterUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
-    from luigi_pai.api.book.entries import Recorded, Records
+    from luigi_pai.api.book.entries import Records
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.shared import SharedDocument
     from luigi_pai.api.status import JobStatus
 
 T = TypeVar("T")
 
-_OUTAGE_KEPT = 10.0  # seconds
+_OUTAGE_KEPT = _VIRTUAL_CLUSTERS_KEPT = 10.0  # seconds
 
 
 class Book(Statuses):
@@ -121,14 +121,6 @@ class Book(Statuses):
         """Return the last recorded entry of a piece of work, however old it is; None if there is no entry."""
         return self._answers.get(self._key(name), (0.0, None))[1]
 
-    def submission(
-        self, name: str, recorded: Recorded, sleep: Callable[[float], None] | None = None
-    ) -> Entry:
-        """Look up a recorded submission. If the server does not know the job, the entry has no status."""
-        entry = Search(self, name, sleep=sleep).recorded(recorded)
-        self.take(name, entry)
-        return entry
-
     def posted(self, name: str, number: int, status: JobStatus) -> Entry:
         """Record a submission that this process has just posted as a job of its own; return the new entry."""
         entry = Entry(number, self.job_name(name, number), status, posted=True)
@@ -147,6 +139,33 @@ class Book(Statuses):
     def remember(self, key: Hashable, value: object) -> None:
         """Replace the object that ``remembered`` returns for a key."""
         self._remembered.put(key, value)
+
+    def virtual_clusters(
+        self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
+    ) -> Mapping[str, Any] | None:
+        """Return the virtual clusters by name; forked processes share the reply.
+
+        Args:
+            max_age: seconds for which a reply may be reused.
+            may_ask: returns whether a request may be made. If not, and no reply can be reused, return None.
+        """
+        key, clock = "virtual clusters", self.api.clock
+
+        def young() -> Mapping[str, Any] | None:
+            at, known = self._shared_lists.read().get(key, (-math.inf, None))
+            return known if 0 <= clock.monotonic() - at < max_age else None
+
+        if (known := young()) is not None:
+            return known
+        with self._shared_lists.locked(key):
+            known = young()  # another process may have requested them meanwhile
+            if known is None and may_ask():
+                now, is_known = clock.monotonic(), self.api.detector.known is not None
+                # RestApi detects an unknown dialect from the reply
+                known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
+                with self._shared_lists.update() as state:
+                    state[key] = [now, known]
+        return known
 
     def _raise_if_unreachable(self, now: float) -> None:
         """Raise the error of the last lookup without a reply, if the error is less than 10 s old.

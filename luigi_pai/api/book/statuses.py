@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from luigi_pai.api.book.lists import KEPT, Lists
 from luigi_pai.api.caches import BoundedCache
@@ -14,7 +14,7 @@ from luigi_pai.errors import JobNotFound, PaiApiError
 from luigi_pai.jobspec.names import attempt_name, base_name, is_array_name, may_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.api.book.explanations import Explanations
     from luigi_pai.api.book.failed_posts import FailedPosts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNREACHABLE = "unreachable"
 """A key of the document that forks share. Its value is the time and text of the last ClusterUnreachable."""
 
-_VIRTUAL_CLUSTERS_KEPT = _END_KEPT = 10.0  # seconds
+_END_KEPT = 10.0  # seconds
 # seconds for which a list is trusted to contain the newest submission. Another machine may submit a later
 # one after the list was made, but the job of this later one is assumed not to end within these seconds.
 _NEWEST_FOR = 2.0
@@ -326,30 +326,3 @@ class Statuses:
         return self._held[1:]
 
     # virtual clusters
-
-    def virtual_clusters(
-        self, max_age: float = _VIRTUAL_CLUSTERS_KEPT, may_ask: Callable[[], bool] = lambda: True
-    ) -> Mapping[str, Any] | None:
-        """Return the virtual clusters by name; forked processes share the reply.
-
-        Args:
-            max_age: seconds for which a reply may be reused.
-            may_ask: returns whether a request may be made. If not, and no reply can be reused, return None.
-        """
-        key, clock = "virtual clusters", self.api.clock
-
-        def young() -> Mapping[str, Any] | None:
-            at, known = self._shared_lists.read().get(key, (-math.inf, None))
-            return known if 0 <= clock.monotonic() - at < max_age else None
-
-        if (known := young()) is not None:
-            return known
-        with self._shared_lists.locked(key):
-            known = young()  # another process may have requested them meanwhile
-            if known is None and may_ask():
-                now, is_known = clock.monotonic(), self.api.detector.known is not None
-                # RestApi detects an unknown dialect from the reply
-                known = self.api.dialect.virtual_clusters() if is_known else self.api.virtual_clusters()
-                with self._shared_lists.update() as state:
-                    state[key] = [now, known]
-        return known

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from luigi_pai.api.book.search import Search
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, JobNotFound, PaiNameTaken, ServerFault
@@ -310,11 +311,11 @@ def test_an_array_that_appears_while_it_is_looked_for_is_not_one_without_the_poi
         return ["train"]
 
     monkeypatch.setattr(type(cluster.book), "members", members)
-    entry = cluster.book.submission("train", Claimed())
+    entry = Search(cluster.book, "train").recorded(Claimed())
     assert (entry.status, entry.void) == (None, False)
 
 
 def test_an_array_without_the_point_will_never_run_it(cluster, monkeypatch):
     """It was sent with fewer points than were claimed for it."""
     monkeypatch.setattr(type(cluster.book), "members", lambda *_: ["other"])
-    assert cluster.book.submission("train", Claimed()).void
+    assert Search(cluster.book, "train").recorded(Claimed()).void
