@@ -133,7 +133,8 @@ class Starter:
             self._journal.release(member.point.name, entry.number)
         if decision.wait:
             return None
-        is_again = entry is not None and entry.status is None and entry.number == decision.number
+        # a claimed job of its own that has not arrived is sent again as it was recorded
+        is_again = bool(decision.reason) and entry is not None and entry.number == decision.number
         if decision.array is not None or (self._limits.points_per_job > 1 and not is_again):
             return decision
         return self._submit_alone(member, decision)
