@@ -163,7 +163,7 @@ def _about_unknown(known: Situation, entry: Entry) -> Decision:
     if entry.void or claim is None:
         return Submit(entry.number + 1)
     if not known.is_durable:  # what has ended is not known to the server, which may be a new one
-        return _again(known, claim) if claim.state is None else Submit(1)
+        return _again(known, claim) if claim.state is None else Submit(1, wait=still_on_its_way(known.age))
     if claim.state in _WITHOUT_RESULT or (claim.state is None and claim.stop_sent):
         return Submit(claim.number + 1)
     if claim.state is None and claim.cluster == known.cluster and known.age <= known.retention:

@@ -102,10 +102,10 @@ RULES = [
     ("config logs", ALL, OK, OK),
     # HDFS. The flag is written for later: what fails there fails no task.
     ("flag-write", ALL, OK, OK),
-    # Is there a flag? FileNotFoundException is an answer.
-    ("flag-read", "404", OK, OK),
-    ("flag-read", f"401 403 409 500 drip redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
-    ("flag-read", ALL, OK, HdfsError),
+    # Is there a folder, so that there may be a flag? FileNotFoundException is an answer.
+    ("folder-status", "404", OK, OK),
+    ("folder-status", f"401 403 409 500 drip redirect {LIMITED} {ODD}", (OK, HdfsError), HdfsError),
+    ("folder-status", ALL, OK, HdfsError),
     # There is one, and nothing else knows of the job: what cannot be read is not "no": nothing is submitted.
     # The claim says that the job was submitted, so nothing is, even if the flag seems to be gone.
     ("flag-open", "404", (OK, HdfsError, PaiJobForgotten), (OK, HdfsError, PaiJobForgotten)),
@@ -145,7 +145,7 @@ _ASKED_FIRST = {
     "first",
     "lookup",
     "question",
-    "flag-read",
+    "folder-status",
     "flag-open",
     "claim-list",
     "claim-read",

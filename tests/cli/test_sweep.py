@@ -105,7 +105,7 @@ class Point(PaiTask):
     def name(self):
         return f"t-{self.number}"
 
-class Stopped(PaiSweep):
+class StoppedStudy(PaiSweep):
     results_dir = "."
 
     def points(self):
@@ -168,7 +168,7 @@ def test_a_table_names_no_other_job_to_stop(pai, pai_command, tmp_path, monkeypa
         tmp_path, [({"n": 1}, Row("RUNNING", job=job)) for job in ("other", "t-3", "unknown")], complete=False
     )
     (tmp_path / "stopped_studies.py").write_text(POINTS)
-    lines = pai_command("sweep", "stopped_studies", "Stopped", "--stop", "--yes").stdout.splitlines()
+    lines = pai_command("sweep", "stopped_studies", "StoppedStudy", "--stop", "--yes").stdout.splitlines()
     assert sorted(lines) == ["t-3: STOPPED", "t-4__attempt2: STOPPED"]
     assert pai.jobs["other"].state == "RUNNING"
 

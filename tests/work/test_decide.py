@@ -99,6 +99,13 @@ ROWS = [
         unknown(),
         claim(state="SUCCEEDED"),
         {"age": 4.0, "is_durable": False},
+        Submit(1, wait=6.0),
+    ),
+    (
+        "an old success claimed on this machine",
+        unknown(),
+        claim(state="SUCCEEDED"),
+        {"age": OLD, "is_durable": False},
         Submit(1),
     ),
     ("a failure claimed on this machine", unknown(), claim(state="FAILED"), {"is_durable": False}, Submit(1)),

@@ -79,7 +79,7 @@ STEPS = (
     Step("upload-namenode", "PUT", r"^[^?]*/up/(?!.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("upload-datanode", "PUT", r"^[^?]*/up/(?=.*namenoderpcaddress).*op=CREATE", **_HDFS),
     Step("flag-write", "PUT", r"_SUCCESS.*op=(CREATE|RENAME)", **_HDFS),
-    Step("flag-read", "GET", r"/_SUCCESS.*op=(GETFILESTATUS|OPEN)", **_HDFS),
+    Step("folder-status", "GET", r"/output\?.*op=GETFILESTATUS", **_HDFS),
     Step("flag-open", "GET", r"/_SUCCESS.*op=OPEN", **_HDFS),  # of a job that the server has forgotten
     Step("claim-write", "PUT", r"_luigi_pai.*op=(CREATE|RENAME)", **_HDFS),
     Step("claim-list", "GET", r"_luigi_pai.*op=LISTSTATUS", **_HDFS),
@@ -89,17 +89,19 @@ STEP = {step.name: step for step in STEPS}
 
 
 class Train(PaiTask):
-    """A task."""
+    """A task.
+
+    Attributes:
+        changed: whether it has changed since it was run.
+    """
 
     name = luigi.Parameter()
+    changed = luigi.BoolParameter(significant=False)
     image = "x"
-    tasks = [TaskRole("main", "true")]
 
-
-class ChangedTrain(Train):
-    """The same task, which has changed since it was run."""
-
-    tasks = [TaskRole("main", "false")]
+    @property
+    def tasks(self) -> list[TaskRole]:
+        return [TaskRole("main", "false" if self.changed else "true")]
 
 
 class TrainWithUploads(Train):
@@ -268,7 +270,7 @@ class World:
             TrainWithUploads.local = str(local)
             return TrainWithUploads(name=self.name)
         if self.step.name == "config" and self.name in self.pai.jobs:
-            return ChangedTrain(name=self.name)
+            return Train(name=self.name, changed=True)
         if self.step.name == "list":
             (self.folder / "begun").touch()
             TrainWithTargets.folder = str(self.folder)
