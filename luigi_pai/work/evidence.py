@@ -119,10 +119,11 @@ class Evidence:
                 self._known.others = tuple(self._claims.others())
             noted = None if self.is_durable else self.noted
             is_later = noted is not None and (claim is None or claim.number < noted.number)
-            self._take(noted if is_later else claim)
+            self.hold(noted if is_later else claim)
         return self._known.claim
 
-    def _take(self, claim: Claim | None) -> None:
+    def hold(self, claim: Claim | None) -> None:
+        """Take a claim as the one that counts: this run's, or the earlier one of another process."""
         self._known.claim, self._known.read_at = claim, self._clock.monotonic()
 
     def read_again(self) -> None:
@@ -203,10 +204,6 @@ class Evidence:
         self.hold(held)
         return held
 
-    def hold(self, claim: Claim) -> None:
-        """Take a claim as the one that counts: this run's, or the earlier one of another process."""
-        self._take(claim)
-
     @property
     def is_mine(self) -> bool:
         """Whether the claim that counts is the one that this run has made."""
@@ -228,7 +225,7 @@ class Evidence:
         if self._claims is None or held is None or mine is None or held.digest == mine.digest:
             return
         try:
-            self._take(self._claims.replace(mine))
+            self.hold(self._claims.replace(mine))
         except PaiError as error:
             logger.warning("The claim of job %s could not be renewed: %s", mine.job, error)
 

@@ -123,14 +123,15 @@ class Submitter:
                     # The refusal showed that the server has the other API version; it is used from now on.
                     return Submitted(again=list(members))
             raise posting.outcome(error, TRY_AGAIN) from None
-        is_lost = status is None or (array is not None and posting.may_be_submitted)
+        is_array = array is not None
+        is_lost = is_array and posting.may_be_submitted
         if status is None or is_lost or self._is_others(job, status):
             self._in_flight.remove(job)
             result.again += claimed
-            result.is_known = self._look_up(book, job, is_array=array is not None)
+            result.is_known = self._look_up(book, job, is_array=is_array)
             return result
         self._in_flight.add(job)
-        self._note(job, status, is_array=array is not None)
+        self._note(job, status, is_array=is_array)
         result.job = job
         return result
 
