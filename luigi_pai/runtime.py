@@ -904,7 +904,7 @@ class _Reporter:
         if not self._folder:
             raise FileNotFoundError("there is no output folder that can be written here")
         if not self._is_hdfs:
-            os.makedirs(self._folder, exist_ok=True)
+            _make_folder(self._folder)
             start = b"" if self._is_whole or self._ends_with_a_line() else b"\n"
             with open(self._path, "ab") as file:
                 file.write(start + data)
@@ -928,6 +928,22 @@ class _Reporter:
 
 
 _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
+
+
+def _make_folder(path: str) -> None:
+    """Make a folder and its missing parents; everybody may write there.
+
+    Containers run as root or nobody, so the user could not delete what is in these folders otherwise.
+    """
+    if os.path.isdir(path):
+        return
+    _make_folder(os.path.dirname(path) or ".")
+    try:
+        os.mkdir(path)
+    except FileExistsError:  # another task has just made it, or it is a file
+        return
+    with contextlib.suppress(OSError):  # a file system without modes
+        os.chmod(path, 0o777)  # noqa: S103  as above
 
 
 def _print(lines: "list[str]") -> None:

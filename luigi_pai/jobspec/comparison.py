@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.protocol import JobProtocol
 
 _DIGITS = 16
+_STORAGES = ("extras", "storages")
 _LEFT_OUT = frozenset(
     {"jobName", "name", "description", "contributor"}
 )  # not compared in the job itself; in its parts, such as roles, fields of these names are compared
@@ -51,9 +52,10 @@ def differing_fields(mine: Mapping[str, Any], stored: Mapping[str, Any]) -> list
     """Return the paths of a job's fields that differ from the job as a server has stored it.
 
     The submission itself makes differences, which are left out: a server fills in defaults and may write
-    numbers as texts, ``require`` is resolved, secrets are stored as ``******``, and ``$PAI_DEFAULT_FS_URI``
-    is stored as ``hdfs://HOST:PORT``. A field that only the stored job has is not in the result, because it
-    may be a server's default. So a field that was removed from ``mine`` meanwhile is not reported.
+    numbers as texts, ``require`` is resolved, secrets are stored as ``******``, ``$PAI_DEFAULT_FS_URI`` is
+    stored as ``hdfs://HOST:PORT``, and only the name and the mount path of a storage are stored. A field that
+    only the stored job has is not in the result, because it may be a server's default. So a field that was
+    removed from ``mine`` meanwhile is not reported.
 
     Args:
         mine: a v1 job config or a job protocol, in the types of JSON.
@@ -76,7 +78,10 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _differing(mine: Any, stored: Any, path: Path) -> Iterator[Path]:
     if isinstance(mine, dict) and isinstance(stored, dict):
+        is_storage = path[:2] == _STORAGES and {*stored} <= {"name", "mountPath"}
         for key, value in mine.items():
+            if is_storage and key not in stored and key in ("readOnly", "share"):
+                continue
             if value not in ("", [], {}):  # for servers, these values are the same as no field
                 yield from _differing(value, stored.get(key), (*path, key))
     elif isinstance(mine, list) and isinstance(stored, list) and len(mine) == len(stored):

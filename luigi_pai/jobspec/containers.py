@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ RUNTIME_NAME = "pai_runtime.py"
 _ATTEMPT = VARIABLES["attempt"].v1[0]
 _CHECKPOINTS = VARIABLES["checkpoint_dir"].v1[0]
 _OUTPUT = VARIABLES["output_dir"].v1[0]
+_SETTING = re.compile(r"(?:set|export) [^;&|`()\n]*")
 
 
 def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) -> PaiJob | JobProtocol:
@@ -62,7 +64,22 @@ def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
 def _prepare(role: Role, name: str, *, with_runtime: bool) -> None:
     first = [_unpacking()] if with_runtime else []
     if with_runtime or any(map(_names_variables, role.commands)):
-        role.commands = [_export(name), *first, *role.commands]
+        at = _after_output_folder(role.commands)
+        role.commands = [*role.commands[:at], _export(name), *first, *role.commands[at:]]
+
+
+def _after_output_folder(commands: list[str]) -> int:
+    """Return the index of the command that follows the export of the output folder in a converted job.
+
+    It is 0 if another command than ``set`` and ``export`` comes before, because that command might need what
+    is added here.
+    """
+    for index, command in enumerate(commands):
+        if not isinstance(command, str) or not _SETTING.fullmatch(command):
+            break
+        if f" {_OUTPUT}=" in command:
+            return index + 1
+    return 0
 
 
 def _names_variables(command: object) -> bool:

@@ -2,7 +2,8 @@
 
 A v2 container has other variables than a v1 container, no HDFS, and a shell that
 stops at the first failed command. Commands that run before the job's commands undo these
-differences where they can. Every other difference is reported as a loss.
+differences where they can; a storage can take the place of HDFS. Every other difference is reported as a
+loss.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
+from luigi_pai.jobspec import storage_mount
 from luigi_pai.jobspec.job import FS_URI, PaiJob, default_output
 from luigi_pai.jobspec.names import folded, v2_name
 from luigi_pai.jobspec.protocol import JobProtocol
@@ -23,6 +25,8 @@ from luigi_pai.jobspec.validate import validate_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from luigi_pai.jobspec.storage_mount import StorageMount
 
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'
@@ -74,7 +78,11 @@ class Conversion:
 
 
 def convert(
-    job: PaiJob | Mapping[str, Any], *, fs_uri: str | None = None, section: str = "OpenPai"
+    job: PaiJob | Mapping[str, Any],
+    *,
+    fs_uri: str | None = None,
+    section: str = "OpenPai",
+    storage: StorageMount | None = None,
 ) -> Conversion:
     """Convert a v1 job to a job protocol that every v2 release accepts; return it with the losses.
 
@@ -82,6 +90,8 @@ def convert(
         job: a PaiJob, or the mapping that the JSON of a v1 job describes.
         fs_uri: URI that replaces ``$PAI_DEFAULT_FS_URI``, because this variable is empty on v2 clusters.
         section: section of luigi.cfg (``OpenPai`` or ``OpenPai:NAME``) that messages name for ``fs_uri``.
+        storage: storage that the job mounts, and that takes the place of HDFS: ``$PAI_DEFAULT_FS_URI`` is its
+            folder, the code folder is copied from it, and ``hdfs dfs`` works on it in images without Hadoop.
 
     Raises:
         SpecError: the job is not a valid v1 job; the error has all problems of the job.
@@ -91,16 +101,19 @@ def convert(
         name = job.jobName if isinstance(job, PaiJob) else job.get("jobName")
         raise SpecError(str(name), problems)
     document = job.to_dict() if isinstance(job, PaiJob) else job
-    return _Converter(document, fs_uri, section).convert()
+    return _Converter(document, fs_uri, section, storage).convert()
 
 
 class _Converter:
     """One conversion."""
 
-    def __init__(self, job: Mapping[str, Any], fs_uri: str | None, section: str) -> None:
+    def __init__(
+        self, job: Mapping[str, Any], fs_uri: str | None, section: str, storage: StorageMount | None
+    ) -> None:
         self._job = job
         self._fs_uri = fs_uri
         self._section = section
+        self._storage = storage
         self._losses: list[Problem] = []
         self._parameters: dict[str, Any] = {}
         self._folders: dict[str, str] = {}  # type of prerequisite -> folder
@@ -139,7 +152,10 @@ class _Converter:
         notification = (job.get("extras") or {}).get(NOTIFICATION)
         if isinstance(notification, dict):
             document["extras"] = {NOTIFICATION: notification}
-        return Conversion(JobProtocol.from_dict(document), tuple(self._losses))
+        protocol = JobProtocol.from_dict(document)
+        if self._storage is not None:
+            protocol = storage_mount.with_storage(protocol, self._storage)
+        return Conversion(protocol, tuple(self._losses))
 
     def _lose(self, path: str, message: str) -> None:
         self._losses.append(Problem(path, message, Level.WARNING))
@@ -162,7 +178,9 @@ class _Converter:
 
     def _folder(self, field: str) -> str:
         path = str(self._job[field])
-        if FS_URI in path and self._fs_uri:
+        if self._storage is not None:
+            path = storage_mount.container_paths(path, self._storage)
+        elif FS_URI in path and self._fs_uri:
             path = path.replace(FS_URI, self._fs_uri.rstrip("/"))
         elif FS_URI in path:
             self._lose(
@@ -170,7 +188,7 @@ class _Converter:
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
                 f"set fs_uri in [{self._section}] of luigi.cfg",
             )
-        if field == "codeDir":
+        if field == "codeDir" and not (self._storage and self._storage.has(path)):
             self._lose(
                 field,
                 "is copied into the working folder only if the image has the hdfs command: v2 copies no "
@@ -266,18 +284,39 @@ class _Converter:
             "PAI_CURRENT_TASK_ROLE_MEM_MB": resources["memoryMB"],
             "PAI_CURRENT_TASK_ROLE_GPU_COUNT": resources["gpu"],
         }
-        folders = {}
-        for _, kind, reference, variable in _FOLDERS:
-            if path := self._folders.get(kind):
-                is_plain = _PLAIN_PATH.fullmatch(path)
-                folders[variable] = f'"{reference}"' if is_plain else shlex.quote(path)
+        if self._storage is not None:
+            own["PAI_DEFAULT_FS_URI"] = self._folder_word(self._storage.path)
+        folders = {
+            variable: self._folder_word(self._folders[kind], reference)
+            for _, kind, reference, variable in _FOLDERS
+            if self._folders.get(kind)
+        }
+        if self._storage is not None:
+            folders = {**storage_mount.UNNAMED_FOLDERS, **folders}
         hosts = {
             f"PAI_TASK_ROLE_{old}_HOST_LIST": f'"$PAI_TASK_ROLE_{new}_HOST_LIST"'
             for old, new in self._names.items()
             if old != new and _VARIABLE.fullmatch(old)
         }
         commands = [_export(each) for each in (own, folders, hosts, self._environment) if each]
-        return [*commands, _FETCH_CODE] if "script" in self._folders else commands
+        return [*commands, *self._preparations()]
+
+    def _folder_word(self, path: str, reference: str = "") -> str:
+        """Return the word of the shell for a folder: a reference to its prerequisite or the quoted path."""
+        is_plain = _PLAIN_PATH.fullmatch(path) is not None
+        if self._storage is not None:
+            return storage_mount.shell_word(path, self._storage, expand=is_plain)
+        return f'"{reference}"' if is_plain else shlex.quote(path)
+
+    def _preparations(self) -> Iterator[str]:
+        """Yield the commands that run between the exports and the job's command."""
+        storage, code = self._storage, self._folders.get("script")
+        if storage and "output" not in self._folders:
+            yield storage_mount.MAKE_OUTPUT
+        if code:
+            yield storage_mount.COPY_CODE if storage and storage.has(code) else _FETCH_CODE
+        if storage:
+            yield storage_mount.hdfs_command()
 
     @functools.cached_property
     def _environment(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ It starts on any Python 3, so that it can report that the image has another Pyth
 """
 
 import base64
+import contextlib
 import io
 import json
 import linecache
@@ -28,6 +29,9 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 
 RESULT = "result: "
 """Prefix of the log line that has the result."""
+
+LARGEST_METRICS = 64 * 2**20
+"""Maximum size of ``metrics.json`` in bytes."""
 
 _LONGEST = 10000  # maximum length of a result in the log, because only the log's last 16 KB are read
 
@@ -116,6 +120,9 @@ def _run(task: "Any") -> None:
     if result is None or own.index:  # only the first task reports the result
         return
     text = json.dumps(result, default=task.pai._plain)  # noqa: SLF001  of this package
+    if len(text) > LARGEST_METRICS:
+        wrong = "work() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
+        raise ValueError(wrong.format(len(text), LARGEST_METRICS))
     folder = own._read("output_dir") if own.api else None  # noqa: SLF001  of this package; a job may have none
     try:
         is_kept = _keep((folder or "").rstrip("/"), text)
@@ -136,13 +143,26 @@ def _keep(folder: str, text: str) -> bool:
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]
         subprocess.run(command, input=text.encode(), timeout=120, check=True)  # noqa: S603  fixed words
         return True
-    if "://" in path or not os.path.isdir("/".join(path.split("/")[:2])):  # no mount
+    if "://" in path or not os.path.isdir(_mount_of(path)):
         return False
-    os.makedirs(path, exist_ok=True)
+    import luigi_pai.runtime as pai
+
+    pai._make_folder(path)  # noqa: SLF001  of this package
     with open(path + "/metrics.json.part", "w") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    with contextlib.suppress(OSError):  # so that the user can change what a container writes as root
+        os.chmod(path + "/metrics.json.part", 0o666)  # noqa: S103  as above
     os.replace(path + "/metrics.json.part", path + "/metrics.json")
     return True
+
+
+def _mount_of(path: str) -> str:
+    """Return the folder that exists if ``path`` is on a mount: the storage, or the path's first folder."""
+    storage = os.environ.get("PAI_DEFAULT_FS_URI", "").rstrip("/")
+    is_on_storage = storage.startswith("/") and (path + "/").startswith(storage + "/")
+    return storage if is_on_storage else "/".join(path.split("/")[:2])
 
 
 def _show(error: BaseException) -> None:

@@ -1,0 +1,140 @@
+"""The mount of a cluster's storage in containers, where it takes the place of the HDFS of OpenPAI 0.7.
+
+A job of 0.7 names folders on HDFS, and its commands use ``hdfs dfs``. Mounted at ``/mnt/nfs1``, a storage has
+the same paths: ``$PAI_DEFAULT_FS_URI/p`` and ``/p`` are ``/mnt/nfs1/p``.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import functools
+import gzip
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from luigi_pai.jobspec.job import FS_URI, UNSET, Unset
+from luigi_pai.jobspec.paths import list_of
+from luigi_pai.jobspec.protocol_extras import RuntimePlugin, Storage
+
+if TYPE_CHECKING:
+    from luigi_pai.jobspec.protocol import JobProtocol
+
+_PLUGIN, _NAMES = "teamwise_storage", "storageConfigNames"
+_DEFAULT_FS = re.compile(rf"(?:{re.escape(FS_URI)}|\${{{FS_URI[1:]}}})(?=/|$)")
+_LOCAL_MOUNTS = "${LUIGI_PAI_MOUNTS:-}"  # set by local servers that cannot mount at absolute paths
+
+UNNAMED_FOLDERS: Final = {
+    "PAI_DATA_DIR": "",
+    "PAI_OUTPUT_DIR": '"$PAI_DEFAULT_FS_URI/Output/$PAI_USER_NAME/$PAI_JOB_NAME"',
+    "PAI_CODE_DIR": "",
+}
+"""Variable of a folder -> its value, as a word of the shell, in a job that does not name the folder.
+
+OpenPAI 0.7 has the same values, and makes the output folder in this case only.
+"""
+
+MAKE_OUTPUT: Final = '(umask 0; mkdir -p "$PAI_OUTPUT_DIR") || true'
+"""Command that makes the output folder of a job that does not name one; everybody may write there."""
+
+COPY_CODE: Final = (
+    'cp -rHf "${PAI_CODE_DIR%/}" . || '
+    '{ echo "luigi_pai: the code folder $PAI_CODE_DIR cannot be copied to $PWD" >&2; exit 1; }'
+)
+"""Command that copies the code folder into the working folder, also if a copy is there (a task's retry)."""
+
+
+@dataclass(frozen=True)
+class StorageMount:
+    """A storage that jobs mount.
+
+    Attributes:
+        name: the storage's name on the cluster.
+        path: its absolute folder in containers, without a slash at the end; ``/mnt/NAME`` by default.
+        by_plugin: whether the runtime plugin ``teamwise_storage`` mounts it, as on 0.16 and 0.17. The plugin
+            mounts at the path of the cluster's configuration, which ``path`` must equal.
+    """
+
+    name: str
+    path: str = ""
+    by_plugin: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.rstrip("/") or f"/mnt/{self.name}")
+
+    def has(self, path: str) -> bool:
+        """Return whether a path in containers is on the storage."""
+        return f"{path}/".startswith(f"{self.path}/")
+
+
+def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
+    """Return a copy of a protocol that also mounts a storage.
+
+    A protocol that mounts the storage already, at any path, is returned unchanged. So is one that asks for
+    the user's default storages, with ``storages: []`` or with the plugin without names: a name would replace
+    the default storages, so the storage is mounted only if it is one of them.
+
+    If a protocol names its storages only for the plugin, the storage is added there on all releases. 1.0 and
+    later mount such storages at ``/mnt/NAME``.
+    """
+    changed = copy.deepcopy(protocol)
+    extras = changed.extras
+    plugins = [each for each in extras.runtimePlugins if each.plugin == _PLUGIN]
+    named = [list_of(each.parameters, _NAMES) for each in plugins]
+    listed = UNSET if mount.by_plugin else extras.storages  # releases with the plugin do not read the list
+    if listed == [] or [] in named:
+        return protocol
+    storages = [] if isinstance(listed, Unset) else listed
+    if any(mount.name in each for each in (*named, [each.name for each in storages])):
+        return protocol
+    if not mount.by_plugin and (storages or not plugins):
+        extras.storages = [*storages, Storage(mount.name, mountPath=mount.path)]
+        return changed
+    for plugin, names in zip(plugins, named, strict=True):
+        if not plugin.taskroles:
+            plugin.parameters[_NAMES] = [*names, mount.name]
+            return changed
+    extras.runtimePlugins.append(RuntimePlugin(_PLUGIN, parameters={_NAMES: [mount.name]}))
+    return changed
+
+
+def container_path(path: str, mount: StorageMount) -> str:
+    """Return the path in containers of a path that a task may use.
+
+    ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` and ``/p`` become ``MOUNT/p``. ``MOUNT/p``,
+    relative paths and URIs (``s3://b/p``, ``hdfs://HOST/p``) are returned unchanged.
+    """
+    if found := _DEFAULT_FS.match(path):
+        return mount.path + path[found.end() :]
+    return mount.path + path if path.startswith("/") and not mount.has(path) else path
+
+
+def container_paths(paths: str, mount: StorageMount) -> str:
+    """Return the paths in containers of paths with commas between them."""
+    return re.sub(r"[^,\s][^,]*", lambda found: container_path(found[0], mount), paths)
+
+
+def shell_word(paths: str, mount: StorageMount, *, expand: bool) -> str:
+    """Return a word of the shell for paths in containers with commas between them.
+
+    If ``expand`` is true, the shell expands variables in the paths.
+    """
+    starts = re.compile(rf"(?:(?<=[, ])|^)(?={re.escape(mount.path)}(?:[/,]|$))")
+    if expand:
+        return f'"{starts.sub(_LOCAL_MOUNTS, paths)}"'
+    return f'"{_LOCAL_MOUNTS}"'.join(shlex.quote(part) if part else "" for part in starts.split(paths))
+
+
+@functools.cache
+def hdfs_command() -> str:
+    """Return the command that writes an ``hdfs`` and a ``hadoop`` command if the image has no ``hdfs``."""
+    packed = base64.b64encode(gzip.compress(Path(__file__).with_name("hdfs_shim.sh").read_bytes(), mtime=0))
+    return (
+        "command -v hdfs >/dev/null || "
+        f'{{ _pai=$(mktemp -d) && echo {packed.decode("ascii")} | base64 -d | gzip -d >"$_pai/hdfs" && '
+        'chmod 755 "$_pai" "$_pai/hdfs" && ln -s hdfs "$_pai/hadoop" && export PATH="$PATH:$_pai"; } || '
+        'echo "luigi_pai: the hdfs command cannot be written: the image needs base64 and gzip" >&2'
+    )
