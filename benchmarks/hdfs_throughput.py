@@ -31,7 +31,7 @@ import hdfs
 import luigi.format
 
 from luigi_pai import HdfsTarget
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
 

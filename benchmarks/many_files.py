@@ -36,7 +36,7 @@ import hdfs  # noqa: E402
 from hdfs_throughput import real_ones  # noqa: E402
 from luigi.format import Nop  # noqa: E402
 
-from luigi_pai.hdfs import HdfsTarget, WebHdfs, download, upload  # noqa: E402
+from luigi_pai.files import HdfsTarget, WebHdfs, download, upload  # noqa: E402
 from luigi_pai.local import LocalPai  # noqa: E402
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ PROMISED = 4.0  # times faster than one by one, from 5 ms away
 AS_FAST = 0.95  # of the hdfs library with 16 threads
 UNCHANGED_MS = 2.0  # a file that has not changed
 BASELINE = "HdfsTarget, one by one"
-OURS = "luigi_pai.hdfs.upload"
+OURS = "luigi_pai.files.upload"
 THREADS = "hdfs library, upload with 16 threads"
 UNCHANGED = "... nothing changed"
 
@@ -120,7 +120,7 @@ class Measured:
             (OURS, ways.upload, every),
             (UNCHANGED, ways.again, every),
             (f"... {CHANGED} files changed", ways.changed, every),
-            ("luigi_pai.hdfs.download", ways.download, every),
+            ("luigi_pai.files.download", ways.download, every),
         ]
         for way, _move, _files in named:
             self.times.setdefault(way, [])

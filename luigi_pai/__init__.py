@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         SpecError,
         TokenLost,
     )
-    from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget
+    from luigi_pai.files import HdfsError, HdfsFlagTarget, HdfsTarget
     from luigi_pai.jobspec.job import PaiJob, Port, TaskRole, slot_to_dict
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.protocol_task import PaiJobTarget, PaiProtocolTask
@@ -113,7 +113,7 @@ _HOMES = {
     "luigi_pai.api.registry": ("reset_clusters",),
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),
-    "luigi_pai.hdfs": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),
+    "luigi_pai.files": ("HdfsError", "HdfsFlagTarget", "HdfsTarget"),
     "luigi_pai.protocol_task": ("PaiJobTarget", "PaiProtocolTask"),
     "luigi_pai.python_task": ("PaiPythonTask",),
     "luigi_pai.jobspec.protocol": ("JobProtocol",),

@@ -28,6 +28,8 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.settings import SETTINGS, Scope, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from luigi_pai.api.cluster import Cluster
 
 __all__ = ["HdfsAccount", "OpenPai"]
@@ -195,6 +197,8 @@ class OpenPai(Settings, luigi.Config):
             api_version=self.api_version,
             portal_url=self.portal_url,
             fs_uri=self.fs_uri,
+            storage=self.storage,
+            storage_mount=self.storage_mount,
             expiration=self.expiration,
             verify=tls_verify(self.verify),
             connect_timeout=self.connect_timeout,
@@ -228,10 +232,15 @@ class OpenPai(Settings, luigi.Config):
                 problems.append(f"{key} is empty; write {setting.required}")
             elif setting.check is not None:
                 problems += setting.check.problems(key, value)
-        if self.poll_max < self.poll_min:
-            problems.append(f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}")
+        problems += self._contradictions()
         if problems:
             raise self._error(problems)
+
+    def _contradictions(self) -> Iterator[str]:
+        if self.poll_max < self.poll_min:
+            yield f"poll_max = {self.poll_max} is less than poll_min = {self.poll_min}"
+        if self.storage and bool(self.fs_uri) != bool(self.webhdfs_url):
+            yield "storage stands beside one of fs_uri and webhdfs_url; set both for an HDFS, else neither"
 
     def _warn_of_unknown_keys(self) -> None:
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as in cluster()
@@ -245,8 +254,9 @@ class OpenPai(Settings, luigi.Config):
     def hdfs_account(self) -> HdfsAccount | None:
         """Return the URLs, user and authentication of HDFS; None if no HDFS is configured.
 
-        The URLs are in ``webhdfs_url``. If it is not set, the cluster of ``[OpenPai]`` uses Luigi's own keys:
-        ``namenode_host`` and ``user`` of ``[hdfs]``; ``port``, ``user`` and ``client_type`` of ``[webhdfs]``.
+        The URLs are in ``webhdfs_url``. If neither it nor ``storage`` is set, ``[OpenPai]`` takes
+        Luigi's own keys: ``namenode_host`` and ``user`` of ``[hdfs]``, ``port``, ``user`` and ``client_type``
+        of ``[webhdfs]``.
         """
         kept, key = configuration().kept, (HdfsAccount, self)
         if key not in kept:
@@ -256,7 +266,7 @@ class OpenPai(Settings, luigi.Config):
 
     def _hdfs_account(self) -> HdfsAccount | None:
         urls = split_urls(self.webhdfs_url)
-        if urls or self.section != SECTION:
+        if urls or self.section != SECTION or self.storage:
             return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth) if urls else None
         luigis = luigi.configuration.get_config()
         hosts = split_urls(str(luigis.get("hdfs", "namenode_host", "")))
@@ -267,6 +277,10 @@ class OpenPai(Settings, luigi.Config):
         auth = "kerberos" if luigis.get("webhdfs", "client_type", "") == "kerberos" else self.hdfs_auth
         urls = tuple(f"http://{host}:{port}" for host in hosts)
         return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
+
+    def storage_mount_path(self) -> str | None:
+        """Return where containers mount the storage, ``/mnt/NAME`` if not set; None without a storage."""
+        return (self.storage_mount or f"/mnt/{self.storage}").rstrip("/") if self.storage else None
 
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""

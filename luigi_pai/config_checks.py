@@ -154,6 +154,10 @@ def _codes(part: object) -> range:
 BOOL = Check(lambda value: isinstance(value, bool), "True or False")
 COUNT = Check(_is_count, "a whole number from 1 on")
 EXIT_CODES = Check(lambda value: exit_codes(value) is not None, _EXIT_CODES)
+FOLDER = Check(
+    lambda path: not path or (path.startswith(("/", "~", "$")) and path.strip("/") != ""),
+    "an absolute path, such as /mnt/nfs1",
+)
 HDFS_URI = Check(lambda uri: not uri or urlsplit(uri).scheme in _HDFS_SCHEMES, "hdfs://HOST:PORT")
 LIFETIME = Check(lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN, "60 to 604800 (seconds)")
 REDIRECT = Check(
@@ -162,6 +166,10 @@ REDIRECT = Check(
     login="HDFS uses neither",
 )
 SECONDS = Check(_is_duration, "a number of seconds greater than 0")
+STORAGE = Check(
+    lambda name: not name or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is not None,
+    "the name of a storage, as luigi-pai doctor lists them",
+)
 TLS_VERIFY = Check(_is_tls_verify, "true, false or an existing file of CA certificates")
 URL = Check(
     lambda url: not url or _is_url(url),

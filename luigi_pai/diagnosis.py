@@ -24,7 +24,7 @@ from luigi_pai.config_file import (
     unknown_keys,
 )
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 from luigi_pai.jobspec.demand import free_in
 
 if TYPE_CHECKING:

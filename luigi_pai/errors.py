@@ -25,7 +25,7 @@ The tree::
     │   ├── PaiOutputElsewhere   it writes to another output folder than the task's
     │   └── PaiWorkConflict      another task has used its name or output folder
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
-    └── HdfsError          an operation on HDFS failed  (luigi_pai.hdfs: also luigi's FileSystemException)
+    └── HdfsError          an operation on HDFS failed  (luigi_pai.files: also luigi's FileSystemException)
 
 RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised, so ``except``
 clauses written for ``luigi.contrib.pai`` work with luigi_pai, too. ValueError is Python's type for a wrong

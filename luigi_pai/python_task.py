@@ -32,7 +32,7 @@ from luigi_pai.work.piece import RECENT
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.payload.contents import Contents
     from luigi_pai.payload.file import Payload
@@ -160,7 +160,7 @@ class PaiPythonTask(PaiTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
-        self._parts(settings.api_version, has_hdfs=settings.hdfs_account() is not None)
+        self._parts(settings.api_version, has_files=settings.hdfs_account() is not None)
         self._check_secrets(job)
         return super()._check(job)
 
@@ -225,7 +225,7 @@ class PaiPythonTask(PaiTask):
             {name: value for name, value in values.items() if name in secret},
         )
 
-    def _parts(self, api_version: str, *, has_hdfs: bool) -> tuple[Payload, str, str, str]:
+    def _parts(self, api_version: str, *, has_files: bool) -> tuple[Payload, str, str, str]:
         """Return the payload, and in base64 the payload's file, the task's values and the task's secrets.
 
         Raises:
@@ -236,7 +236,7 @@ class PaiPythonTask(PaiTask):
         parts = [payload.file, payload.pickled(public)]
         parts.append(payload.pickled(secrets, are_secret=True) if secrets else b"")
         file, values, hidden = (base64.b64encode(part).decode("ascii") for part in parts)
-        if len(file) > _MOST and not has_hdfs:
+        if len(file) > _MOST and not has_files:
             sizes = ", ".join(f"{part} {size:,}" for part, size in payload.parts.items())
             payload.problems.append(
                 f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than a command takes: "
@@ -250,16 +250,16 @@ class PaiPythonTask(PaiTask):
         self._raise(payload.problems)
         return payload, file, values, hidden
 
-    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+    def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
         """Return a job that has its payload in the command, or in the code folder on HDFS.
 
         The payload is in the code folder if there is HDFS and either the API is v1 or the payload is large.
         """
         self._check_secrets(job)
-        payload, packed, values, secrets = self._parts(api_version, has_hdfs=hdfs is not None)
-        if hdfs is not None and (api_version == "v1" or len(packed) > _MOST):
+        payload, packed, values, secrets = self._parts(api_version, has_files=fs is not None)
+        if fs is not None and (api_version == "v1" or len(packed) > _MOST):
             job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
-            with hdfs.open_writer(f"{job.codeDir.rstrip('/')}/{payload.name}") as file:
+            with fs.open_writer(f"{job.codeDir.rstrip('/')}/{payload.name}") as file:
                 file.write(payload.file)
             placed = f'{_FILE}="$PWD/${{PAI_CODE_DIR##*/}}/{payload.name}"'
             problem = "the code folder is not here: the image needs the hdfs command"
@@ -269,7 +269,7 @@ class PaiPythonTask(PaiTask):
                 f'echo {packed} | base64 -d >"${_FILE}"'
             )
             problem = "its file cannot be written: the image needs base64"
-            if hdfs is None and api_version == "v2" and job.outputDir == default_output(self.name):
+            if fs is None and api_version == "v2" and job.outputDir == default_output(self.name):
                 job.outputDir = None
         lines = [
             placed,
@@ -281,15 +281,12 @@ class PaiPythonTask(PaiTask):
         for role in job.taskRoles:
             if isinstance(role, TaskRole) and f"${_FILE}" in role.command:
                 role.command = separator.join([*lines, role.command])
-        super()._prepared(job, api_version, hdfs)
+        super()._prepared(job, api_version, fs)
         return self._with_secrets(job, secrets) if secrets else job
 
     def _with_secrets(self, job: PaiJob, secrets: str) -> JobProtocol:
         """Return a job, converted to a protocol that has the secrets."""
-        from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  few tasks have secrets
-
-        settings = OpenPai.current(self.cluster)
-        protocol = convert(job, fs_uri=settings.fs_uri, section=settings.section).protocol
+        protocol = OpenPai.current(self.cluster).cluster().convert(job).protocol
         for role in protocol.taskRoles.values():
             role.commands = [
                 each.replace(f"@{SECRETS}@", "<% $secrets.luigi_pai %>") for each in role.commands
@@ -306,7 +303,7 @@ def contents(task: PaiPythonTask) -> Contents:
     """
     from luigi_pai.payload.contents import contents_of  # noqa: PLC0415  only people want it
 
-    payload, *_ = task._parts("v2", has_hdfs=True)  # noqa: SLF001  of this module
+    payload, *_ = task._parts("v2", has_files=True)  # noqa: SLF001  of this module
     return contents_of(payload, *task._values(payload))  # noqa: SLF001  as above
 
 

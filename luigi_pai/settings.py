@@ -131,6 +131,12 @@ class Settings:
     hdfs_user = _key(_OPTIONAL, None, None, _CLUSTER, "user on HDFS; default: username")
     hdfs_auth = _key(_TEXT, "simple", checks.one_of("simple", "kerberos"), _CLUSTER,
         "authentication on HDFS: simple, or kerberos (needs a ticket)")
+    storage = _key(_OPTIONAL, None, checks.STORAGE, _CLUSTER,
+        "the storage of the cluster where your jobs' files are, from 0.16 on: nfs1, for example")
+    storage_path = _key(_OPTIONAL, None, checks.FOLDER, _CLUSTER,
+        "where this machine has the files of the storage, if its mounts do not show it")
+    storage_mount = _key(_OPTIONAL, None, checks.FOLDER, _CLUSTER,
+        "where containers mount the storage; default: /mnt/NAME (0.16, 0.17: as the cluster says)")
     portal_url = _key(_OPTIONAL, None, checks.URL, _CLUSTER, "web portal, for the links to a job's page")
     verify = _key(_TEXT, "true", checks.TLS_VERIFY, _CLUSTER,
         "check TLS certificates: true, false, or a file of CA certificates")

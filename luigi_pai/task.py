@@ -21,7 +21,7 @@ from luigi_pai.tasks.task_work import not_returned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.job import TaskRole
     from luigi_pai.jobspec.protocol import JobProtocol
 
@@ -132,8 +132,8 @@ class PaiTask(JobTask):
         Raises:
             NotImplementedError: ``output_dir`` is not on HDFS.
         """
-        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  only needed with HDFS
-        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
+        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  only needed with files
+        from luigi_pai.files.paths import is_foreign  # noqa: PLC0415  as above
 
         folder = self._output_folder()
         if is_foreign(folder):
@@ -149,11 +149,11 @@ class PaiTask(JobTask):
     def _folder_is_set(self) -> bool:
         return self.output_dir not in (None, "", default_output(self.name))
 
-    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+    def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
         from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
 
         del api_version
-        send_uploads(self, job.codeDir, hdfs)
+        send_uploads(self, job.codeDir, fs)
         return job
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.dialects.detection import Dialect
+    from luigi_pai.jobspec.convert import Conversion
     from luigi_pai.jobspec.protocol import JobProtocol
 
 __all__ = ["Cluster"]
@@ -56,6 +57,9 @@ class Cluster(JobRequests):
         api_version: ``auto``, ``v1`` (OpenPAI 0.7 to 0.14) or ``v2`` (0.15 to 1.8, LTP).
         portal_url: the web portal; default: derived from ``url``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
+        storage: the storage that v1 jobs mount on a v2 cluster (0.16 and later). Their folders are there;
+            with ``fs_uri``, only those that are named below ``storage_mount``.
+        storage_mount: where they mount it; default: ``/mnt/NAME``.
         expiration: life of a login in seconds, 60 to 604800 (0.7 to 0.12; later servers ignore it).
         verify: whether to check TLS certificates, or a file of the CA certificates to check them with.
         connect_timeout, read_timeout: seconds. ``read_timeout`` limits each wait for data from the server.
@@ -80,6 +84,8 @@ class Cluster(JobRequests):
         api_version: str = "auto",
         portal_url: str | None = None,
         fs_uri: str | None = None,
+        storage: str | None = None,
+        storage_mount: str | None = None,
         expiration: int = 3600,
         verify: bool | str = True,
         connect_timeout: float = 10.0,
@@ -104,7 +110,9 @@ class Cluster(JobRequests):
         )
         self._shared, self._shared_lists = SharedDocument(), SharedDocument()
         self._session = Session(account, self._shared, self.clock)
-        self._detector = DialectDetector(self._session, self._shared, api_version, fs_uri)
+        self._detector = DialectDetector(
+            self._session, self._shared, api_version, fs_uri, (storage, storage_mount) if storage else None
+        )
         self._portal_url = (portal_url or default_portal(url)).rstrip("/")
         self._api = RestApi(self._session, self._detector, self._portal_url, self.polling, retention)
         self.book = Book(self._api, self._shared, self._shared_lists)
@@ -118,6 +126,15 @@ class Cluster(JobRequests):
         return Server(self._session, self._detector)
 
     # jobs
+
+    def convert(self, job: PaiJob) -> Conversion:
+        """Return a v1 job as the protocol that a v2 cluster gets, with what it loses.
+
+        Raises:
+            SpecError: the job cannot be converted.
+            ConfigError: the storage does not exist, or cannot be written.
+        """
+        return self._detector.convert(job)
 
     def submit(self, job: PaiJob | JobProtocol) -> Job:
         """Submit a job and return its handle. If its name is in use, NAME__attempt2 is not tried instead.

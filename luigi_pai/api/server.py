@@ -16,6 +16,7 @@ from luigi_pai.jobspec.paths import mapping_of
 
 if TYPE_CHECKING:
     from luigi_pai.api.dialects.detection import DialectDetector
+    from luigi_pai.api.dialects.storages import StorageFacts
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
 
@@ -131,6 +132,14 @@ class Server:
     def storages(self) -> list[dict[str, Any]]:
         """Return the storages that the user may mount (1.0 and later; v1 API: empty; 0.15 to 0.17: error)."""
         return self._detector.call_detected(lambda dialect: dialect.storages())
+
+    def storage(self, name: str) -> StorageFacts:
+        """Return what the server says of a storage (0.16 and later).
+
+        Raises:
+            ConfigError: there is no such storage, or the user may not use it.
+        """
+        return self._detector.storage(name).facts()
 
     def requests_left(self) -> dict[str, tuple[int, float]]:
         """Return for each known request limit how many requests are left, and the seconds until its reset."""

@@ -79,7 +79,7 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 
 
 def _code_of(error: PaiError) -> int:
-    from luigi_pai.hdfs import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
+    from luigi_pai.files import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
 
     if isinstance(error, (HdfsUnreachable, ServerFault)):  # the rest-server lost its database, for example
         return EXIT_UNREACHABLE

@@ -34,7 +34,7 @@ def put(local: str, remote: str, *, jobs: int) -> None:
     that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
     with plain_failures("stopped; what is on HDFS is whole, and the next put goes on from there"):
-        from luigi_pai.hdfs import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
+        from luigi_pai.files import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 
         tell(str(upload(WebHdfs.from_config(), local, remote, jobs=jobs)))
 
@@ -50,7 +50,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
     Only what is new or changed is fetched. Nothing is removed.
     """
     with plain_failures("stopped; what is here is whole, and the next get goes on from there"):
-        from luigi_pai.hdfs import WebHdfs, download  # noqa: PLC0415  as in put
+        from luigi_pai.files import WebHdfs, download  # noqa: PLC0415  as in put
 
         tell(str(download(WebHdfs.from_config(), remote, local, jobs=jobs)))
 
@@ -63,7 +63,7 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
     with plain_failures():
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as in put
+        from luigi_pai.files import WebHdfs  # noqa: PLC0415  as in put
 
         server, place = WebHdfs.from_config().at(path)
         entries = [
@@ -83,7 +83,7 @@ def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
-    from luigi_pai.hdfs.transfer import readable  # noqa: PLC0415  as in put
+    from luigi_pai.files.transfer import readable  # noqa: PLC0415  as in put
 
     is_folder = status["type"] == "DIRECTORY"
     changed = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)

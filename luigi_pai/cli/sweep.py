@@ -130,7 +130,7 @@ def _open(results: SweepResults) -> None:
     """Open the page of a sweep's table in a browser."""
     path = Path(results.path("html")).resolve()
     if results.is_on_hdfs:
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  loaded only for HDFS
+        from luigi_pai.files import WebHdfs  # noqa: PLC0415  loaded only for HDFS
 
         path = Path(tempfile.mkdtemp(prefix="luigi-pai-")) / "results.html"
         WebHdfs.from_config().get(results.path("html"), path)

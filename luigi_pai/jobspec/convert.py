@@ -186,7 +186,7 @@ class _Converter:
             self._lose(
                 field,
                 f"{path!r} stays as it is: {FS_URI} is empty on v2 clusters; "
-                f"set fs_uri in [{self._section}] of luigi.cfg",
+                f"set storage (or, with an HDFS, fs_uri) in [{self._section}] of luigi.cfg",
             )
         if field == "codeDir" and not (self._storage and self._storage.has(path)):
             self._lose(

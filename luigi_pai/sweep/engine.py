@@ -13,7 +13,7 @@ from luigi_pai.api.watched import Outcome, Update
 from luigi_pai.api.watching import Watcher
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.sweep.ending import Recorder, announce, endings
 from luigi_pai.sweep.packs import Outages, Pack, Packs, Start
 from luigi_pai.sweep.point import Ended, Point, PointMember, point_members

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.retries import TRANSIENT, Retry
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

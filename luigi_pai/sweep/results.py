@@ -194,7 +194,7 @@ class SweepResults(luigi.Target):
     def _file(self, ending: str) -> Any:
         if not self.is_on_hdfs:
             return luigi.LocalTarget(self.path(ending), format=luigi.format.Nop)
-        from luigi_pai.hdfs import HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
 
         return HdfsTarget(self.path(ending), format=luigi.format.Nop)
 
@@ -220,8 +220,8 @@ class SweepResults(luigi.Target):
 
     def _content(self, path: str) -> bytes | None:
         if self.is_on_hdfs:
-            from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
-            from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  as above
+            from luigi_pai.files import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+            from luigi_pai.files.small_files import read_small  # noqa: PLC0415  as above
 
             return read_small(WebHdfs.from_config(), path, _LARGEST)
         try:

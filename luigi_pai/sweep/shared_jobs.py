@@ -10,7 +10,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import ConfigError
 from luigi_pai.jobspec.arrays.jobs import check_alike
 from luigi_pai.jobspec.containers import for_containers
-from luigi_pai.jobspec.convert import Conversion, convert
+from luigi_pai.jobspec.convert import Conversion
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.jobspec.names import v2_name
 
@@ -68,7 +68,7 @@ def as_protocol(job: PaiJob | JobProtocol, settings: OpenPai) -> Conversion:
     """Return a job as a protocol; a v1 job is converted."""
     if not isinstance(job, PaiJob):
         return Conversion(job, ())
-    return convert(job, fs_uri=settings.fs_uri)
+    return settings.cluster().convert(job)
 
 
 def _no_arrays(why: str) -> ConfigError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.api.retries import TRANSIENT
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiSweepFailed
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.point import Ended, Point
 from luigi_pai.sweep.points import (

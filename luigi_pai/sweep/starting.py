@@ -243,12 +243,11 @@ def _confirmed(member: PointMember) -> Submission:
     entry = work.book.latest(work.name)
     if entry is None or entry.status is None:
         raise NotConfirmedError("the server has no such job")
-    if member.evidence.is_durable:
-        from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  costs what only HDFS needs
-
+    fs = work.outputs.fs
+    if fs is not None:
         stored = Retry(api.polling.patience, api.clock).call(lambda: api.config(entry.job))
         theirs = api.dialect.output_folder(stored)
-        if work.folder is None or theirs is None or not same_path(work.folder, theirs):
+        if work.folder is None or theirs is None or not fs.is_same(work.folder, theirs):
             raise NotConfirmedError(f"the output folder of job {entry.job!r} is {theirs}, not {work.folder}")
     return _taken_over(member, entry)
 

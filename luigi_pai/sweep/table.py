@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.config import OpenPai
 from luigi_pai.console import first_line, user_error
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.sweep.point import Ended
 from luigi_pai.sweep.points import describe, parameters_of
 from luigi_pai.sweep.progress import Progress

@@ -22,7 +22,7 @@ from luigi_pai.tasks.luigi_page import has_page
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.task_work import Forecast
 
@@ -259,15 +259,15 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return the texts to redact in the job's logs and errors."""
         return ()
 
-    def _prepared(self, job: PaiJob, api_version: str, hdfs: WebHdfs | None) -> PaiJob | JobProtocol:
+    def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
         """Send the uploads of a v1 job to HDFS, and return the job as it is posted.
 
         Args:
             job: with the name of the submission.
             api_version: of the cluster.
-            hdfs: of the cluster; None if none is configured.
+            fs: of the cluster; None if none is configured.
         """
-        del api_version, hdfs
+        del api_version, fs
         return job
 
 

@@ -94,9 +94,9 @@ class JobWatch:
             queue_timeout=options["queue_timeout"],
             run_timeout=options["run_timeout"],
         )
-        hdfs, folder, reports = self._work.outputs.hdfs, self._work.folder, None
-        if hdfs is not None and folder is not None:
-            reports = Reports(hdfs, folder, self._api.clock, self._page.report)
+        fs, folder, reports = self._work.outputs.fs, self._work.folder, None
+        if fs is not None and folder is not None:
+            reports = Reports(fs, folder, self._api.clock, self._page.report)
         self.show(status)
         last: Update | None = None
         while last is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from luigi_pai.config import OpenPai
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
@@ -40,12 +40,12 @@ class LastReports(dict[str, Any]):
 class Outputs:
     """The output folder of a job, and the targets of ``output()`` if the task overrides it.
 
-    If the output folder is on the configured HDFS, only the completion flag in this folder decides whether
-    the task is complete. If the folder is not on this HDFS, the task is complete by Luigi's rule, that is,
-    if there are targets and all of them exist.
+    If the output folder is on the cluster's file system (its HDFS, or a storage), only the completion flag in
+    this folder decides whether the task is complete. If it is not, the task is complete by Luigi's rule, that
+    is, if there are targets and all of them exist.
 
     Args:
-        hdfs: the cluster's HDFS; None if none is configured.
+        fs: the cluster's file system; None if none is configured.
         name: of the job.
         folder: the output folder; None for a job of the YAML protocol.
         targets: returns the targets of ``output()`` as a flat list; empty if the task does not override it.
@@ -53,45 +53,46 @@ class Outputs:
 
     def __init__(
         self,
-        hdfs: WebHdfs | None,
+        fs: FileSystem | None,
         name: str,
         folder: str | None,
         targets: Callable[[], Sequence[luigi.Target]],
     ) -> None:
-        self._hdfs = hdfs
+        self._fs = fs
         self._name = name
         self._folder = folder
         self._targets = targets
 
     @functools.cached_property
-    def hdfs(self) -> WebHdfs | None:
-        """The HDFS of the output folder; None if the folder is not on HDFS, or no HDFS is configured.
+    def fs(self) -> FileSystem | None:
+        """The file system of the output folder; None if the folder is elsewhere, or none is configured.
 
-        A folder is not on HDFS if its URI has the scheme of another file system (``file:``, ``s3:``), or if
+        A folder is elsewhere if its URI has the scheme of another file system (``file:``, ``s3:``), or if
         ``output()`` has a LocalTarget at or below it. A LocalTarget there means that the folder is mounted
         both on this machine and, with the same path, in the containers.
 
         Raises:
-            HdfsError: ``output_dir`` is not a valid path, or names another HDFS.
+            HdfsError: ``output_dir`` is not a valid path, or names another file system.
         """
         folder = self._folder
-        if self._hdfs is None or folder is None:
+        if self._fs is None or folder is None:
             return None
-        from luigi_pai.hdfs import HdfsError  # noqa: PLC0415  costs what only HDFS needs
-        from luigi_pai.hdfs.paths import is_foreign  # noqa: PLC0415  as above
+        from luigi_pai.files import HdfsError  # noqa: PLC0415  costs what only files need
+        from luigi_pai.files.paths import is_foreign  # noqa: PLC0415  as above
 
         if is_foreign(folder) or self._is_local(folder):
             return None
         try:
-            self._hdfs.at(folder)
+            self._fs.check_path(folder)
         except HdfsError as error:
             raise HdfsError(
-                f"output_dir = {folder!r} of job {self._name!r} is no path on this HDFS: {error.reason}",
+                f"output_dir = {folder!r} of job {self._name!r} is no path on the cluster's file system: "
+                f"{error.reason}",
                 operation=error.operation,
                 path=error.path,
                 reason=error.reason,
             ) from None
-        return self._hdfs
+        return self._fs
 
     def are_complete(self) -> bool:
         """Return whether the task overrides ``output()``, and all its targets exist.
@@ -108,15 +109,15 @@ class Outputs:
         Raises:
             HdfsError: HDFS failed.
         """
-        if self.hdfs is not None and self._folder is not None:
-            return bool(self.hdfs.exists(self._folder))
+        if self.fs is not None and self._folder is not None:
+            return bool(self.fs.exists(self._folder))
         return any(target.exists() for target in self._checkable_targets())
 
     def completion_fallback(self) -> str:
         """Return a text: why there is no flag, and what decides instead whether the task is complete."""
-        why = "webhdfs_url of its cluster is not set in luigi.cfg"
-        if self._hdfs is not None:
-            why = f"the output folder {self._folder} is not on HDFS"
+        why = "luigi.cfg names no storage or HDFS of its cluster"
+        if self._fs is not None:
+            why = f"the output folder {self._folder} is not on the cluster's file system"
         return (
             f"{why}; once the server no longer knows the job, the task is complete only if output() is "
             "overridden and all its targets exist"
@@ -131,19 +132,19 @@ class Outputs:
         Raises:
             HdfsError: HDFS failed.
         """
-        if self.hdfs is None or self._folder is None:
+        if self.fs is None or self._folder is None:
             return []
         from luigi_pai.tasks.reports import read_reports  # noqa: PLC0415  as above
 
-        return read_reports(self.hdfs, self._folder, None if job is None else attempt_of(job)[1])
+        return read_reports(self.fs, self._folder, None if job is None else attempt_of(job)[1])
 
     def result(self, task: JobTask) -> dict[str, Any]:
         """Return the default ``result()``: values of ``metrics.json``, and further values from reports."""
         try:
             targets = luigi.task.flatten(task.output())  # type: ignore[no-untyped-call]
-        except NotImplementedError:  # output() has no target if the folder is not on HDFS
+        except NotImplementedError:  # output() has no target if the folder is elsewhere
             targets = []
-        if self._hdfs is None:
+        if self._fs is None:
             targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
         metrics = _read_metrics(targets)
         if metrics is not None and not task.runtime:
@@ -160,10 +161,10 @@ class Outputs:
         return any(f"{target.path}/".startswith(inside) for target in local)
 
     def _checkable_targets(self) -> Sequence[luigi.Target]:
-        """Return the targets; an empty list if a target is on HDFS and no HDFS is configured."""
+        """Return the targets; an empty list if a target is on a file system that is not configured."""
         targets = self._targets()
         contrib: Any = sys.modules.get("luigi.contrib.hdfs")  # if it is not loaded, no target is from it
-        if self._hdfs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
+        if self._fs is None and contrib and any(isinstance(each, contrib.HdfsTarget) for each in targets):
             return ()
         return targets
 
@@ -198,7 +199,7 @@ def _start_of(target: Any, path: str) -> bytes | None:
                 return file.read(_LARGEST_METRICS + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
-    from luigi_pai.hdfs import HdfsError, HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
+    from luigi_pai.files import HdfsError, HdfsTarget  # noqa: PLC0415  costs what only files need
 
     if not isinstance(target, HdfsTarget):
         return None
@@ -223,10 +224,10 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
     return values
 
 
-def configured_hdfs(settings: OpenPai, cluster: str | None) -> WebHdfs | None:
-    """Return the cluster's HDFS; None if no WebHDFS is configured."""
-    if settings.hdfs_account() is None:
+def configured_files(settings: OpenPai, cluster: str | None, folder: str | None) -> FileSystem | None:
+    """Return the file system of an output folder; None if neither HDFS nor a storage is configured."""
+    if settings.hdfs_account() is None and not settings.storage:
         return None
-    from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  only needed with HDFS
+    from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
 
-    return WebHdfs.from_config(cluster)
+    return cluster_files(cluster, folder)

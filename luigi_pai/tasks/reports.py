@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from requests import RequestException
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.runtime import REPORTS, attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from luigi_pai.api.clock import Clock
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
 
 logger = logging.getLogger("luigi-interface")
 
@@ -50,7 +50,7 @@ class Reports:
     """The reports of a job, read from its output folder.
 
     Args:
-        hdfs: the HDFS of the output folder.
+        fs: the HDFS of the output folder.
         folder: the output folder.
         clock: measures the time until the reports are read again.
         callback: called with the name of a callback of Luigi's worker, and the argument for it.
@@ -58,12 +58,12 @@ class Reports:
 
     def __init__(
         self,
-        hdfs: WebHdfs,
+        fs: FileSystem,
         folder: str,
         clock: Clock,
         callback: Callable[[str, object], object],
     ) -> None:
-        self._hdfs = hdfs
+        self._fs = fs
         self._folder = folder
         self._clock = clock
         self._callback = callback
@@ -95,7 +95,7 @@ class Reports:
             return None
         self._next = self._clock.monotonic() + INTERVAL
         try:
-            found = read_reports(self._hdfs, self._folder, attempt_of(job)[1], most=_FILES)
+            found = read_reports(self._fs, self._folder, attempt_of(job)[1], most=_FILES)
         except (HdfsError, RequestException) as error:
             if str(error) != self._failure:
                 logger.debug("Job %s: its reports cannot be read: %s", job, error)
@@ -105,12 +105,12 @@ class Reports:
 
 
 def read_reports(
-    hdfs: WebHdfs, folder: str, attempt: int | None = None, *, most: int | None = None
+    fs: FileSystem, folder: str, attempt: int | None = None, *, most: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the newest reports of a submission's containers, oldest first.
 
     Args:
-        hdfs: where the folder is.
+        fs: where the folder is.
         folder: the output folder of the job.
         attempt: number of the submission; default: the last submission that has reported.
         most: maximum number of files to read, the most recently changed files first; default: all files.
@@ -122,9 +122,9 @@ def read_reports(
         HdfsError: HDFS failed.
     """
     try:
-        entries = hdfs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
+        entries = fs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)
         files = sorted(entries, key=lambda entry: entry[2], reverse=True)[:most]
-        found = [values for path, size, _changed in files for values in _lines(hdfs, path, size)]
+        found = [values for path, size, _changed in files for values in _lines(fs, path, size)]
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return []
@@ -134,13 +134,11 @@ def read_reports(
     return sorted((each for each in found if each["attempt"] == attempt), key=lambda each: each["time"])
 
 
-def _lines(hdfs: WebHdfs, path: str, size: int) -> Iterator[dict[str, Any]]:
+def _lines(fs: FileSystem, path: str, size: int) -> Iterator[dict[str, Any]]:
     """Yield the reports at the end of a file."""
-    from luigi_pai.hdfs.small_files import start_of  # noqa: PLC0415  costs what only HDFS needs
-
-    server, place = hdfs.at(path)
-    with server.open_file(place, max(0, size - _TAIL)) as reply:
-        lines = start_of(reply, _TAIL + _GROWN).decode("utf-8", "replace").split("\n")[:-1]
+    volume, place = fs.at(path)
+    data = volume.read_part(place, max(0, size - _TAIL), _TAIL + _GROWN)
+    lines = data.decode("utf-8", "replace").split("\n")[:-1]
     for line in lines:
         try:
             values = json.loads(line)

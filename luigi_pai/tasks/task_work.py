@@ -14,7 +14,7 @@ from luigi_pai.console import is_users
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.settings import OF_TASKS
-from luigi_pai.tasks.outputs import Outputs, configured_hdfs
+from luigi_pai.tasks.outputs import Outputs, configured_files
 from luigi_pai.work.decide import Done, Refuse, Submit
 from luigi_pai.work.piece import Work
 
@@ -137,11 +137,11 @@ class TaskWork(Work):
         if task._api_version:  # noqa: SLF001  as above
             book = book.with_version(task._api_version)  # noqa: SLF001  as above
         self._task = task
-        self._hdfs = configured_hdfs(settings, cluster)
         self._level = logging.INFO if single else logging.DEBUG
         name: str = task.name  # type: ignore[attr-defined]  # of each subclass
         folder = task._output_folder()  # noqa: SLF001  as above
-        outputs = Outputs(self._hdfs, name, folder, task._targets if targets is None else lambda: targets)  # noqa: SLF001  as above
+        self._fs = configured_files(settings, cluster, folder)
+        outputs = Outputs(self._fs, name, folder, task._targets if targets is None else lambda: targets)  # noqa: SLF001  as above
         super().__init__(name, folder, book, Options(task, settings), outputs)
         self.outputs: Outputs
         self.compares_stored_job = folder is None
@@ -204,15 +204,18 @@ class TaskWork(Work):
         if isinstance(job, PaiJob):
             if number > 1 or version == "v2":
                 job.outputDir = job.outputDir or self.folder
-            job = self._task._prepared(job, version, self._hdfs)  # noqa: SLF001  as above
+            job = self._task._prepared(job, version, self._fs)  # noqa: SLF001  as above
+        if self.outputs.fs is not None:
+            volume, place = self.outputs.fs.at(str(self.folder))
+            volume.share_folder(place)
         self._remark_on_flag(name)
         return job
 
     def _remark_on_flag(self, name: str) -> None:
         """Log once that jobs get no completion flag, if the task may rely on one."""
-        if self.folder is None or self.outputs.hdfs is not None:
+        if self.folder is None or self.outputs.fs is not None:
             return
-        is_set = self._hdfs is not None or self._task._folder_is_set()  # noqa: SLF001  as above
+        is_set = self._fs is not None or self._task._folder_is_set()  # noqa: SLF001  as above
         if is_set and self.book.api.session.times("jobs without completion flag") == 1:
             fallback = self.outputs.completion_fallback()
             logger.log(self._level, "Job %s, as others after it, gets no completion flag: %s", name, fallback)

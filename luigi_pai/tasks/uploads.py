@@ -1,4 +1,4 @@
-"""Uploads of a task to HDFS before its job is submitted."""
+"""Uploads of a task to the cluster's file system before its job is submitted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.config_file import chosen_section
 from luigi_pai.errors import ConfigError, Problem, SpecError
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.jobspec.containers import RUNTIME_FILE, RUNTIME_NAME
 from luigi_pai.tasks.attributes import base_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs import Upload, WebHdfs
+    from luigi_pai.files import Upload
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.task import PaiTask
 
 _CODE_LIMIT = 200_000_000
@@ -25,35 +26,38 @@ _CODE_LIMIT = 200_000_000
 _SHOWN = 3  # number of files that an error names, the largest first
 
 
-def send_uploads(task: PaiTask, code_dir: str | None, hdfs: WebHdfs | None) -> None:
+def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> None:
     """Send the new and changed files of a task's ``uploads``.
 
     Args:
         task: its ``uploads`` are sent; if ``task.runtime`` is true, ``pai_runtime.py`` is sent, too.
         code_dir: the code folder of its job.
-        hdfs: the cluster's HDFS; None if none is configured.
+        fs: the cluster's file system; None if none is configured.
 
     Raises:
-        ConfigError: there are uploads, but no HDFS is configured.
+        ConfigError: there are uploads, but no file system is configured.
         SpecError: an upload is not valid; nothing was sent.
-        HdfsError: HDFS refused an upload or failed.
+        HdfsError: the file system refused an upload or failed.
     """
     named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
-        wrong = f"{named!r} is not a dict of local paths to paths on HDFS; write {{'code': '/PATH/code'}}"
+        wrong = (
+            f"{named!r} is not a dict of local to remote paths; write {{'code': '/PATH/code'}}"
+        )
         raise SpecError(task.name, [Problem("uploads", wrong)])
     if task.runtime:
         named = {**named, **_runtime(task.name, code_dir)}
     if not named:
         return
-    if hdfs is None:
+    if fs is None:
         raise ConfigError(
-            f"job {task.name!r} was not submitted: its uploads need HDFS, and webhdfs_url is not set in "
-            "[OpenPai]; write webhdfs_url = http://NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI)"
+            f"job {task.name!r} was not submitted: its uploads need a file system of the cluster, and "
+            "[OpenPai] names none; write storage = NAME into luigi.cfg (OpenPAI 0.16 and later) or "
+            "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
         ).in_section(chosen_section(task.cluster))
     problems: list[Problem] = []
-    uploads = list(_prepared(base_folder(task, "uploads"), named, hdfs, problems))
-    problems += _over_the_limit(code_dir, uploads, hdfs)
+    uploads = list(_prepared(base_folder(task, "uploads"), named, fs, problems))
+    problems += _over_the_limit(code_dir, uploads, fs)
     if problems:
         raise SpecError(task.name, problems)
     for upload in uploads:
@@ -69,27 +73,27 @@ def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
 
 
 def _prepared(
-    folder: Path, named: Mapping[Any, Any], hdfs: WebHdfs, problems: list[Problem]
+    folder: Path, named: Mapping[Any, Any], fs: FileSystem, problems: list[Problem]
 ) -> Iterator[Upload]:
     """Yield the valid uploads; the problems of the others are added to ``problems``."""
-    from luigi_pai.hdfs import TransferError, Upload  # noqa: PLC0415  costs what only HDFS needs
+    from luigi_pai.files import TransferError, Upload  # noqa: PLC0415  costs what only files need
 
     for local, destination in named.items():
         where = f"uploads[{str(local)!r}]"
         try:
-            yield Upload(hdfs, folder / Path(os.fspath(local)).expanduser(), str(destination))
+            yield Upload(fs, folder / Path(os.fspath(local)).expanduser(), str(destination))
         except TransferError as error:
             problems += (Problem(where, str(problem)) for problem in error.problems)
         except HdfsError as error:
             problems.append(Problem(where, str(error)))
 
 
-def _over_the_limit(code_dir: str | None, uploads: list[Upload], hdfs: WebHdfs) -> Iterator[Problem]:
+def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem) -> Iterator[Problem]:
     """Yield a problem if the uploads to the code folder are larger than a container accepts."""
     if not code_dir:
         return
     try:
-        _server, path = hdfs.at(code_dir)
+        _volume, path = fs.at(code_dir)
     except HdfsError:  # the code folder is not on this HDFS
         return
     sizes = [(size, name) for upload in uploads for name, size in upload.sizes_below(path).items()]

@@ -72,26 +72,26 @@ class Evidence:
     @property
     def is_durable(self) -> bool:
         """Whether claims and flag outlive the server's memory of a job, because they are on HDFS."""
-        return self._work.outputs.hdfs is not None
+        return self._work.outputs.fs is not None
 
     @functools.cached_property
     def flag(self) -> CompletionFlag | None:
         """The completion flag; None if the output folder is not on HDFS."""
-        hdfs = self._work.outputs.hdfs
-        if hdfs is None:
+        fs = self._work.outputs.fs
+        if fs is None:
             return None
-        from luigi_pai.work.flag import CompletionFlag  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.work.flag import CompletionFlag  # noqa: PLC0415  costs what only files need
 
-        return CompletionFlag(hdfs, str(self._work.folder))
+        return CompletionFlag(fs, str(self._work.folder))
 
     @functools.cached_property
     def _claims(self) -> Claims | None:
         """The claims; None if this machine has no folder for them, or in a mocked test."""
         work, api = self._work, self._book.api
-        if work.outputs.hdfs is not None:
-            from luigi_pai.work.hdfs_claims import HdfsClaimFolder  # noqa: PLC0415  as above
+        if work.outputs.fs is not None:
+            from luigi_pai.work.output_claims import OutputClaimFolder  # noqa: PLC0415  as above
 
-            return Claims(HdfsClaimFolder(work.outputs.hdfs, str(work.folder)), work.name)
+            return Claims(OutputClaimFolder(work.outputs.fs, str(work.folder)), work.name)
         if api.session.mocked:
             return None
         from luigi_pai.work.local_claims import local_claims  # noqa: PLC0415  HDFS does not need it
@@ -251,7 +251,7 @@ class Evidence:
         claim = self.last()
         if claim is None:
             if self.flag is not None:
-                check_folder(status, self._work.folder, self._book.api)
+                check_folder(status, self._work)
         elif claim.job == status.name and claim.digest != self._work.digest:
             warn_of_other_definition(status.name)
 

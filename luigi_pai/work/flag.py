@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.hdfs.small_files import create_once, read_small
+from luigi_pai.files.errors import HdfsError
+from luigi_pai.files.small_files import create_once, read_small
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.client import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
 
 _NAME = re.compile(r"[A-Za-z0-9._~-]+")
 _LARGEST = 1_000_000  # bytes
@@ -29,7 +29,7 @@ class CompletionFlag:
         name: of the file.
     """
 
-    def __init__(self, fs: WebHdfs, directory: str, name: str = "_SUCCESS") -> None:
+    def __init__(self, fs: FileSystem, directory: str, name: str = "_SUCCESS") -> None:
         self._fs = fs
         self.path = f"{directory.rstrip('/')}/{name}"
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.status import JobStatus, TaskStatus
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
 
     T = TypeVar("T")
 
@@ -40,23 +40,23 @@ class KeptLogs:
 
     Args:
         book: The book of the job's cluster.
-        hdfs: The HDFS of the output folder; None if this folder is elsewhere.
+        fs: The HDFS of the output folder; None if this folder is elsewhere.
         folder: the output folder.
         secrets: values to redact in the copies, as are the account's password and token.
     """
 
     def __init__(
-        self, book: Book, hdfs: WebHdfs | None, folder: str | None, secrets: Sequence[str] = ()
+        self, book: Book, fs: FileSystem | None, folder: str | None, secrets: Sequence[str] = ()
     ) -> None:
         self._book, self._api = book, book.api
-        self._hdfs = hdfs
+        self._fs = fs
         self._folder = folder
         self._secrets = secrets
         self._given_up: PaiApiError | None = None  # why no further requests are made
 
     def keep(self, status: JobStatus) -> None:
         """Copy a job's logs. Errors are only logged, because the job's end does not depend on the copies."""
-        if self._hdfs is None or self._folder is None:
+        if self._fs is None or self._folder is None:
             if self._book.api.session.times("keep_logs without HDFS") == 1:
                 logger.warning(
                     "keep_logs: no log of job %s, or of other jobs without output folder on HDFS, is kept",
@@ -69,7 +69,7 @@ class KeptLogs:
             if not status.tasks:  # a status from a list of jobs does not contain the tasks
                 status = self._request(lambda: self._api.status(status.name))
             for task in status.tasks:
-                unreadable += not self._keep_task(self._hdfs, folder, status, task)
+                unreadable += not self._keep_task(self._fs, folder, status, task)
         except (PaiError, OSError) as error:
             logger.warning("The logs of job %s could not be kept in %s: %s", status.name, folder, error)
             return
@@ -78,7 +78,7 @@ class KeptLogs:
         tasks = f"{count} task{'' if count == 1 else 's'}"
         logger.info("Kept the logs of job %s, %s, in %s%s", status.name, tasks, folder, lost)
 
-    def _keep_task(self, hdfs: WebHdfs, folder: str, status: JobStatus, task: TaskStatus) -> bool:
+    def _keep_task(self, fs: FileSystem, folder: str, status: JobStatus, task: TaskStatus) -> bool:
         """Keep the logs of a task, or the reason why they cannot be read; return whether they were read."""
         path = f"{folder}/{_UNUSUAL.sub('_', task.role)}-{task.index}"
         reasons = {}
@@ -93,17 +93,17 @@ class KeptLogs:
         for name in STREAMS:
             if name in files:
                 try:
-                    self._copy(files[name], hdfs, f"{path}.{name}")
+                    self._copy(files[name], fs, f"{path}.{name}")
                 except PaiApiError as error:
                     reasons[name] = str(error)
         if reasons:
-            with hdfs.open_writer(f"{path}.unreadable.txt") as note:
+            with fs.open_writer(f"{path}.unreadable.txt") as note:
                 note.write("".join(f"{name}: {reason}\n" for name, reason in reasons.items()).encode())
         return not reasons
 
-    def _copy(self, file: LogFile, hdfs: WebHdfs, path: str) -> None:
+    def _copy(self, file: LogFile, fs: FileSystem, path: str) -> None:
         """Copy a log part by part; the file appears when it is complete."""
-        with hdfs.open_writer(path) as target:
+        with fs.open_writer(path) as target:
             for part in redacted_parts(self._parts(file), self._api.session.with_own(self._secrets)):
                 target.write(part)
 

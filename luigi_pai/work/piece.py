@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
 
 logger = logging.getLogger("luigi-interface")
@@ -57,8 +57,8 @@ class WorkOutputs(Protocol):
     """Where the results of a piece of work are."""
 
     @property
-    def hdfs(self) -> WebHdfs | None:
-        """The HDFS of the output folder; None if the folder is not on the configured HDFS."""
+    def fs(self) -> FileSystem | None:
+        """The cluster's file system, if the output folder is on it; else None."""
         ...
 
     def are_complete(self) -> bool:

@@ -54,7 +54,7 @@ def record(
     if work.options["keep_logs"] and (watched or evidence.lacks_end(entry)):
         from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
-        KeptLogs(work.book, work.outputs.hdfs, work.folder, work.secrets()).keep(status)
+        KeptLogs(work.book, work.outputs.fs, work.folder, work.secrets()).keep(status)
 
     act = functools.partial(_succeeded if entry.succeeded else _failed, work, evidence, entry, status)
     try:
@@ -87,7 +87,7 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) 
     """Write the completion flag and the end."""
     claim, flag = _claim_of(evidence, entry, status), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
-        check_folder(status, work.folder, work.book.api)
+        check_folder(status, work)
         flag.add(work.name, submitted_here=False)
     elif flag is not None and claim is not None and claim.state is None:
         flag.add(work.name, submitted_here=True)

@@ -8,7 +8,6 @@ from luigi_pai.errors import PaiJobError, PaiJobForgotten, PaiOutputElsewhere, P
 
 if TYPE_CHECKING:
     from luigi_pai.api.book.entries import Entry
-    from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
     from luigi_pai.work.claims import Claim
     from luigi_pai.work.decide import Situation
@@ -87,12 +86,11 @@ def other_work_in_folder(work: Work, other: Claim, where: str) -> PaiWorkConflic
     )
 
 
-def check_folder(status: JobStatus, folder: str | None, api: RestApi) -> None:
+def check_folder(status: JobStatus, work: Work) -> None:
     """Raise PaiOutputElsewhere if the server's job has another output folder than the work."""
-    from luigi_pai.hdfs.paths import same_path  # noqa: PLC0415  only needed with HDFS
-
+    folder, fs, api = work.folder, work.outputs.fs, work.book.api
     theirs = api.dialect.output_folder(api.config(status.name))
-    if folder is None or theirs is None or same_path(folder, theirs):
+    if folder is None or fs is None or theirs is None or fs.is_same(folder, theirs):
         return
     verb = "wrote" if status.finished else "writes"
     raise PaiOutputElsewhere(

@@ -16,7 +16,7 @@ from luigi_pai.errors import (
     ServerFault,
     TokenLost,
 )
-from luigi_pai.hdfs import HdfsError
+from luigi_pai.files import HdfsError
 
 
 @pytest.fixture

@@ -331,7 +331,7 @@ def test_what_a_server_repeats_of_the_secrets_is_hidden(serve, new_session):
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_answer_that_trickles_in_for_ever_is_given_up(new_session, head, method, monkeypatch):
     """A server that sends a byte now and then, in the headers or in the body, does not hold a worker."""
-    monkeypatch.setattr("luigi_pai.timed_http._WHOLE_ANSWER", 0.01)
+    monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     stop = threading.Event()
 
     def trickle(connection: socket.socket) -> None:

@@ -26,7 +26,7 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.polling import Polling
 from luigi_pai.errors import ConfigError, SpecError
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.jobspec.job_file import read_job_file
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import Summary, SweepResults
@@ -34,7 +34,7 @@ from luigi_pai.sweep.rows import Row
 from luigi_pai.tasks.reports import read_reports
 from luigi_pai.work.claims import Claim, Claims
 from luigi_pai.work.flag import CompletionFlag
-from luigi_pai.work.hdfs_claims import HdfsClaimFolder
+from luigi_pai.work.output_claims import OutputClaimFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -198,7 +198,7 @@ def test_claims(stored):
     for data in each_change("claims", CLAIM, 300):
         hdfs.files[f"{FOLDER}/train.1.json"] = data
         try:
-            claim = Claims(HdfsClaimFolder(fs, "/out"), "train").last()
+            claim = Claims(OutputClaimFolder(fs, "/out"), "train").last()
         except HdfsError as error:
             assert "train.1.json" in str(error)
         else:
@@ -221,7 +221,7 @@ def test_names_of_events(stored):
     for chance in dice("events", 100):
         odd = [f"{FOLDER}/train.{chance.choice(('0', '1', '01', '2', '9' * 9, ''))}.{name}" for name in names]
         hdfs.files |= dict.fromkeys(chance.sample(odd, 4), b"")
-        claim = Claims(HdfsClaimFolder(fs, "/out"), "train").last()
+        claim = Claims(OutputClaimFolder(fs, "/out"), "train").last()
         assert claim is not None
         assert claim.number == 1
         for path in odd:

@@ -25,7 +25,7 @@ from process_state import install_clock, install_clock_of_retries
 from luigi_pai import PaiJobFailed, PaiJobForgotten, PaiSweep, PaiTask, TaskRole
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import ClusterUnreachable, PaiSweepFailed
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.jobspec.arrays.jobs import jobs_in
 from luigi_pai.jobspec.names import base_name
 from luigi_pai.work.claims import Claims

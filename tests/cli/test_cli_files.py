@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 if TYPE_CHECKING:
     from pathlib import Path

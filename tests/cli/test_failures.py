@@ -19,7 +19,7 @@ from luigi_pai.errors import (
     ServerFault,
     SpecError,
 )
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable
+from luigi_pai.files import HdfsError, HdfsUnreachable
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from webhdfs_server import serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files import WebHdfs
 
 
 @pytest.fixture(scope="session")

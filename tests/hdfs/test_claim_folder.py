@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.work.claims import Claim, Claims
-from luigi_pai.work.hdfs_claims import HdfsClaimFolder
+from luigi_pai.work.output_claims import OutputClaimFolder
 
 
 def claims(fs: WebHdfs, home: str, name: str = "train") -> Claims:
-    return Claims(HdfsClaimFolder(fs, f"{home}/"), name)
+    return Claims(OutputClaimFolder(fs, f"{home}/"), name)
 
 
 def claim(number: int = 1, name: str = "train", task: str = "") -> Claim:
@@ -78,7 +78,7 @@ def test_a_claim_that_a_process_wrote_is_not_read_again(
     mine = claims(fs, home)
     held = mine.claim(claim())
     with monkeypatch.context() as patch:
-        patch.setattr(HdfsClaimFolder, "read", None)
+        patch.setattr(OutputClaimFolder, "read", None)
         assert mine.last() == held
     changed = mine.replace(claim(task="pipeline.Other"))
     assert mine.last() == claims(fs, home).last() == changed

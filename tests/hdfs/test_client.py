@@ -11,7 +11,7 @@ import pytest
 from hdfs_backend import Backend, content, names, written
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     FileAlreadyExists,
     HdfsError,
     HdfsTarget,
@@ -19,7 +19,7 @@ from luigi_pai.hdfs import (
     NotADirectory,
     WebHdfs,
 )
-from luigi_pai.hdfs.connection import Connection
+from luigi_pai.files.hdfs.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

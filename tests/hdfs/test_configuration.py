@@ -12,7 +12,7 @@ from hdfs_backend import Backend, content, written
 from luigi_pai import HdfsTarget, PaiTask, TaskRole, reset_clusters
 from luigi_pai.config import HdfsAccount, OpenPai
 from luigi_pai.errors import ConfigError
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

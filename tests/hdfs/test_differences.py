@@ -11,7 +11,7 @@ from hdfs import InsecureClient
 from hdfs_backend import WITH_PERMISSIONS, Backend, names, written
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs import WebHdfs
+    from luigi_pai.files import WebHdfs
 
 
 def asked(

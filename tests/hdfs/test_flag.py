@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.work.flag import CompletionFlag
 
 

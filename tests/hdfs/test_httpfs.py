@@ -8,7 +8,7 @@ import pytest
 from hdfs_backend import content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import FileAlreadyExists, HdfsError, WebHdfs, upload
+from luigi_pai.files import FileAlreadyExists, HdfsError, WebHdfs, upload
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:

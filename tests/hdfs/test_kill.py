@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import WebHdfs, upload
+from luigi_pai.files import WebHdfs, upload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +32,8 @@ SIZE = 3_000_000
 PROCESS = """
 import random, sys, time
 from pathlib import Path
-from luigi_pai.hdfs import HdfsTarget, WebHdfs, upload
-from luigi_pai.hdfs.connection import Connection
+from luigi_pai.files import HdfsTarget, WebHdfs, upload
+from luigi_pai.files.hdfs.connection import Connection
 from luigi_pai.work.flag import CompletionFlag
 url, user, folder, phase, source = sys.argv[1:]
 fs, send = WebHdfs(url, user), Connection.send_once

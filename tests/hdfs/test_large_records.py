@@ -21,13 +21,13 @@ LARGE = 20 * 1024**3
 MOST = 200 * 1024  # KiB of memory
 CLIENT = """
 import pathlib, re, sys
-from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.hdfs.transfer import destination
+from luigi_pai.files import HdfsError, WebHdfs
+from luigi_pai.files.transfer import destination
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.results import SweepResults
 from luigi_pai.work.claims import Claims
 from luigi_pai.work.flag import CompletionFlag
-from luigi_pai.work.hdfs_claims import HdfsClaimFolder
+from luigi_pai.work.output_claims import OutputClaimFolder
 from luigi_pai.tasks.outputs import configured_hdfs
 from luigi_pai.tasks.reports import read_reports
 from luigi_pai.api.clock import Clock
@@ -70,7 +70,7 @@ class Bomb(Hostile):
 
 FILES = {
     "flag": ("out/_SUCCESS", "CompletionFlag(fs, '/out').holds('x')", "error: "),
-    "claim": ("out/_luigi_pai/x.1.json", "Claims(HdfsClaimFolder(fs, '/out'), 'x').last()", "error: "),
+    "claim": ("out/_luigi_pai/x.1.json", "Claims(OutputClaimFolder(fs, '/out'), 'x').last()", "error: "),
     "report": ("out/_reports/main-0.jsonl", "read_reports(fs, '/out')", "read: []"),
     "table": ("out/results.json", "SweepResults('hdfs:///out').rows()", "error: "),
     "journal": ("out/journal.jsonl", "Journal('hdfs:///out', Clock()).read()", "error: "),

@@ -13,8 +13,8 @@ import luigi.target
 import pytest
 from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
 
-from luigi_pai.hdfs import HdfsError, HdfsFlagTarget, HdfsTarget, WebHdfs
-from luigi_pai.hdfs.temporary import temporary_path
+from luigi_pai.files import HdfsError, HdfsFlagTarget, HdfsTarget, WebHdfs
+from luigi_pai.files.temporary import temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

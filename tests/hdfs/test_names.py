@@ -7,7 +7,7 @@ import random
 import pytest
 from hdfs_backend import Backend, content, names, written
 
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     HdfsError,
     HdfsTarget,
     WebHdfs,

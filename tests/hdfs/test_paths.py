@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     HdfsError,
     hdfs_path,
 )

@@ -8,7 +8,7 @@ import pytest
 import requests
 from hdfs_backend import WITH_PERMISSIONS, Backend, content, names, written
 
-from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs
+from luigi_pai.files import HdfsError, HdfsTarget, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,8 @@ from hdfs_backend import Backend, written
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, HdfsTarget, WebHdfs, reader
+from luigi_pai.files import HdfsError, HdfsTarget, WebHdfs
+from luigi_pai.files.hdfs import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

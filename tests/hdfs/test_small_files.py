@@ -9,8 +9,8 @@ import pytest
 from hdfs_backend import content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import HdfsError, WebHdfs, small_files
-from luigi_pai.hdfs.small_files import create_once, remove_once, tidy_beside
+from luigi_pai.files import HdfsError, WebHdfs, small_files
+from luigi_pai.files.small_files import create_once, remove_once, tidy_beside
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:

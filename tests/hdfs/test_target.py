@@ -14,7 +14,7 @@ import luigi.target
 import pytest
 from hdfs_backend import content, names, written
 
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     HdfsFlagTarget,
     HdfsTarget,
     WebHdfs,

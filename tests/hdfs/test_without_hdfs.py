@@ -48,7 +48,7 @@ def test_a_folder_that_was_set_is_mentioned_once(pai, caplog, release, outputs):
     """However many jobs there are: that it has no flag, and on v2 that it is nowhere."""
     pai.release = release
     told = run(Kept, caplog)
-    assert len([message for message in told if "gets no completion flag: webhdfs_url" in message]) == 1
+    assert len([message for message in told if "gets no completion flag: luigi.cfg names no" in message]) == 1
     assert (
         len([message for message in told if "outputDir: " in message and "stays as it is" in message])
         == outputs
@@ -83,4 +83,4 @@ def test_a_run_without_hdfs_loads_none_of_its_modules(tmp_path):
     loaded = json.loads(done.stdout)
     assert "luigi_pai.work.run" in loaded
     assert [name for name in loaded if name == "hdfs" or name.startswith("luigi.contrib.hdfs")] == []
-    assert [name for name in loaded if name.startswith("luigi_pai.hdfs.")] == ["luigi_pai.hdfs.errors"]
+    assert [name for name in loaded if name.startswith("luigi_pai.files.")] == ["luigi_pai.files.errors"]

@@ -17,7 +17,7 @@ from cutting_proxy import before_datanodes
 from hdfs_backend import Backend, content, names, written
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     HdfsError,
     HdfsTarget,
     WebHdfs,
@@ -103,7 +103,7 @@ def test_memory_stays_flat(fs: WebHdfs, home: str) -> None:
     """32 MiB pass through a target in both directions in less than 12 MiB of memory."""
     code = f"""
 import psutil, sys, luigi.format
-from luigi_pai.hdfs import HdfsTarget, WebHdfs
+from luigi_pai.files import HdfsTarget, WebHdfs
 target = HdfsTarget({home + "/big"!r}, format=luigi.format.Nop, fs=WebHdfs({fs.url!r}, {fs.user!r}))
 target.exists()
 me, part = psutil.Process(), bytes(1 << 20)

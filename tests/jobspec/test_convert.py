@@ -174,7 +174,7 @@ def test_every_loss_is_said():
         (
             "outputDir: '$PAI_DEFAULT_FS_URI/out' stays as it is: "
             "$PAI_DEFAULT_FS_URI is empty on v2 clusters; "
-            "set fs_uri in [OpenPai] of luigi.cfg"
+            "set storage (or, with an HDFS, fs_uri) in [OpenPai] of luigi.cfg"
         ),
         (
             "codeDir: is copied into the working folder only if the image has the hdfs command: "

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import luigi.configuration
 import pytest
 
-from luigi_pai.hdfs import TransferError
-from luigi_pai.hdfs.transfer.local_tree import folder_tree, local_tree
+from luigi_pai.files import TransferError
+from luigi_pai.files.transfer.local_tree import folder_tree, local_tree
 from luigi_pai.outgoing.folder import folder_contents
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from requests.exceptions import HTTPError
 from luigi_pai import errors
 from luigi_pai.api.status import JobState, JobStatus
 from luigi_pai.errors import PaiError, PaiHttpError, PaiJobFailed, Problem, SpecError
-from luigi_pai.hdfs import HdfsError
+from luigi_pai.files import HdfsError
 
 CLASSES = {
     name: kind

@@ -64,8 +64,15 @@ def test_only_modules_of_users_have_all():
         for package in (luigi_pai, hdfs, testing)
         for name in package.__all__
     }
-    entries = {"luigi_pai", "luigi_pai.hdfs", "luigi_pai.hdfs.errors", "luigi_pai.local", "luigi_pai.testing"}
-    re_exporting = {"luigi_pai.hdfs.transfer"}
+    entries = {
+        "luigi_pai",
+        "luigi_pai.files",
+        "luigi_pai.files.errors",
+        "luigi_pai.hdfs",
+        "luigi_pai.local",
+        "luigi_pai.testing",
+    }
+    re_exporting = {"luigi_pai.files.transfer"}
     extras = {
         f"luigi_pai.{name}"
         for name in (

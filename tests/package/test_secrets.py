@@ -26,7 +26,7 @@ from waiting import wait_until
 
 from luigi_pai import Cluster, OpenPai, PaiError, PaiSweep, PaiTask, TaskRole
 from luigi_pai.api.registry import CLUSTERS
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 if TYPE_CHECKING:
     from pathlib import Path

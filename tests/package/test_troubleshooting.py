@@ -12,7 +12,7 @@ from places import DATA, ROOT
 
 from luigi_pai import errors
 from luigi_pai.cli import status
-from luigi_pai.hdfs import errors as hdfs_errors
+from luigi_pai.files import errors as hdfs_errors
 
 PAGE = ROOT / "docs" / "troubleshooting.md"
 

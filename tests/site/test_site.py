@@ -20,7 +20,7 @@ from luigi_pai.config import OpenPai
 PUBLIC_MODULES = (
     "luigi_pai",
     "luigi_pai.api.logs.reader",
-    "luigi_pai.hdfs",
+    "luigi_pai.files",
     "luigi_pai.local",
     "luigi_pai.optuna",
     "luigi_pai.runtime",

@@ -1,6 +1,6 @@
 """What differs between the Hadoops as a client of their WebHDFS sees it; docs/hdfs.md has the same table.
 
-`luigi_pai.hdfs` asks no server for its version: what it does holds on each. test_differences.py compares
+`luigi_pai.files` asks no server for its version: what it does holds on each. test_differences.py compares
 the table with the servers.
 """
 

@@ -17,8 +17,8 @@ from pipelines import new_process
 from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
-from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.errors import FileAlreadyExists
+from luigi_pai.files.errors import FileAlreadyExists
+from luigi_pai.files.hdfs.connection import Connection
 from luigi_pai.sweep.journal.journal import Journal, Record, retried
 from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.work.claims import Claim

@@ -32,8 +32,8 @@ from luigi_pai import (
     ServerFault,
     TaskRole,
 )
-from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.small_files import create_once
+from luigi_pai.files.hdfs.connection import Connection
+from luigi_pai.files.small_files import create_once
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.evidence import Evidence
 from luigi_pai.work.flag import CompletionFlag
@@ -272,7 +272,7 @@ def test_a_claim_is_made_again_where_another_process_has_just_given_its_back(hdf
         return False
 
     assert claimed(evidence, 1, "train") == "train"
-    monkeypatch.setattr("luigi_pai.work.hdfs_claims.create_once", released)
+    monkeypatch.setattr("luigi_pai.work.output_claims.create_once", released)
     forget()
     assert claimed(evidence_of(Train()), 1, "other") == "other"
     assert json.loads(file.read_text())["job"] == "other"
@@ -284,10 +284,12 @@ def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience
     """A NameNode that replies ``false`` to each rename, and 404 to each lookup."""
     settings(poll_patience=100)
     tries = []
-    monkeypatch.setattr("luigi_pai.work.hdfs_claims.create_once", lambda *_: tries.append(clock.monotonic()))
+    monkeypatch.setattr(
+        "luigi_pai.work.output_claims.create_once", lambda *_: tries.append(clock.monotonic())
+    )
     with pytest.raises(
         HdfsError,
-        match=r"/train\.1\.json was not created, .*, so job train was not submitted; check that the NameNode",
+        match=r"/train\.1\.json was not created, .*, so job train was not submitted; check that its",
     ):
         Train().run()
     assert pai.count("POST", "/jobs") == 0

@@ -12,7 +12,7 @@ from process_state import install_clock
 
 import luigi_pai.work.run
 from luigi_pai import PaiJobFailed, PaiTask, TaskRole
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 pytestmark = pytest.mark.slow
 

@@ -111,7 +111,8 @@ def test_a_folder_elsewhere_is_passed_on_and_not_looked_up_on_hdfs(folder, pai, 
         task.run()
     assert pai.jobs["train"].config["outputDir"] == folder
     assert (
-        f"gets no completion flag: the output folder {folder} is not on HDFS; once the server no longer "
+        f"gets no completion flag: the output folder {folder} is not on the cluster's file system; once the "
+        "server no longer "
         "knows the job, the task is complete only if output() is overridden and all its targets exist"
     ) in caplog.text
     assert files(hdfs) == []

@@ -9,7 +9,7 @@ from clocks import MovableClock
 from local_client import unique
 
 from luigi_pai import PaiTask, TaskRole
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
 from luigi_pai.tasks.reports import Reports, percentage_of, text_of
 

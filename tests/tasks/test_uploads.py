@@ -18,7 +18,7 @@ import requests
 
 from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters
 from luigi_pai.api.watching import Watcher
-from luigi_pai.hdfs import Upload, WebHdfs
+from luigi_pai.files import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
 
 _serial = itertools.count()
@@ -215,7 +215,7 @@ def test_without_hdfs(pai, home, tmp_path, monkeypatch):
     """It is a ConfigError with the next step, and nothing is submitted."""
     monkeypatch.setattr(Sends, "uploads", {str(tmp_path): "/x"})
     with pytest.raises(
-        ConfigError, match=r"its uploads need HDFS, and webhdfs_url is not set in \[OpenPai\]; write"
+        ConfigError, match=r"its uploads need a file system of the cluster, and \[OpenPai\] names none; write"
     ):
         Sends(home).run()
     assert pai.posts() == []
@@ -292,7 +292,7 @@ def test_a_file_with_credentials_that_is_named(cluster, home, project, monkeypat
 def test_uploads_that_is_no_dict(cluster, home, monkeypatch):
     """It is a problem of the description."""
     monkeypatch.setattr(Sends, "uploads", ["src"])
-    with pytest.raises(SpecError, match="is not a dict of local paths to paths on HDFS"):
+    with pytest.raises(SpecError, match="is not a dict of local to remote paths"):
         Sends(home).run()
     assert jobs_of(cluster, home) == []
 

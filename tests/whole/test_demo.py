@@ -14,7 +14,7 @@ import pytest
 from hdfs_backend import NEEDS_REAL_HDFS
 from places import ROOT
 
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 BIN = Path(sys.executable).parent
 

@@ -14,7 +14,7 @@ from pipelines import Code, CodeFolder, build, new_process
 from ports import own_port
 
 from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole
-from luigi_pai.hdfs import HdfsError
+from luigi_pai.files import HdfsError
 from luigi_pai.local import LocalPai
 
 _serial = itertools.count()

@@ -7,6 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from luigi_pai.api.dialects.storages import JobStorage
 from luigi_pai.api.dialects.v1 import V1Dialect
 from luigi_pai.api.dialects.v2 import V2Dialect
 from luigi_pai.errors import PaiApiError, PaiHttpError
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.session import Session
     from luigi_pai.api.shared import SharedDocument
+    from luigi_pai.jobspec.convert import Conversion
+    from luigi_pai.jobspec.job import PaiJob
 
 logger = logging.getLogger(__name__)
 
@@ -44,19 +47,36 @@ class DialectDetector:
         state: a document that forked processes share; the result is stored in it.
         api_version: ``auto``, ``v1`` or ``v2``.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs on a v2 cluster.
+        storage: name and mount path of the storage that jobs mount on a v2 cluster; None for none.
 
     Attributes:
         given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
         settled: the dialect, once it is known; None until then.
     """
 
-    def __init__(self, session: Session, state: SharedDocument, api_version: str, fs_uri: str | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        state: SharedDocument,
+        api_version: str,
+        fs_uri: str | None,
+        storage: tuple[str, str | None] | None = None,
+    ) -> None:
         self._session = session
         self._state = state
         self._fs_uri = fs_uri
+        self._job_storage = None if storage is None else self.storage(*storage)
         self._dialects: dict[str, Dialect] = {}
         self.given = None if api_version == "auto" else api_version
         self.settled = None if self.given is None else self._dialect(self.given)
+
+    def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
+        """Return a storage of the cluster; the server is asked later, once for all forked processes."""
+        return JobStorage(self._session, self._state, name, mount_path)
+
+    def convert(self, job: PaiJob) -> Conversion:
+        """Return a v1 job as the protocol that ``V2Dialect`` posts, with what it loses."""
+        return V2Dialect(self._session, self._fs_uri, self._job_storage).conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a detector for which ``api_version`` is in the settings."""
@@ -182,6 +202,8 @@ class DialectDetector:
     def _dialect(self, version: str) -> Dialect:
         dialect = self._dialects.get(version)
         if dialect is None:
-            made = V1Dialect(self._session) if version == "v1" else V2Dialect(self._session, self._fs_uri)
+            made: Dialect = V1Dialect(self._session)
+            if version == "v2":
+                made = V2Dialect(self._session, self._fs_uri, self._job_storage)
             dialect = self._dialects.setdefault(version, made)
         return dialect

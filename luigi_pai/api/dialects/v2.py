@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterable
 
+    from luigi_pai.api.dialects.storages import JobStorage
     from luigi_pai.api.session import Session
     from luigi_pai.api.status import JobStatus
+    from luigi_pai.jobspec.convert import Conversion
     from luigi_pai.jobspec.protocol import JobProtocol
 
 logger = logging.getLogger(__name__)
@@ -51,6 +54,7 @@ class V2Dialect:
     Args:
         session: the connection to the rest-server.
         fs_uri: value of ``$PAI_DEFAULT_FS_URI``, for v1 jobs.
+        storage: the storage that v1 jobs mount; None for none.
 
     Attributes:
         version, job_name, gives_logs, whole_lists, retention: see ``V1Dialect``.
@@ -62,8 +66,11 @@ class V2Dialect:
     whole_lists = True
     retention = 30 * 86400.0
 
-    def __init__(self, session: Session, fs_uri: str | None = None) -> None:
+    def __init__(
+        self, session: Session, fs_uri: str | None = None, storage: JobStorage | None = None
+    ) -> None:
         self._session = session
+        self._storage = storage
         self._user = session.account.username
         self._fs_uri = fs_uri
 
@@ -99,9 +106,7 @@ class V2Dialect:
         """
         if not isinstance(job, PaiJob):
             return job
-        from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
-
-        conversion = convert(job, fs_uri=self._fs_uri, section=self._session.account.section)
+        conversion = self.conversion(job)
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
@@ -109,6 +114,27 @@ class V2Dialect:
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         return conversion.protocol
+
+    def conversion(self, job: PaiJob) -> Conversion:
+        """Return a v1 job as a protocol, which mounts the storage, with what it loses.
+
+        Raises:
+            SpecError: the job cannot be converted.
+            ConfigError: the storage does not exist, or cannot be written.
+        """
+        from luigi_pai.jobspec.convert import convert  # noqa: PLC0415  as above
+
+        section, mount = (
+            self._session.account.section,
+            None if self._storage is None else self._storage.mount(),
+        )
+        folders = [path for path in (job.outputDir, job.codeDir, job.dataDir) if path]
+        if mount is None or not self._fs_uri or any(map(mount.has, folders)):
+            return convert(job, fs_uri=self._fs_uri, section=section, storage=mount)
+        from luigi_pai.jobspec.storage_mount import with_storage  # noqa: PLC0415  few clusters have both
+
+        conversion = convert(job, fs_uri=self._fs_uri, section=section)
+        return replace(conversion, protocol=with_storage(conversion.protocol, mount))
 
     def status(self, name: str) -> JobStatus:
         """Return the status of a job."""

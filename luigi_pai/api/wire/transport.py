@@ -16,10 +16,10 @@ from urllib3.util.retry import Retry
 
 from luigi_pai.api.shared import NotPickled
 from luigi_pai.api.wire.environment import Environment
+from luigi_pai.api.wire.timed_http import TimedAdapter, progress
 from luigi_pai.api.wire.unreachable import FailedRequest, explain_failure
 from luigi_pai.errors import InvalidReply
 from luigi_pai.redaction import redact_urllib3_logs
-from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

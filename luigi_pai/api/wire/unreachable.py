@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
+from luigi_pai.api.wire.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import with_hint
-from luigi_pai.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

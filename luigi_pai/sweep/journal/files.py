@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError
 from luigi_pai.sweep.results import is_on_hdfs
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class HdfsFiles:
 
     def read(self) -> list[Lines]:
         """Return the whole lines that were added since the last call, also by this process."""
-        from luigi_pai.hdfs.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.files.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
 
         parts = []
         for number in range(1, _MOST_FILES):
@@ -130,12 +130,12 @@ class HdfsFiles:
         """
         for _ in range(_MOST_FILES):
             path = self._path(self._number)
-            server, place = self._fs.at(path)
+            volume, place = self._fs.at(path)
             try:
                 if self._number in self._read:
-                    server.send_file("POST", place, "APPEND", data)
+                    volume.append(place, data)
                 else:
-                    server.create_file(place, data)
+                    volume.create_file(place, data)
                     self._read[self._number] = 0, 0
             except HdfsError as error:
                 if not isinstance(error, FileAlreadyExists) and error.exception not in _TAKEN:
@@ -154,7 +154,7 @@ class HdfsFiles:
 
     @property
     def _fs(self) -> Any:
-        from luigi_pai.hdfs import WebHdfs  # noqa: PLC0415  as above
+        from luigi_pai.files import WebHdfs  # noqa: PLC0415  as above
 
         return WebHdfs.from_config()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from luigi_pai.api.wire.timed_http import MAX_ANSWER
 from luigi_pai.errors import InvalidReply
-from luigi_pai.timed_http import MAX_ANSWER
 
 pytestmark = [pytest.mark.slow, pytest.mark.newest]
 

@@ -10,8 +10,8 @@ import pytest
 from hdfs_backend import WITH_PERMISSIONS, written
 from webhdfs_scripted import file_status, scripted
 
-from luigi_pai.hdfs import HdfsError, TransferError, WebHdfs, download
-from luigi_pai.hdfs.reader import HdfsReader
+from luigi_pai.files import HdfsError, TransferError, WebHdfs, download
+from luigi_pai.files.hdfs.reader import HdfsReader
 
 if TYPE_CHECKING:
     from pathlib import Path

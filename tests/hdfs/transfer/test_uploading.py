@@ -25,12 +25,12 @@ from hdfs_backend import LOCAL, WITH_PERMISSIONS, content, names, written
 from waiting import wait_until
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
-from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.transfer import staging
-from luigi_pai.hdfs.transfer.local_tree import LocalFile
-from luigi_pai.hdfs.transfer.pool import WorkerPool
-from luigi_pai.hdfs.transfer.staging import Stage
+from luigi_pai.files import HdfsError, NotADirectory, TransferError, Upload, WebHdfs, temporary, upload
+from luigi_pai.files.hdfs.connection import Connection
+from luigi_pai.files.transfer import staging
+from luigi_pai.files.transfer.local_tree import LocalFile
+from luigi_pai.files.transfer.pool import WorkerPool
+from luigi_pai.files.transfer.staging import Stage
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 from luigi_pai.local.hdfs.webhdfs.namespace import RemoteFault
 from luigi_pai.private_folder import one_at_a_time

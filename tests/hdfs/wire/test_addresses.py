@@ -13,8 +13,8 @@ from hdfs_backend import Backend, content, names, written
 from pylon import pylon
 from webhdfs_server import serving
 
-from luigi_pai.hdfs import WebHdfs
-from luigi_pai.hdfs.addresses import api_base, datanode_address, probe_of_decoding
+from luigi_pai.files import WebHdfs
+from luigi_pai.files.hdfs.addresses import api_base, datanode_address, probe_of_decoding
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:

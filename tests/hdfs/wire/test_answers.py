@@ -12,7 +12,8 @@ import pytest
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, WebHdfs, reader, transport
+from luigi_pai.files import HdfsError, WebHdfs
+from luigi_pai.files.hdfs import reader, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +206,7 @@ def endless(status: int) -> Callable[[Any], None]:
 @pytest.mark.parametrize("status", [200, 403])
 def test_limits_of_length(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer without an end is given up at its limit; it is not asked again."""
-    monkeypatch.setattr("luigi_pai.timed_http.MAX_ANSWER", 16 * MIB)
+    monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", 16 * MIB)
     script = endless(status)
     error = raised(script, lambda fs: list(fs.listdir("/p")), read_timeout=60)  # four times that for all
     assert ": the answer is longer than 16 MiB; check webhdfs_url in [OpenPai], or divide the fo" in str(
@@ -238,7 +239,7 @@ def dripping(data: bytes, length: int, seconds: float) -> Callable[[Any], None]:
 @pytest.mark.parametrize("data", [b"{", b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "headers"])
 def test_limits_of_time(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that drips in is given up after some times read_timeout, which it never reaches."""
-    monkeypatch.setattr("luigi_pai.timed_http._WHOLE_ANSWER", 0.01)
+    monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     with (
         scripted_fs(dripping(data, 1000, 0.05), read_timeout=30) as fs,
         pytest.raises(HdfsError, match=r": the answer was not finished within 0.3 s; check webhdfs_url in "),
@@ -249,7 +250,7 @@ def test_limits_of_time(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_files_have_no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The content of a file has any length, and takes any time."""
-    monkeypatch.setattr("luigi_pai.timed_http._WHOLE_ANSWER", 0.01)
+    monkeypatch.setattr("luigi_pai.api.wire.timed_http._WHOLE_ANSWER", 0.01)
     size = 20 * MIB
 
     def script(handler: Any) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import hdfs
 import pytest
 
-import luigi_pai.hdfs
-from luigi_pai.hdfs import WebHdfs
+import luigi_pai.files
+from luigi_pai.files import WebHdfs
 
 
 @pytest.mark.newest
@@ -20,7 +20,7 @@ def test_only_public_names_of_the_library_are_used() -> None:
     assert ours
     overridden = {name for kind in ours for name in vars(kind) if not name.startswith("__")}
     assert overridden == {"resolve"}
-    sources = Path(luigi_pai.hdfs.__path__[0]).rglob("*.py")
+    sources = Path(luigi_pai.files.__path__[0]).rglob("*.py")
     nodes = (node for source in sources for node in ast.walk(ast.parse(source.read_text("utf-8"))))
     used = {
         node.attr

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from hdfs_backend import EACH_HADOOP, Backend, content, names, own_hdfs, written
 
-from luigi_pai.hdfs import HdfsError, WebHdfs
+from luigi_pai.files import HdfsError, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ import pytest
 from webhdfs_scripted import file_status, scripted_fs
 
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs import (
+from luigi_pai.files import (
     FileAlreadyExists,
     HdfsError,
     MissingParentDirectory,

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from webhdfs_scripted import file_status, scripted
 
-from luigi_pai.hdfs import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
+from luigi_pai.files import HdfsError, HdfsTarget, TransferError, WebHdfs, download, upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -322,7 +322,7 @@ def outcomes(kind: str, tmp_path: Path) -> tuple[dict[str, BaseException | None]
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luigi_pai.timed_http.MAX_ANSWER", LIMIT)
+    monkeypatch.setattr("luigi_pai.api.wire.timed_http.MAX_ANSWER", LIMIT)
 
 
 @pytest.mark.parametrize("kind", KINDS)

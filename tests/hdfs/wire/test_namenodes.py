@@ -10,7 +10,7 @@ import pytest
 from hdfs_backend import EACH_HADOOP, Backend, content, names, own_hdfs, written
 from webhdfs_scripted import file_status, scripted
 
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
+from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from luigi_pai.hdfs import HdfsError
-from luigi_pai.hdfs.connection import Connection
-from luigi_pai.hdfs.transport import Account
+from luigi_pai.files import HdfsError
+from luigi_pai.files.hdfs.connection import Connection
+from luigi_pai.files.hdfs.transport import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

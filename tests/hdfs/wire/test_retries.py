@@ -14,8 +14,9 @@ import requests
 from ending_server import EndingServer
 from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs, transport
-from luigi_pai.hdfs.errors import unanswered
+from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
+from luigi_pai.files.errors import unanswered
+from luigi_pai.files.hdfs import transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable

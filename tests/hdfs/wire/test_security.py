@@ -16,7 +16,7 @@ import requests
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.hdfs import HdfsError, HdfsUnreachable, WebHdfs
+from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

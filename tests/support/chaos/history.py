@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.cluster import Cluster
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 from luigi_pai.jobspec.names import base_name
 
 if TYPE_CHECKING:

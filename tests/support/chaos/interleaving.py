@@ -17,7 +17,7 @@ from fault_server import Request
 
 from luigi_pai.api.caches import BoundedCache
 from luigi_pai.api.registry import Clusters
-from luigi_pai.timed_http import TimedAdapter, progress
+from luigi_pai.api.wire.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

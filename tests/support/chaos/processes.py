@@ -28,7 +28,7 @@ _CONTEXT.set_forkserver_preload(
         "luigi_pai.tasks.task_work",
         "luigi_pai.work.claims",
         "luigi_pai.work.flag",
-        "luigi_pai.work.hdfs_claims",
+        "luigi_pai.work.output_claims",
     ]
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.submitting import Posting
-from luigi_pai.hdfs.small_files import create_once
+from luigi_pai.files.small_files import create_once
 from luigi_pai.sweep.source import Source
-from luigi_pai.work import evidence, hdfs_claims
+from luigi_pai.work import evidence, output_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def _claims_without_exclusiveness() -> None:
                 file.write(data)
         return True
 
-    hdfs_claims.create_once = write
+    output_claims.create_once = write
 
 
 def _no_lookup_after_a_lost_reply() -> None:

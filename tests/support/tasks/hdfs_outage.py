@@ -1,6 +1,6 @@
 """The error of an HDFS that is away for a moment."""
 
-from luigi_pai.hdfs.errors import HdfsUnreachable
+from luigi_pai.files.errors import HdfsUnreachable
 
 
 def away_for_now(path: str) -> HdfsUnreachable:

@@ -16,7 +16,7 @@ import requests
 from hadoop_differences import Differences, differences_of, local_differences, version_at
 from real_hdfs import HADOOP_2, HADOOPS, Hadoop, Missing, RealHdfs, installed
 
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 
 def needs(hadoop: Hadoop) -> pytest.MarkDecorator:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ending_server import EndingServer
 
-from luigi_pai.hdfs import WebHdfs
+from luigi_pai.files import WebHdfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

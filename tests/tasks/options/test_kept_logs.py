@@ -13,8 +13,8 @@ from local_client import unique
 from luigi_pai import ConfigError, PaiJobFailed, PaiTask, TaskRole, reset_clusters
 from luigi_pai.api.dialects.log_files import LogFiles
 from luigi_pai.errors import ServerFault
-from luigi_pai.hdfs import HdfsError, WebHdfs
-from luigi_pai.hdfs.writer import HdfsWriter
+from luigi_pai.files import HdfsError, WebHdfs
+from luigi_pai.files.writer import HdfsWriter
 from luigi_pai.work.kept_logs import KeptLogs
 
 

@@ -7,18 +7,18 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.temporary import is_temporary
+from luigi_pai.files.temporary import is_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.files.volume import Volume
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PATTERN = re.compile(r"[*?]|\[[!^]?[^\]]+\]", re.DOTALL)
 
 
-def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
+def glob(volume: Volume, pattern: str) -> list[tuple[str, dict[str, Any]]]:
     """Return path and FileStatus of everything that matches a pattern, sorted by path.
 
     Patterns are ``*``, ``?``, ``[a-c]``, ``[^a]`` and ``{a,b}``. No wildcard matches a temporary folder.
@@ -27,16 +27,16 @@ def glob(server: Connection, pattern: str) -> list[tuple[str, dict[str, Any]]]:
     for plain in _expanded(pattern):
         level: dict[str, dict[str, Any] | None] = {"/": None}
         for part in filter(None, plain.split("/")):
-            level = dict(_matching(server, level, part))
+            level = dict(_matching(volume, level, part))
         for path, status in level.items():
-            known = status or server.status(path)
+            known = status or volume.status(path)
             if known:
                 found[path] = known
     return sorted(found.items())
 
 
 def _matching(
-    server: Connection, folders: dict[str, dict[str, Any] | None], part: str
+    volume: Volume, folders: dict[str, dict[str, Any] | None], part: str
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield path and FileStatus of the entries of ``folders`` whose names match ``part``.
 
@@ -47,9 +47,9 @@ def _matching(
         return
     part = part.replace("[^", "[!")
     for folder, known in folders.items():
-        found = known or server.status(folder)
+        found = known or volume.status(folder)
         if found and found["type"] == "DIRECTORY":
-            for status in server.list_folder(folder):
+            for status in volume.list_folder(folder):
                 name = status["pathSuffix"]
                 if fnmatchcase(name, part) and not is_temporary(name):
                     yield posixpath.join(folder, name), status

@@ -14,16 +14,17 @@ from luigi.contrib.hdfs.config import hdfs
 from luigi.target import FileSystemTarget
 
 from luigi_pai.errors import PaiError
-from luigi_pai.hdfs.client import WebHdfs
-from luigi_pai.hdfs.errors import HdfsError
-from luigi_pai.hdfs.globs import glob
-from luigi_pai.hdfs.renames import rename_exactly
-from luigi_pai.hdfs.temporary import is_temporary, temporary_path, tidy
+from luigi_pai.files.errors import HdfsError
+from luigi_pai.files.globs import glob
+from luigi_pai.files.of_cluster import cluster_files
+from luigi_pai.files.renames import rename_exactly
+from luigi_pai.files.temporary import is_temporary, temporary_path, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.hdfs.writer import HdfsWriter
+    from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.writer import HdfsWriter
 
 __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 
@@ -35,7 +36,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
     at ``close()``, complete and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
 
     Args:
-        path: in any form that ``luigi_pai.hdfs.hdfs_path`` accepts; ``target.path`` is the same
+        path: in any form that ``luigi_pai.files.hdfs_path`` accepts; ``target.path`` is the same
             text. If None, the target has a new temporary path, and ``is_tmp`` must be True.
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
@@ -53,7 +54,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         path: Any = None,
         format: Any = None,  # noqa: A002 - Luigi's name
         is_tmp: bool = False,  # noqa: FBT001, FBT002 - Luigi's signature
-        fs: WebHdfs | None = None,
+        fs: FileSystem | None = None,
         cluster: str | None = None,
     ) -> None:
         if path is None and not is_tmp:
@@ -69,8 +70,8 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         if self.is_tmp:
             with contextlib.suppress(PaiError):
                 self.remove()
-                server, place = self.fs.at(self.path)
-                tidy(server, posixpath.dirname(place))
+                volume, place = self.fs.at(self.path)
+                tidy(volume, posixpath.dirname(place))
 
     def __truediv__(self, part: str) -> HdfsTarget:
         """Return the target of ``part`` in this folder; ValueError if it is absolute, empty or has ``..``."""
@@ -88,9 +89,9 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         return f"{type(self).__name__}({self.path!r})"
 
     @property
-    def fs(self) -> WebHdfs:
+    def fs(self) -> FileSystem:
         """The file system."""
-        return self._fs or WebHdfs.from_config(self._cluster)
+        return self._fs or cluster_files(self._cluster, self.path)
 
     def exists(self) -> bool:
         """Return whether the path exists. ``*`` and ``?`` are ordinary characters."""
@@ -121,7 +122,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         raise ValueError(f"mode {mode!r}: only 'r' and 'w'; for bytes use format=luigi.format.Nop")
 
     def remove(self, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002 - Luigi's signature
-        """Delete the file or folder for good, see ``WebHdfs.remove``."""
+        """Delete the file or folder for good, see ``FileSystem.remove``."""
         self.fs.remove(self.path, skip_trash=skip_trash)
 
     @contextlib.contextmanager
@@ -131,19 +132,19 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         After an exception inside ``with``, the temporary path is deleted instead.
         """
         path = self.path.rstrip("/")
-        server, place = self.fs.at(path)
+        volume, place = self.fs.at(path)
         # make a folder in the hidden folder, which ``tidy`` (in any process) would remove while it is empty
-        own = temporary_path(path, server.owner)
+        own = temporary_path(path, volume.owner)
         folder = self.fs.at(own)[1]
         temporary = f"{own}/{posixpath.basename(path)}"
-        server.make_folders(folder)
+        volume.make_folders(folder)
         try:
             yield f"{temporary}/" if self.path.endswith("/") else temporary
-            rename_exactly(server, self.fs.at(temporary)[1], place)
+            rename_exactly(volume, self.fs.at(temporary)[1], place)
         finally:
             with contextlib.suppress(HdfsError):
-                server.remove(folder, recursive=True)
-            tidy(server, posixpath.dirname(folder))
+                volume.remove(folder, recursive=True)
+            tidy(volume, posixpath.dirname(folder))
 
     def glob_exists(self, expected_files: int) -> bool:
         """Return whether the number of files that match ``*``, ``?``, ``[a-c]``, ``{a,b}`` is as expected.
@@ -151,27 +152,27 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         As in Luigi's hadoop client, the entries of a matching folder are counted instead of the folder.
         Temporary files are not counted.
         """
-        server, place = self.fs.at(self.path)
+        volume, place = self.fs.at(self.path)
         found = 0
-        for path, status in glob(server, place):
-            entries = server.list_status(path) if status["type"] == "DIRECTORY" else [status]
+        for path, status in glob(volume, place):
+            entries = volume.list_status(path) if status["type"] == "DIRECTORY" else [status]
             found += sum(not is_temporary(entry["pathSuffix"]) for entry in entries)
         return found == expected_files
 
     def _is_writable(self, path: str) -> bool:
         """Return whether files can be created in a folder, or in the folder of a file."""
-        server, place = self.fs.at(path)
-        if not server.is_folder(place):
+        volume, place = self.fs.at(path)
+        if not volume.is_folder(place):
             place = posixpath.dirname(place)
-        probe = temporary_path(f"{place}/writable", server.owner)
+        probe = temporary_path(f"{place}/writable", volume.owner)
         try:
-            server.create_file(probe, b"")
-            server.remove(probe, recursive=False)
+            volume.create_file(probe, b"")
+            volume.remove(probe, recursive=False)
         except HdfsError as error:
             if error.exception == "AccessControlException":
                 return False
             raise
-        tidy(server, posixpath.dirname(probe))
+        tidy(volume, posixpath.dirname(probe))
         return True
 
 
@@ -196,9 +197,9 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         self,
         path: Any,
         format: Any = None,  # noqa: A002 - Luigi's name
-        client: WebHdfs | None = None,
+        client: FileSystem | None = None,
         flag: str = "_SUCCESS",
-        fs: WebHdfs | None = None,
+        fs: FileSystem | None = None,
         cluster: str | None = None,
     ) -> None:
         if not str(path).endswith("/"):

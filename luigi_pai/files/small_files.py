@@ -1,4 +1,4 @@
-"""Small files on HDFS: reading with few requests, and exclusive creation."""
+"""Small files: reading with few requests, and exclusive creation."""
 
 from __future__ import annotations
 
@@ -10,35 +10,27 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import urllib3
-
-from luigi_pai.hdfs.connection import missing_ok
-from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
+from luigi_pai.files.errors import HdfsError, HdfsUnreachable, missing_ok
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    import requests
-
-    from luigi_pai.hdfs.client import WebHdfs
-    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.volume import Volume
 
 logger = logging.getLogger("luigi-interface")
 
 T = TypeVar("T")
 
-_PART = 64 * 1024  # bytes
+_SMALL = 64 * 1024  # bytes
 _TRIES = 3  # attempts in all to write a file, if replies are lost
 _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
 _TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
 _ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
 
 
-def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | None:
+def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes | None:
     """Return the content of a small file from an offset on; None if the file does not exist.
-
-    This takes one request to the NameNode and one to a DataNode. If they get no complete answer, an ordinary
-    HdfsReader reads the file.
 
     Args:
         fs: the file system.
@@ -47,39 +39,15 @@ def read_small(fs: WebHdfs, path: str, most: int, offset: int = 0) -> bytes | No
         offset: position of the first byte; it must be before the end of the file.
 
     Raises:
-        HdfsError: a request failed, or there are more than ``most`` bytes from the offset on.
+        HdfsError: the file cannot be read, or there are more than ``most`` bytes from the offset on.
     """
-    server, place = fs.at(path)
-    is_larger, data = False, None
+    volume, place = fs.at(path)
     with missing_ok():
-        with (
-            contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
-            server.open_file(place, offset) as reply,
-        ):
-            is_larger = (reply.raw.length_remaining or 0) > most
-            data = b"" if is_larger else start_of(reply, most + 1)
-        if data is None:
-            with fs.open_reader(path) as file:
-                data = file.read(offset + most + 1)[offset:]
-        if is_larger or len(data) > most:
-            reason = f"it has more than {most:,} bytes"
-            raise server.failed("OPEN", place, reason, next_step="remove the file")
-        return data
+        return volume.read_rest(place, offset, most)
     return None
 
 
-def start_of(reply: requests.Response, most: int) -> bytes:
-    """Return at most ``most`` bytes from the start of a reply's body, even if its Content-Length differs."""
-    data = bytearray()
-    for part in reply.iter_content(min(most, _PART)):
-        data += part
-        if len(data) >= most:
-            break
-    del data[most:]
-    return bytes(data)
-
-
-def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
+def create_once(fs: FileSystem, path: str, data: bytes) -> bool:
     """Create a small file in one step; return False if the path exists.
 
     If several processes create the file at the same time, one of them gets True (or none, if replies are
@@ -88,24 +56,24 @@ def create_once(fs: WebHdfs, path: str, data: bytes) -> bool:
     Raises:
         HdfsError: it could not be written.
     """
-    server, place = fs.at(path)
-    temporary = written_again(lambda: _write_beside(server, place, data))
+    volume, place = fs.at(path)
+    temporary = written_again(lambda: _write_beside(volume, place, data))
     failure: HdfsError | None = None
     try:
-        if server.rename_to(temporary, place):
+        if volume.rename_to(temporary, place):
             return True
     except HdfsError as error:
         failure = error
-    if not server.remove(
+    if not volume.remove(
         temporary, recursive=False
     ):  # it was renamed, and the reply was lost, or it was tidied
-        return read_small(fs, path, _PART) == data
-    if failure is not None and server.status(place) is None:
+        return read_small(fs, path, _SMALL) == data
+    if failure is not None and volume.status(place) is None:
         raise failure
     return False
 
 
-def remove_once(fs: WebHdfs, path: str) -> None:
+def remove_once(fs: FileSystem, path: str) -> None:
     """Remove a file, but not a new file that another process may create at the same path meanwhile.
 
     The file is renamed first, because a DELETE that gets no reply is sent again, and the second DELETE could
@@ -114,27 +82,27 @@ def remove_once(fs: WebHdfs, path: str) -> None:
     Raises:
         HdfsError: a request failed. The file may still be there, or be removed already.
     """
-    server, place = fs.at(path)
+    volume, place = fs.at(path)
     aside = _beside(place)
-    if server.rename_to(place, aside):
-        server.remove(aside, recursive=False)
+    if volume.rename_to(place, aside):
+        volume.remove(aside, recursive=False)
 
 
-def tidy_beside(server: Connection, folder: str, entries: Iterable[Mapping[str, Any]]) -> None:
+def tidy_beside(volume: Volume, folder: str, entries: Iterable[Mapping[str, Any]]) -> None:
     """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
 
     Args:
-        server: the connection to the file system.
+        volume: the file system.
         folder: the folder.
         entries: the statuses of the files in the folder. Files younger than six hours stay.
     """
     for entry in entries:
         is_old = entry["modificationTime"] / 1000 < time.time() - _ABANDONED
-        if not is_old or not is_temporary(entry["pathSuffix"]) or entry["owner"] != server.owner:
+        if not is_old or not is_temporary(entry["pathSuffix"]) or entry["owner"] != volume.owner:
             continue
         place = f"{folder}/{entry['pathSuffix']}"
         try:
-            server.remove(place, recursive=False)
+            volume.remove(place, recursive=False)
             logger.info("Removed %s, which a process that has ended left behind", place)
         except HdfsError as error:
             logger.info("%s may be left behind: %s", place, error)
@@ -151,15 +119,15 @@ def _beside(place: str) -> str:
     return f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
 
 
-def _write_beside(server: Connection, place: str, data: bytes) -> str:
+def _write_beside(volume: Volume, place: str, data: bytes) -> str:
     """Write a file under a new temporary name, and return its path."""
     temporary = _beside(place)
     try:
-        server.create_file(temporary, data)
+        volume.create_file(temporary, data)
     except HdfsUnreachable as error:
         if not error.unsent:  # it may be there
             with contextlib.suppress(HdfsError):
-                server.remove(temporary, recursive=False)
+                volume.remove(temporary, recursive=False)
         raise
     return temporary
 

@@ -9,31 +9,26 @@ import os
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError, NotADirectory
-from luigi_pai.hdfs.transport import Transport
+import urllib3
+
+from luigi_pai.files.errors import HdfsError, HdfsUnreachable, NotADirectory
+from luigi_pai.files.hdfs.reader import BufferedHdfsReader, HdfsReader
+from luigi_pai.files.hdfs.transport import Transport
+from luigi_pai.files.volume import Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import requests
 
-    from luigi_pai.hdfs.transport import Account
+    from luigi_pai.files.hdfs.transport import Account
 
 _CREATE_TRIES = 6  # attempts to create a file; each may be redirected to a DataNode that has just died
+_PART = 64 * 1024  # bytes
 _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "ParentNotDirectoryException")
 
 
-@contextlib.contextmanager
-def missing_ok() -> Iterator[None]:
-    """Suppress the HdfsError of a path that does not exist."""
-    try:
-        yield
-    except HdfsError as error:
-        if error.exception != "FileNotFoundException":
-            raise
-
-
-class Connection(Transport):
+class Connection(Transport, Volume):
     """The operations of one HDFS with the account of one user. Paths are absolute and normalised."""
 
     @functools.cached_property
@@ -46,42 +41,10 @@ class Connection(Transport):
         found: dict[str, Any] = self.ask("GET", path, "GETFILESTATUS").value
         return found
 
-    def status(self, path: str) -> dict[str, Any] | None:
-        """Return the FileStatus of a file or folder; None if it does not exist."""
-        with missing_ok():
-            return self.file_status(path)
-        return None
-
-    def is_folder(self, path: str) -> bool:
-        """Return whether a path is a folder."""
-        status = self.status(path)
-        return status is not None and status["type"] == "DIRECTORY"
-
     def list_status(self, path: str) -> list[dict[str, Any]]:
         """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name."""
         found: list[dict[str, Any]] = self.ask("GET", path, "LISTSTATUS").value["FileStatus"]
         return found
-
-    def list_folder(self, path: str) -> list[dict[str, Any]]:
-        """Return the FileStatus of each entry of a folder; NotADirectory if it is a file."""
-        found = self.list_status(path)
-        if [status["pathSuffix"] for status in found] == [""]:
-            step, reason = "name another folder, or remove the file", "it is a file, not a folder"
-            raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
-        return found
-
-    def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield path and FileStatus of a file, or of each entry of a folder.
-
-        With ``recursive``, everything in its subfolders is yielded, too. Subfolders that are removed
-        meanwhile, such as folders of temporary files, are skipped.
-        """
-        for status in self.list_status(path):
-            below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
-            yield below, status
-            if recursive and status["type"] == "DIRECTORY":
-                with missing_ok():
-                    yield from self.walk(below)
 
     def make_folders(self, path: str) -> None:
         """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
@@ -95,6 +58,9 @@ class Connection(Transport):
             raise self.failed("MKDIRS", path, reason, kind=NotADirectory) from error
         if not done:
             raise self.failed("MKDIRS", path, "the server did not make it, and gives no reason")
+
+    def share_folder(self, path: str) -> None:
+        """Do nothing: an OpenPAI's HDFS lets containers write, and makes missing folders."""
 
     def _file_at_or_above(self, path: str) -> str | None:
         while path != "/":
@@ -125,6 +91,37 @@ class Connection(Transport):
         """Return a reply whose body is the file from an offset on. The caller closes the reply."""
         return self.ask("GET", path, "OPEN", offset=offset or None).reply
 
+    def open_reader(self, path: str) -> BufferedHdfsReader:
+        """Open a file for reading; its content is received in parts."""
+        return BufferedHdfsReader(HdfsReader(self, path))
+
+    def read_part(self, path: str, offset: int, most: int) -> bytes:
+        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
+        return self._read(path, offset, most, longest=None)
+
+    def read_rest(self, path: str, offset: int, most: int) -> bytes:
+        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+        data = self._read(path, offset, most + 1, longest=most)
+        if len(data) > most:
+            raise self.too_large(path, most)
+        return data
+
+    def _read(self, path: str, offset: int, most: int, *, longest: int | None) -> bytes:
+        """Return at most ``most`` bytes; raise ``too_large`` if the reply tells more than ``longest``.
+
+        This takes one request to the NameNode and one to a DataNode. If they get no complete answer, an
+        ordinary HdfsReader reads the file.
+        """
+        with (
+            contextlib.suppress(HdfsUnreachable, OSError, urllib3.exceptions.HTTPError),
+            self.open_file(path, offset) as reply,
+        ):
+            if longest is not None and (reply.raw.length_remaining or 0) > longest:
+                raise self.too_large(path, longest)
+            return _start_of(reply, most)
+        with self.open_reader(path) as file:
+            return file.read(offset + most)[offset:]
+
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file, and make its folder if the folder is missing.
 
@@ -138,6 +135,39 @@ class Connection(Transport):
                     raise
             else:
                 break
+
+    def append(self, path: str, data: bytes) -> None:
+        """Add data to the end of a file. After an error, HDFS may have added them, or may do so later."""
+        self.send_file("POST", path, "APPEND", data)
+
+    def count(self, path: str) -> tuple[int, int, int]:
+        """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
+        summary = self.ask("GET", path, "GETCONTENTSUMMARY").value
+        return summary["length"], summary["directoryCount"], summary["fileCount"]
+
+    def set_mode(self, path: str, mode: str) -> None:
+        """Set the mode bits, in octal."""
+        self.library.set_permission(path, mode)
+
+    def set_owner(self, path: str, owner: str | None, group: str | None) -> None:
+        """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
+        self.library.set_owner(path, owner, group)
+
+    def local_path(self, path: str) -> str:
+        """Raise HdfsError, because this machine does not mount HDFS."""
+        step = 'open it, or copy it to this machine with "luigi-pai get"'
+        raise self.failed("resolve", path, "a file on HDFS has no path on this machine", next_step=step)
+
+
+def _start_of(reply: requests.Response, most: int) -> bytes:
+    """Return at most ``most`` bytes from the start of a reply's body, even if its Content-Length differs."""
+    data = bytearray()
+    for part in reply.iter_content(min(most, _PART)):
+        data += part
+        if len(data) >= most:
+            break
+    del data[most:]
+    return bytes(data)
 
 
 _connections: dict[tuple[int, Account], Connection] = {}

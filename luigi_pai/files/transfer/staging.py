@@ -10,21 +10,21 @@ import logging
 import posixpath
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, not_kept
-from luigi_pai.hdfs.renames import rename_exactly, replace
-from luigi_pai.hdfs.temporary import temporary_path, tidy
-from luigi_pai.hdfs.transfer.destination import MANIFEST, Destination, Entry, manifest_json
-from luigi_pai.hdfs.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, not_kept
+from luigi_pai.files.renames import rename_exactly, replace
+from luigi_pai.files.temporary import temporary_path, tidy
+from luigi_pai.files.transfer.destination import MANIFEST, Destination, Entry, manifest_json
+from luigi_pai.files.transfer.pool import JOBS, READ_AT_ONCE, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from typing_extensions import Self
 
-    from luigi_pai.hdfs.connection import Connection
-    from luigi_pai.hdfs.transfer.local_tree import LocalFile
-    from luigi_pai.hdfs.transfer.pool import Tree
-    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
+    from luigi_pai.files.transfer.local_tree import LocalFile
+    from luigi_pai.files.transfer.pool import Tree
+    from luigi_pai.files.transfer.remote_tree import RemoteFile
+    from luigi_pai.files.volume import Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -39,14 +39,14 @@ class Stage:
         sent: name of each file that was sent completely -> its length and SHA-256.
     """
 
-    def __init__(self, server: Connection, there: Destination, pool: WorkerPool) -> None:
-        self._server = server
+    def __init__(self, volume: Volume, there: Destination, pool: WorkerPool) -> None:
+        self._volume = volume
         self._there = there
         self._pool = pool
         self._numbers = itertools.count()
         self._places: dict[str, str] = {}
         self.sent: dict[str, tuple[int, str]] = {}
-        self._path = temporary_path(there.of("upload") if there.exists else there.path, server.owner)
+        self._path = temporary_path(there.of("upload") if there.exists else there.path, volume.owner)
 
     def __enter__(self) -> Self:
         return self
@@ -60,8 +60,8 @@ class Stage:
 
     def _remove(self) -> None:
         with contextlib.suppress(HdfsError):  # if this fails, the next upload removes the folder
-            self._server.remove(self._path, recursive=True)
-        tidy(self._server, posixpath.dirname(self._path))
+            self._volume.remove(self._path, recursive=True)
+        tidy(self._volume, posixpath.dirname(self._path))
 
     def send(self, file: LocalFile | RemoteFile) -> None:
         """Send a file, without publishing it.
@@ -85,7 +85,7 @@ class Stage:
         self._pool.advance(1)
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
-        self._server.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
+        self._volume.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
         self.sent[file.name] = (length, digest.hexdigest())
 
     def publish(self, folders: Iterable[str], *, is_upload: bool = True) -> None:
@@ -101,31 +101,31 @@ class Stage:
         """
         there = self._there
         begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
-        self._pool.map(lambda place: self._server.remove(place, recursive=False), begun)
+        self._pool.map(lambda place: self._volume.remove(place, recursive=False), begun)
         entries = self._entries()
         self._make_folders(there.lacks(folders))
         if there.exists:
             rename = replace if is_upload else rename_exactly
-            self._pool.map(lambda name: rename(self._server, self._places[name], there.of(name)), self.sent)
+            self._pool.map(lambda name: rename(self._volume, self._places[name], there.of(name)), self.sent)
         if is_upload:
             self._write_manifest({**there.manifest, **entries})
         if not there.exists:
-            rename_exactly(self._server, self._path, there.path)
+            rename_exactly(self._volume, self._path, there.path)
 
     def _write_manifest(self, entries: Mapping[str, Entry]) -> None:
         place, content = posixpath.join(self._path, MANIFEST), manifest_json(entries)
         # in a thread, so that Ctrl-C waits for the answer, and no DataNode creates the file after ``_remove``
-        self._pool.map(lambda path: self._server.create_file(path, content), [place])
+        self._pool.map(lambda path: self._volume.create_file(path, content), [place])
         if self._there.exists:
             try:
-                replace(self._server, place, self._there.of(MANIFEST))
+                replace(self._volume, place, self._there.of(MANIFEST))
             except HdfsError as error:
                 logger.warning("The manifest cannot be written; these files will be sent again: %s", error)
 
     def _entries(self) -> dict[str, Entry]:
         """Check the lengths of the files that were sent, and return their manifest entries."""
         folders = sorted({posixpath.dirname(self._places[name]) for name in self.sent})
-        listings = self._pool.map(self._server.list_status, folders)
+        listings = self._pool.map(self._volume.list_status, folders)
         found = {
             posixpath.join(folder, status["pathSuffix"]): status
             for folder, listing in zip(folders, listings, strict=True)
@@ -136,7 +136,7 @@ class Stage:
             place = self._places[name]
             there = found.get(place, {}).get("length")
             if there != length:
-                raise not_kept(place, self._server.server, length, there)
+                raise not_kept(place, self._volume.server, length, there)
             entries[name] = Entry(length, found[place]["modificationTime"], sha256)
         return entries
 
@@ -146,19 +146,19 @@ class Stage:
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}
         empty = [posixpath.join(root, name).rstrip("/") for name in missing - filled]
-        self._pool.map(self._server.make_folders, empty)
+        self._pool.map(self._volume.make_folders, empty)
 
 
-def send_new(tree: Tree[LocalFile] | Tree[RemoteFile], server: Connection, goal: str) -> None:
+def send_new(tree: Tree[LocalFile] | Tree[RemoteFile], volume: Volume, goal: str) -> None:
     """Send a file or folder to a new path on HDFS."""
-    if server.status(goal):
-        raise server.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
+    if volume.status(goal):
+        raise volume.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
     pool = WorkerPool(JOBS)
     files: list[LocalFile | RemoteFile] = list(tree.files.values())
     there = Destination(goal, exists=False)
     if tree.is_file:
         files = [dataclasses.replace(file, name=posixpath.basename(goal)) for file in files]
         there = Destination(posixpath.dirname(goal), exists=True)
-    with Stage(server, there, pool) as stage:
+    with Stage(volume, there, pool) as stage:
         pool.map(stage.send, files)
         stage.publish(tree.folders, is_upload=False)

@@ -21,11 +21,11 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 from luigi_pai.outgoing.folder import OURS
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.files.volume import Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -47,7 +47,7 @@ def temporary_path(path: str, user: str) -> str:
     return f"{folder.rstrip('/')}/{hidden}/{_unique()}.{name[-_LONGEST_STEM:]}"
 
 
-def tidy(server: Connection, folder: str) -> None:
+def tidy(volume: Volume, folder: str) -> None:
     """Remove a folder of temporary files if it is empty, else the abandoned files in it.
 
     Files of this user are abandoned if their process ran on this machine and has ended, or if they are of
@@ -57,28 +57,28 @@ def tidy(server: Connection, folder: str) -> None:
         return
     try:
         try:
-            server.remove(folder, recursive=False)
+            volume.remove(folder, recursive=False)
         except HdfsError as error:
             if error.exception is None:
                 raise
-            _sweep(server, folder)
+            _sweep(volume, folder)
     except HdfsError as error:
         logger.info("Temporary files may be left behind in %s: %s", folder, error)
 
 
-def _sweep(server: Connection, folder: str) -> None:
+def _sweep(volume: Volume, folder: str) -> None:
     left = 0
-    for status in server.list_folder(folder):
+    for status in volume.list_folder(folder):
         name = status["pathSuffix"]
         changed = status["modificationTime"] / 1000
-        if status["owner"] != server.owner or not _is_abandoned(name, changed):
+        if status["owner"] != volume.owner or not _is_abandoned(name, changed):
             left += 1
             continue
         place = f"{folder}/{name}"
-        server.remove(place, recursive=True)
+        volume.remove(place, recursive=True)
         logger.info("Removed %s, which a process that has ended left behind", place)
     if not left:
-        server.remove(folder, recursive=False)
+        volume.remove(folder, recursive=False)
 
 
 def local_temporary(place: Path) -> Path:

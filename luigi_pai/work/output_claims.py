@@ -1,13 +1,12 @@
-"""HdfsClaimFolder: the claims in a job's output folder on HDFS."""
+"""OutputClaimFolder: the claims in a job's output folder on the cluster's file system."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING
 
-from luigi_pai.hdfs.connection import missing_ok
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError
-from luigi_pai.hdfs.small_files import (
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, missing_ok
+from luigi_pai.files.small_files import (
     create_once,
     is_temporary,
     read_small,
@@ -18,39 +17,40 @@ from luigi_pai.hdfs.small_files import (
 from luigi_pai.work.claim_folder import LARGEST
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.client import WebHdfs
+    from luigi_pai.files.file_system import FileSystem
 
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
-_CHECK = "check that the NameNode of webhdfs_url in [OpenPai] works, and run the task again"
+_CHECK = "check that its file system works, and run the task again"
 
 
-class HdfsClaimFolder:
+class OutputClaimFolder:
     """The folder ``OUTPUT_DIR/_luigi_pai``.
 
-    A new file is written under another name and renamed. HDFS renames only one of several files to a name.
+    A new file is written under another name and renamed, which the file system does for only one of several
+    files.
 
     Args:
         fs: The file system.
         output_dir: The output folder.
     """
 
-    def __init__(self, fs: WebHdfs, output_dir: str) -> None:
+    def __init__(self, fs: FileSystem, output_dir: str) -> None:
         self._fs = fs
         self.where = f"{output_dir.rstrip('/')}/{_FOLDER}"
 
     def names(self) -> list[str]:
         """Return the names of the files; an empty list if the folder does not exist."""
-        server, place = self._fs.at(self.where)
+        volume, place = self._fs.at(self.where)
         with missing_ok():
-            entries = server.list_status(place)
-            tidy_beside(server, place, entries)
+            entries = volume.list_status(place)
+            tidy_beside(volume, place, entries)
             names = [entry["pathSuffix"] for entry in entries]
             return [name for name in names if not is_temporary(name)]
         return []
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist."""
-        return read_small(self._fs, self._path(name), LARGEST)
+        """Return the content of a file; None if it does not exist, or is just being created and empty."""
+        return read_small(self._fs, self._path(name), LARGEST) or None
 
     def create_once(self, name: str, data: bytes) -> bool:
         """Create a file; return False if it exists, or was not created."""
@@ -63,9 +63,9 @@ class HdfsClaimFolder:
 
     def add(self, name: str) -> None:
         """Create an empty file, unless it exists."""
-        server, place = self._fs.at(self._path(name))
+        volume, place = self._fs.at(self._path(name))
         try:
-            written_again(lambda: server.create_file(place, b""))
+            written_again(lambda: volume.create_file(place, b""))
         except FileAlreadyExists:
             pass
         except HdfsError as error:

@@ -12,6 +12,7 @@ The tree::
 
 from __future__ import annotations
 
+import contextlib
 import re
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,13 @@ import luigi.target
 import requests
 from requests.exceptions import ChunkedEncodingError
 
+from luigi_pai.api.wire.timed_http import OverLimit, chain, reason_of
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.json_bodies import parse_json
 from luigi_pai.redaction import redact, with_hint
-from luigi_pai.timed_http import OverLimit, chain, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = [
     "FileAlreadyExists",
@@ -92,7 +93,7 @@ _TRANSIENT_REFUSALS = {
 
 
 class HdfsError(PaiError, luigi.target.FileSystemException):
-    """An operation on HDFS failed.
+    """An operation on the file system of the cluster failed: on HDFS, or on a storage in its place.
 
     Attributes:
         operation: the WebHDFS operation (``LISTSTATUS``), or empty.
@@ -138,6 +139,16 @@ class NotADirectory(HdfsError, luigi.target.NotADirectory):
     """There is a file in place of a folder."""
 
 
+@contextlib.contextmanager
+def missing_ok() -> Iterator[None]:
+    """Suppress the HdfsError of a path that does not exist."""
+    try:
+        yield
+    except HdfsError as error:
+        if error.exception != "FileNotFoundException":
+            raise
+
+
 class TransferError(PaiError):
     """Files cannot be sent or fetched. The text of the error contains the first 20 problems.
 
@@ -169,14 +180,18 @@ def failed(
     next_step: str = "",
     exception: str | None = None,
     kind: type[HdfsError] | None = None,
+    what: str = "HDFS ",
 ) -> HdfsError:
-    """Return the error of a failed operation, with path, server, reason and next step."""
+    """Return the error of a failed operation, with path, server, reason and next step.
+
+    The text begins with ``what``, which is empty if ``server`` names the file system.
+    """
     step = next_step or _NEXT_STEPS.get(exception or "", "")
     if reason.partition(": ")[2].startswith("Path is not a file"):
         step = 'it is a folder: open a file in it, (target / "NAME").open()'
     # the path, with line breaks and other control characters escaped
     shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in path)
-    text = with_hint(f"HDFS {operation} {shown} on {server}: {reason}", step)
+    text = with_hint(f"{what}{operation} {shown} on {server}: {reason}", step)
     kind = kind or _CLASSES.get(exception or "", HdfsError)
     return kind(text, operation=operation, path=path, server=server, exception=exception, reason=reason)
 

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from luigi_pai.hdfs.errors import HdfsError, failed
+from luigi_pai.files.errors import HdfsError, failed
 from luigi_pai.redaction import redact
 
 if TYPE_CHECKING:
     import requests
 
-    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.files.hdfs.connection import Connection
 
 logger = logging.getLogger("luigi-interface")
 

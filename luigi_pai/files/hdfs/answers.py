@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from luigi_pai.hdfs.errors import TOO_LARGE, failed, malformed
+from luigi_pai.files.errors import TOO_LARGE, failed, malformed
 from luigi_pai.json_bodies import TooLarge, parse_json
 
 if TYPE_CHECKING:

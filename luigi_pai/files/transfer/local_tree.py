@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.transfer.pool import READ_AT_ONCE, Tree
+from luigi_pai.files.errors import TransferError
+from luigi_pai.files.transfer.pool import READ_AT_ONCE, Tree
 from luigi_pai.outgoing.folder import folder_contents, shown
 from luigi_pai.outgoing.never_sent import NeverSent
 

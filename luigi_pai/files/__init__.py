@@ -1,15 +1,14 @@
-"""The cluster's HDFS, over WebHDFS: targets, file system, paths, uploads and downloads.
+"""The cluster's file system, its HDFS or a storage: targets, paths, uploads and downloads.
 
 Names are imported on first use, because their modules import the ``hdfs`` library and Luigi's
-``contrib.hdfs``, which a run without HDFS does not need.
+``contrib.hdfs``, which a run without files does not need.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.client import WebHdfs
-    from luigi_pai.hdfs.errors import (
+    from luigi_pai.files.errors import (
         FileAlreadyExists,
         HdfsError,
         HdfsUnreachable,
@@ -17,29 +16,39 @@ if TYPE_CHECKING:
         NotADirectory,
         TransferError,
     )
-    from luigi_pai.hdfs.paths import hdfs_path
-    from luigi_pai.hdfs.target import HdfsFlagTarget, HdfsTarget
-    from luigi_pai.hdfs.transfer import Transfer, Upload, download, upload
+    from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.hdfs.webhdfs import WebHdfs
+    from luigi_pai.files.of_cluster import cluster_files
+    from luigi_pai.files.paths import hdfs_path
+    from luigi_pai.files.storage.storage import Storage
+    from luigi_pai.files.target import HdfsFlagTarget, HdfsTarget
+    from luigi_pai.files.transfer import Transfer, Upload, download, upload
 
 __all__ = [
     "FileAlreadyExists",
+    "FileSystem",
     "HdfsError",
     "HdfsFlagTarget",
     "HdfsTarget",
     "HdfsUnreachable",
     "MissingParentDirectory",
     "NotADirectory",
+    "Storage",
     "Transfer",
     "TransferError",
     "Upload",
     "WebHdfs",
+    "cluster_files",
     "download",
     "hdfs_path",
     "upload",
 ]
 
 _HOME_OF = {
-    "WebHdfs": "client",
+    "FileSystem": "file_system",
+    "Storage": "storage.storage",
+    "WebHdfs": "hdfs.webhdfs",
+    "cluster_files": "of_cluster",
     "hdfs_path": "paths",
     **dict.fromkeys(("HdfsFlagTarget", "HdfsTarget"), "target"),
     **dict.fromkeys(("Transfer", "Upload", "download", "upload"), "transfer"),

@@ -14,16 +14,15 @@ import posixpath
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError, HdfsUnreachable
-from luigi_pai.hdfs.reader import HdfsReader
+from luigi_pai.files.errors import HdfsError, HdfsUnreachable
 from luigi_pai.outgoing.folder import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from luigi_pai.hdfs.connection import Connection
-    from luigi_pai.hdfs.transfer.local_tree import LocalFile
-    from luigi_pai.hdfs.transfer.pool import Tree, WorkerPool
+    from luigi_pai.files.transfer.local_tree import LocalFile
+    from luigi_pai.files.transfer.pool import Tree, WorkerPool
+    from luigi_pai.files.volume import Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -88,45 +87,43 @@ class Destination:
         return sorted(files + folders)
 
 
-def file_destination(server: Connection, path: str) -> Destination:
+def file_destination(volume: Volume, path: str) -> Destination:
     """Return the destination folder of a file; in the folder, only the file itself is looked up."""
     folder, name = posixpath.split(path)
-    status = server.status(path)
+    status = volume.status(path)
     statuses = {} if status is None else {name: status}
-    return Destination(folder, exists=True, statuses=statuses, manifest=_read_manifest(server, folder))
+    return Destination(folder, exists=True, statuses=statuses, manifest=_read_manifest(volume, folder))
 
 
-def folder_destination(
-    server: Connection, path: str, folders: Iterable[str], pool: WorkerPool
-) -> Destination:
+def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: WorkerPool) -> Destination:
     """Return a folder, its entries and the entries of some subfolders; NotADirectory if ``path`` is a file.
 
     Args:
-        server: the HDFS.
+        volume: the HDFS.
         path: of the folder.
         folders: names of the subfolders, at any depth, that are listed if they exist.
         pool: the threads that list the folders.
     """
     try:
-        statuses = list_tree(server, path, pool, {*folders}.__contains__)
+        statuses = list_tree(volume, path, pool, {*folders}.__contains__)
     except HdfsError as error:
         if error.exception == "FileNotFoundException":
             return Destination(path, exists=False)
         raise
-    manifest = _read_manifest(server, path) if MANIFEST in statuses else {}
+    manifest = _read_manifest(volume, path) if MANIFEST in statuses else {}
     return Destination(path, exists=True, statuses=statuses, manifest=manifest)
 
 
 def list_tree(
-    server: Connection, path: str, pool: WorkerPool, descend: Callable[[str], bool]
+    volume: Volume, path: str, pool: WorkerPool, descend: Callable[[str], bool]
 ) -> dict[str, dict[str, Any]]:
     """Return, by name, the FileStatus of each entry of a folder and of subfolders that ``descend`` accepts.
 
     Names in subfolders are paths with ``/``; a subfolder comes before its entries.
     """
-    found = level = {entry["pathSuffix"]: entry for entry in server.list_folder(path)}
+    found = level = {entry["pathSuffix"]: entry for entry in volume.list_folder(path)}
     while folders := [name for name, status in level.items() if is_folder(status) and descend(name)]:
-        listings = pool.map(lambda name: server.list_folder(posixpath.join(path, name)), folders)
+        listings = pool.map(lambda name: volume.list_folder(posixpath.join(path, name)), folders)
         level = {
             posixpath.join(folder, entry["pathSuffix"]): entry
             for folder, listing in zip(folders, listings, strict=True)
@@ -147,15 +144,14 @@ def manifest_json(entries: Mapping[str, Entry]) -> bytes:
     return json.dumps({"version": _VERSION, "files": files}, ensure_ascii=False, indent=0).encode()
 
 
-def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
+def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
     """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
 
     Raises:
         HdfsUnreachable: HDFS does not answer.
     """
     try:
-        with HdfsReader(server, posixpath.join(folder, MANIFEST)) as file:
-            text = file.readall() if file.size <= _LONGEST else b""
+        text = volume.read_part(posixpath.join(folder, MANIFEST), 0, _LONGEST + 1)
     except HdfsUnreachable:
         raise
     except HdfsError as error:
@@ -165,7 +161,7 @@ def _read_manifest(server: Connection, folder: str) -> dict[str, Entry]:
             )
         return {}
     try:
-        document = json.loads(text)
+        document = json.loads(text if len(text) <= _LONGEST else b"")
         if document["version"] != _VERSION:
             return {}
         return {str(name): Entry(**entry) for name, entry in document["files"].items()}

@@ -12,12 +12,12 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from luigi_pai.hdfs.errors import HdfsError, not_kept
-from luigi_pai.hdfs.renames import replace
-from luigi_pai.hdfs.temporary import temporary_path, tidy
+from luigi_pai.files.errors import HdfsError, not_kept
+from luigi_pai.files.renames import replace
+from luigi_pai.files.temporary import temporary_path, tidy
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.connection import Connection
+    from luigi_pai.files.volume import Volume
 
 logger = logging.getLogger("luigi-interface")
 
@@ -38,13 +38,13 @@ class HdfsWriter(io.BufferedIOBase):
         path: the absolute path of the file on HDFS. The constructor makes the file's folder.
     """
 
-    def __init__(self, connection: Connection, path: str) -> None:
+    def __init__(self, volume: Volume, path: str) -> None:
         super().__init__()
         self.name = path
-        self._connection = connection
+        self._volume = volume
         self._is_shared = False
         self._file = tempfile.SpooledTemporaryFile(_PART)  # noqa: SIM115  closed by abort()
-        connection.make_folders(posixpath.dirname(path))
+        volume.make_folders(posixpath.dirname(path))
 
     def writable(self) -> bool:
         """Return True."""
@@ -99,30 +99,30 @@ class HdfsWriter(io.BufferedIOBase):
         length = self._file.tell()
         self._file.seek(0)
         parts = iter(partial(self._file.read, _PART), b"")
-        server = self._connection
-        temporary = temporary_path(self.name, server.owner)
+        volume = self._volume
+        temporary = temporary_path(self.name, volume.owner)
         try:
             data = parts if length > _PART else b"".join(parts)
-            server.create_file(temporary, data)
-            _check_length(server, temporary, self.name, length)
-            replace(server, temporary, self.name)
+            volume.create_file(temporary, data)
+            _check_length(volume, temporary, self.name, length)
+            replace(volume, temporary, self.name)
         except BaseException:  # also Ctrl-C
-            _remove(server, temporary)
+            _remove(volume, temporary)
             raise
         finally:
-            tidy(server, posixpath.dirname(temporary))
+            tidy(volume, posixpath.dirname(temporary))
 
 
-def _check_length(server: Connection, temporary: str, path: str, length: int) -> None:
-    there = server.file_status(temporary)["length"]
+def _check_length(volume: Volume, temporary: str, path: str, length: int) -> None:
+    there = volume.file_status(temporary)["length"]
     if there != length:  # although the server reported success
-        raise not_kept(path, server.server, length, there)
+        raise not_kept(path, volume.server, length, there)
 
 
-def _remove(server: Connection, temporary: str) -> None:
+def _remove(volume: Volume, temporary: str) -> None:
     try:
-        if not server.remove(temporary, recursive=False):
+        if not volume.remove(temporary, recursive=False):
             time.sleep(_LATE)  # a DataNode may still create it after a broken connection
-            server.remove(temporary, recursive=False)
+            volume.remove(temporary, recursive=False)
     except HdfsError as error:
         logger.warning("The temporary file %s may be left behind: %s", temporary, error)

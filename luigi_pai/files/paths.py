@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 
-from luigi_pai.hdfs.errors import HdfsError
+from luigi_pai.files.errors import HdfsError
 
-__all__ = ["hdfs_path", "is_foreign", "same_path", "split_uri"]
+__all__ = ["hdfs_path", "is_foreign", "same_path", "split_uri", "storage_path"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
 _DEFAULT_FS = re.compile(r"\$(?:PAI_DEFAULT_FS_URI|\{PAI_DEFAULT_FS_URI\})(?=/|$)")
@@ -77,6 +77,28 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         why = f"it is on {path_scheme}://{path_authority}, and fs_uri in [OpenPai] is {fs_uri}"
         raise _wrong(path, f"{why}; begin it with $PAI_DEFAULT_FS_URI/, or correct fs_uri")
     return _normal(plain)
+
+
+def storage_path(path: str, mount_path: str, root: str) -> str:
+    """Return the absolute, normalised path in a storage of a path.
+
+    Args:
+        path: ``$PAI_DEFAULT_FS_URI/p``, ``${PAI_DEFAULT_FS_URI}/p`` or ``/p``, all of which are ``/p`` in the
+            storage; or a path below ``mount_path`` or ``root``.
+        mount_path: where containers mount the storage.
+        root: its folder on this machine.
+
+    Raises:
+        HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
+    """
+    scheme = split_uri(path)[0]
+    if scheme:
+        raise _wrong(path, f"{scheme}: is not on the storage; begin it with / or $PAI_DEFAULT_FS_URI/")
+    place = hdfs_path(path, None)
+    for start in (mount_path, root):
+        if path.startswith("/") and f"{place}/".startswith(f"{start.rstrip('/')}/"):
+            return _normal(place[len(start.rstrip("/")) :])
+    return place
 
 
 def _normal(path: str) -> str:

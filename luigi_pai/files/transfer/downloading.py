@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.errors import TransferError
-from luigi_pai.hdfs.temporary import local_temporary, tidy_local
-from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
-from luigi_pai.hdfs.transfer.remote_tree import remote_tree
-from luigi_pai.hdfs.transfer.summary import Transfer
+from luigi_pai.files.errors import TransferError
+from luigi_pai.files.temporary import local_temporary, tidy_local
+from luigi_pai.files.transfer.pool import JOBS, WorkerPool
+from luigi_pai.files.transfer.remote_tree import remote_tree
+from luigi_pai.files.transfer.summary import Transfer
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.client import WebHdfs
-    from luigi_pai.hdfs.transfer.remote_tree import RemoteFile
+    from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.transfer.remote_tree import RemoteFile
 
 __all__ = ["download"]
 
@@ -27,7 +27,7 @@ logger = logging.getLogger("luigi-interface")
 _NS_PER_MS = 1_000_000
 
 
-def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
+def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
     """Fetch a file, or the content of a folder, from HDFS; only new and changed files are fetched.
 
     Fetched files get the modification time that they have on HDFS, because the next download compares size
@@ -44,9 +44,9 @@ def download(fs: WebHdfs, path: str, local: str | os.PathLike[str], *, jobs: int
         HdfsError: there is no such file or folder, or HDFS refused a request or did not answer.
         TransferError: files cannot be written. Files that were fetched before are not removed.
     """
-    server, place = fs.at(path)
+    volume, place = fs.at(path)
     pool, goal = WorkerPool(jobs), Path(local)
-    tree = remote_tree(server, place, pool)
+    tree = remote_tree(volume, place, pool)
     if tree.is_file and (os.fspath(local).endswith("/") or os.path.isdir(goal)):  # noqa: PTH112  never raises
         goal /= posixpath.basename(place)
     places = {name: goal if tree.is_file else goal / name for name in tree.files}

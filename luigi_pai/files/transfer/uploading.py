@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import Problem
-from luigi_pai.hdfs.errors import FileAlreadyExists, HdfsError, TransferError
-from luigi_pai.hdfs.temporary import is_temporary, tidy
-from luigi_pai.hdfs.transfer.destination import file_destination, folder_destination
-from luigi_pai.hdfs.transfer.local_tree import local_tree
-from luigi_pai.hdfs.transfer.pool import JOBS, WorkerPool
-from luigi_pai.hdfs.transfer.staging import Stage
-from luigi_pai.hdfs.transfer.summary import Transfer
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, TransferError
+from luigi_pai.files.temporary import is_temporary, tidy
+from luigi_pai.files.transfer.destination import file_destination, folder_destination
+from luigi_pai.files.transfer.local_tree import local_tree
+from luigi_pai.files.transfer.pool import JOBS, WorkerPool
+from luigi_pai.files.transfer.staging import Stage
+from luigi_pai.files.transfer.summary import Transfer
 from luigi_pai.private_folder import one_at_a_time
 
 if TYPE_CHECKING:
-    from luigi_pai.hdfs.client import WebHdfs
-    from luigi_pai.hdfs.transfer.destination import Destination
-    from luigi_pai.hdfs.transfer.local_tree import LocalFile
-    from luigi_pai.hdfs.transfer.pool import Tree
+    from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.transfer.destination import Destination
+    from luigi_pai.files.transfer.local_tree import LocalFile
+    from luigi_pai.files.transfer.pool import Tree
 
 __all__ = ["Upload", "upload"]
 
@@ -32,7 +32,7 @@ logger = logging.getLogger("luigi-interface")
 _TRIES = 3  # number of retries if uploads from other machines create the destination meanwhile
 
 
-def upload(fs: WebHdfs, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
+def upload(fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
     """Send a local file, or the content of a folder, to HDFS; only new and changed files are sent.
 
     It takes the arguments of ``Upload``, and raises the errors of ``Upload`` and of ``Upload.send()``.
@@ -57,7 +57,7 @@ class Upload:
 
     def __init__(
         self,
-        fs: WebHdfs,
+        fs: FileSystem,
         local: str | os.PathLike[str],
         destination: str,
         *,
@@ -66,7 +66,7 @@ class Upload:
         self._local = Path(local)
         self._destination = destination
         self._pool = WorkerPool(jobs)
-        self._server, self._path = fs.at(destination)
+        self._volume, self._path = fs.at(destination)
         if destination.endswith("/") and not os.path.isdir(local):  # noqa: PTH112  it never raises
             self._path = posixpath.join(self._path, self._local.name)
         self._tree = self._read_tree()
@@ -89,7 +89,7 @@ class Upload:
             TransferError: a local file could not be read to its end, or a name is a file on this machine
                 and a folder on HDFS, or the reverse.
         """
-        with one_at_a_time("upload", f"{self._server.server}{self._path}"):
+        with one_at_a_time("upload", f"{self._volume.server}{self._path}"):
             for _try in range(_TRIES):
                 with contextlib.suppress(FileAlreadyExists):
                     return self._send()
@@ -110,7 +110,7 @@ class Upload:
             with self._pool.progress(self._local.name or str(self._local), size + len(changed)):
                 self._send_files(changed, there)
         for name in filter(is_temporary, there.statuses):
-            tidy(self._server, there.of(name))
+            tidy(self._volume, there.of(name))
         left_out = self._tree.left_out
         done = Transfer("uploaded", self._destination, len(changed), len(files), size, left_out)
         logger.log(logging.INFO if changed else logging.DEBUG, "%s", done)
@@ -118,18 +118,18 @@ class Upload:
 
     def _look_up(self) -> Destination:
         if not self._tree.is_file:
-            return folder_destination(self._server, self._path, self._tree.folders, self._pool)
-        if self._server.is_folder(self._path):
+            return folder_destination(self._volume, self._path, self._tree.folders, self._pool)
+        if self._volume.is_folder(self._path):
             self._path = posixpath.join(self._path, self._local.name)
             self._tree = self._read_tree()
-        return file_destination(self._server, self._path)
+        return file_destination(self._volume, self._path)
 
     def _read_tree(self) -> Tree[LocalFile]:
         return local_tree(self._local, posixpath.basename(self._path) or self._local.name)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
         """Send files and publish them. If one file fails, publish the files that were sent completely."""
-        with Stage(self._server, there, self._pool) as stage:
+        with Stage(self._volume, there, self._pool) as stage:
             try:
                 self._pool.map(stage.send, files)
             except BaseException:  # also Ctrl-C

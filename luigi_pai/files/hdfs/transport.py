@@ -14,12 +14,12 @@ from hdfs import Client
 from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.wire.environment import Environment
+from luigi_pai.api.wire.timed_http import TimedAdapter, progress
 from luigi_pai.errors import ConfigError
-from luigi_pai.hdfs.addresses import datanode_address, probe_of_decoding
-from luigi_pai.hdfs.answers import Answer, answer_of
-from luigi_pai.hdfs.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
+from luigi_pai.files.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
+from luigi_pai.files.hdfs.addresses import datanode_address, probe_of_decoding
+from luigi_pai.files.hdfs.answers import Answer, answer_of
 from luigi_pai.redaction import redact, redact_urllib3_logs
-from luigi_pai.timed_http import TimedAdapter, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

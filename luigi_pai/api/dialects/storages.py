@@ -1,0 +1,165 @@
+"""The storage that a cluster's jobs mount: what the server says of it, and how a job names it."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from luigi_pai.api.wire.replies import object_of, objects_of
+from luigi_pai.errors import ConfigError, PaiHttpError
+from luigi_pai.jobspec.paths import mapping_of
+from luigi_pai.jobspec.storage_mount import StorageMount
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from luigi_pai.api.session import Session
+    from luigi_pai.api.shared import SharedDocument
+
+_STORAGES = "/api/v2/storages"
+_CONFIGS, _SERVERS = "/api/v2/storage/config", "/api/v2/storage/server"  # of 0.16 and 0.17
+_UNKNOWN = ("NoStorageError", "ForbiddenUserError")
+_UNKNOWN_CONFIG = ("UnknownError",)
+
+
+@dataclass(frozen=True)
+class StorageFacts:
+    """What a server says of a storage. Keys and passwords are left out.
+
+    Attributes:
+        type: ``nfs``, ``samba``, ``azureFile``, ``azureBlob``, ...
+        source: what a machine mounts: ``HOST:/PATH`` or ``//HOST/SHARE``; empty if the type has no such name.
+        share: whether a container sees the whole storage; if not, it sees only the user's folder in it.
+        read_only: whether containers can only read it.
+        mount_path: where containers mount it, if the job does not choose (0.16, 0.17); else empty.
+    """
+
+    type: str
+    source: str
+    share: bool = True
+    read_only: bool = False
+    mount_path: str = ""
+
+
+class JobStorage:
+    """The storage that the jobs of a cluster mount.
+
+    The server is asked once for all forked processes.
+
+    Args:
+        session: the connection to the rest-server.
+        state: a document that forked processes share.
+        name: of the storage.
+        mount_path: where containers mount it; if None, ``/mnt/NAME`` or what 0.16 and 0.17 say.
+    """
+
+    def __init__(self, session: Session, state: SharedDocument, name: str, mount_path: str | None) -> None:
+        self._session = session
+        self._state = state
+        self._name = name
+        self._key = f"storage {name}"
+        self._mount_path = mount_path
+
+    def facts(self) -> StorageFacts:
+        """Return what the server says of the storage.
+
+        Raises:
+            ConfigError: the server has no such storage, or the user may not use it.
+            PaiApiError: the request failed.
+        """
+        known = self._state.read().get(self._key)
+        if known is not None:
+            return StorageFacts(**known)
+        facts = self._ask()
+        with self._state.update() as state:
+            state[self._key] = asdict(facts)
+        return facts
+
+    def mount(self) -> StorageMount:
+        """Return how a job mounts the storage; errors as ``facts``.
+
+        Raises:
+            ConfigError: containers can only read the storage.
+        """
+        facts = self.facts()
+        if facts.read_only:
+            raise self._wrong("is read-only, so no job can write its results there", "name another")
+        path = self._mount_path or facts.mount_path or f"/mnt/{self._name}"
+        return StorageMount(self._name, path.rstrip("/"), by_plugin=bool(facts.mount_path))
+
+    def _ask(self) -> StorageFacts:
+        name = quote(self._name, safe="")
+        try:
+            return _of_detail(self._get(f"{_STORAGES}/{name}"))
+        except PaiHttpError as error:
+            if error.code in _UNKNOWN:
+                raise self._not_usable(f"{_STORAGES}") from None
+            if error.code != "NoApiError":
+                raise
+        try:
+            config = self._get(f"{_CONFIGS}/{name}")
+            return self._of_config(config)
+        except PaiHttpError as error:
+            if error.code in _UNKNOWN_CONFIG:
+                raise self._not_usable(_CONFIGS) from None
+            if error.code != "NoApiError":
+                raise
+        raise self._wrong(
+            "cannot be used: this server has no storages",
+            "storages came with OpenPAI 0.16. Releases up to 0.14 have HDFS: set webhdfs_url. On 0.15, "
+            "remove the key; jobs there can only mount NFS by commands of their own",
+        )
+
+    def _of_config(self, config: Mapping[str, Any]) -> StorageFacts:
+        """Return the facts of a storage config of 0.16 and 0.17, which may mount several folders."""
+        mounts = objects_of(config, "mountInfos")
+        wanted = [each for each in mounts if each.get("mountPoint") == self._mount_path] or mounts
+        if not wanted:
+            raise self._wrong("mounts nothing, as the server says", "name another")
+        mount = wanted[0]
+        server = self._get(f"{_SERVERS}/{quote(str(mount.get('server')), safe='')}")
+        data, user = mapping_of(server.get("data")), self._session.account.username
+        inside = str(mount.get("path") or "").replace("${PAI_USER_NAME}", user)
+        path = posixpath.join(str(data.get("rootPath") or "/"), inside.lstrip("/")).rstrip("/") or "/"
+        address, kind = data.get("address"), str(server.get("type"))
+        sources = {"nfs": f"{address}:{path}", "samba": f"//{address}/{path.lstrip('/')}"}
+        is_read_only = str(mount.get("permission") or "rw") == "ro"
+        return StorageFacts(
+            kind, sources.get(kind, ""), read_only=is_read_only, mount_path=str(mount.get("mountPoint"))
+        )
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return object_of(self._session.request("GET", path), path)
+
+    def _not_usable(self, path: str) -> ConfigError:
+        reply = self._session.request("GET", path)
+        found = objects_of(reply, "storages") if isinstance(reply, dict) else objects_of({"": reply}, "")
+        names = ", ".join(sorted(str(each.get("name")) for each in found))
+        return self._wrong(
+            "does not exist, or you may not use it", f"you may use {names}" if names else "you may use none"
+        )
+
+    def _wrong(self, problem: str, step: str) -> ConfigError:
+        error = ConfigError(f"storage = {self._name} in [OpenPai] {problem}; {step}")
+        error.in_section(self._session.account.section)
+        return error
+
+
+def _of_detail(detail: Mapping[str, Any]) -> StorageFacts:
+    """Return the facts in the reply of 1.0 and later."""
+    data, kind = mapping_of(detail.get("data")), str(detail.get("type") or "unknown")
+    address = str(data.get("address") or "")
+    account, share = data.get("accountName"), data.get("shareName")
+    sources = {
+        "nfs": f"{data.get('server')}:{data.get('path')}",
+        "samba": address if address.startswith("//") else f"//{address}",
+        "azureFile": f"//{account}.file.core.windows.net/{share}" if account else "",
+    }
+    return StorageFacts(
+        kind,
+        sources.get(kind, ""),
+        share=detail.get("share") is not False,
+        read_only=detail.get("readOnly") is True,
+    )

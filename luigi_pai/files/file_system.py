@@ -1,0 +1,273 @@
+"""FileSystem: a file system of the cluster as a file system of Luigi."""
+
+from __future__ import annotations
+
+import abc
+import os
+import posixpath
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from luigi.contrib.hdfs.abstract_client import HdfsFileSystem
+
+from luigi_pai.files import renames
+from luigi_pai.files.errors import FileAlreadyExists, MissingParentDirectory, missing_ok
+from luigi_pai.files.globs import glob
+from luigi_pai.files.paths import same_path
+from luigi_pai.files.transfer.downloading import download
+from luigi_pai.files.transfer.local_tree import local_tree
+from luigi_pai.files.transfer.pool import JOBS, WorkerPool
+from luigi_pai.files.transfer.remote_tree import remote_tree
+from luigi_pai.files.transfer.staging import send_new
+from luigi_pai.files.writer import HdfsWriter
+from luigi_pai.outgoing.never_sent import log_left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from luigi_pai.files.volume import Volume
+
+__all__ = ["FileSystem"]
+
+
+class FileSystem(HdfsFileSystem, abc.ABC):
+    """A file system of the cluster: its HDFS (``WebHdfs``), or a storage (``Storage``).
+
+    Methods raise HdfsError if the file system refuses an operation or does not answer. Paths have any form
+    that ``hdfs_path`` accepts.
+    """
+
+    @abc.abstractmethod
+    def at(self, path: str) -> tuple[Volume, str]:
+        """Return the volume of a path, and the absolute path on it.
+
+        Raises:
+            HdfsError: the path is not on this file system.
+            ConfigError: settings are missing.
+        """
+
+    def check_path(self, path: str) -> None:
+        """Raise HdfsError if a path is not on this file system. No file is looked up."""
+        self.at(path)
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Return whether two paths are the same on this file system. Hosts are ignored."""
+        return same_path(one, other)
+
+    def local_path(self, path: str) -> str:
+        """Return the path at which this machine has a file or folder, which need not exist.
+
+        Raises:
+            HdfsError: the file system is not mounted on this machine.
+        """
+        volume, place = self.at(path)
+        return volume.local_path(place)
+
+    # lookups
+
+    def exists(self, path: str) -> bool:
+        """Return whether a file or folder exists."""
+        volume, place = self.at(path)
+        return volume.status(place) is not None
+
+    def isdir(self, path: str) -> bool:
+        """Return whether a path is a folder."""
+        volume, place = self.at(path)
+        return volume.is_folder(place)
+
+    def listdir(
+        self,
+        path: str,
+        ignore_directories: bool = False,  # noqa: FBT001, FBT002 - Luigi's signature
+        ignore_files: bool = False,  # noqa: FBT001, FBT002
+        include_size: bool = False,  # noqa: FBT001, FBT002
+        include_type: bool = False,  # noqa: FBT001, FBT002
+        include_time: bool = False,  # noqa: FBT001, FBT002
+        recursive: bool = False,  # noqa: FBT001, FBT002
+    ) -> Iterator[Any]:
+        """Yield the entries of a folder, as Luigi's hadoop client does.
+
+        Yields:
+            The path of each entry; it begins with ``path`` as given. With ``include_`` arguments, a tuple of
+            the path and the included facts: size in bytes, type (``d`` or ``-``), time of the last change (a
+            naive datetime in local time).
+        """
+        volume, place = self.at(path)
+        for below, status in volume.walk(place, recursive=recursive):
+            entry = path.rstrip("/") + below[len(place.rstrip("/")) :] if below != place else path
+            is_folder = status["type"] == "DIRECTORY"
+            if ignore_directories if is_folder else ignore_files:
+                continue
+            when = datetime.fromtimestamp(status["modificationTime"] / 1000, timezone.utc)
+            facts = (
+                (include_size, status["length"]),
+                (include_type, "d" if is_folder else "-"),
+                (include_time, when.astimezone().replace(tzinfo=None)),
+            )
+            wanted = tuple(fact for include, fact in facts if include)
+            yield (entry, *wanted) if wanted else entry
+
+    def count(self, path: str) -> dict[str, int]:
+        """Return ``content_size`` (bytes), ``dir_count`` and ``file_count`` of a path and all below it."""
+        volume, place = self.at(path)
+        return dict(zip(("content_size", "dir_count", "file_count"), volume.count(place), strict=True))
+
+    # reading and writing
+
+    def open_reader(self, path: str) -> BinaryIO:
+        """Open a file for reading."""
+        volume, place = self.at(path)
+        return volume.open_reader(place)
+
+    def open_writer(self, path: str) -> HdfsWriter:
+        """Open a file for writing; ``close()`` publishes the file, and replaces an existing one.
+
+        A missing parent folder is made.
+        """
+        return HdfsWriter(*self.at(path))
+
+    def touchz(self, path: str) -> None:
+        """Make an empty file; FileAlreadyExists if the path exists."""
+        volume, place = self.at(path)
+        volume.create_file(place, b"")
+
+    def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
+        """Copy a local file or folder to a new path on HDFS, or into an existing folder.
+
+        Files that ``upload`` leaves out are left out here, too.
+
+        Raises:
+            FileAlreadyExists: the new path exists already.
+            TransferError: some files cannot be sent, so none was published.
+        """
+        volume, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
+        tree = local_tree(Path(local_path), posixpath.basename(goal))
+        send_new(tree, volume, goal)
+        if tree.left_out:
+            log_left_out(os.fspath(local_path), tree.left_out)
+
+    def get(self, path: str, local_destination: str | os.PathLike[str]) -> None:
+        """Copy a file or folder to a new local path, or into an existing folder.
+
+        Raises:
+            FileAlreadyExists: the new local path exists already.
+            TransferError: a file cannot be written.
+        """
+        volume, place = self.at(path)
+        goal = Path(local_destination)
+        goal = goal / posixpath.basename(place) if goal.is_dir() else goal
+        if os.path.lexists(goal):
+            raise volume.failed("OPEN", place, f"{goal} exists", kind=FileAlreadyExists)
+        download(self, path, goal)
+
+    def copy(self, path: str, destination: str) -> None:
+        """Copy a file or folder, through this machine, to a new path on HDFS or into an existing folder.
+
+        Raises:
+            FileAlreadyExists: the new path exists already.
+            HdfsError: ``path`` is a folder that contains the new path.
+        """
+        source, place = self.at(path)
+        volume, goal = self._goal(destination, posixpath.basename(place))
+        if source is volume and goal.startswith(f"{place.rstrip('/')}/"):
+            step = "copy it to a folder that is not in it"
+            raise volume.failed(
+                "COPY", place, f"a folder cannot be copied into itself, and {goal} is in it", next_step=step
+            )
+        send_new(remote_tree(source, place, WorkerPool(JOBS)), volume, goal)
+
+    # changes
+
+    def mkdir(self, path: str, parents: bool = True, raise_if_exists: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Make a folder.
+
+        Args:
+            path: of the folder.
+            parents: make missing parents, too.
+            raise_if_exists: raise FileAlreadyExists if the path exists, as a folder or as a file.
+
+        Raises:
+            MissingParentDirectory: ``parents`` is False, and the parent is missing or is a file.
+            NotADirectory: the path is a file, or ``parents`` is True and a parent is a file.
+        """
+        volume, place = self.at(path)
+        if raise_if_exists and volume.status(place):
+            raise volume.failed("MKDIRS", place, "it exists", kind=FileAlreadyExists)
+        if not parents and not volume.is_folder(posixpath.dirname(place)):
+            reason = f"{posixpath.dirname(place)} does not exist"
+            raise volume.failed("MKDIRS", place, reason, kind=MissingParentDirectory)
+        volume.make_folders(place)
+
+    def move(self, path: str, dest: str) -> None:
+        """Rename, or move into an existing folder. Nothing is replaced; missing folders are made."""
+        volume, place, goal = self._both(path, dest)
+        volume.make_folders(posixpath.dirname(goal))
+        renames.move(volume, place, goal)
+
+    def rename_dont_move(self, path: str, dest: str) -> None:
+        """Rename to exactly ``dest`` in one step; FileAlreadyExists if it exists. Makes missing parents."""
+        volume, place, goal = self._both(path, dest)
+        volume.make_folders(posixpath.dirname(goal))
+        renames.rename_exactly(volume, place, goal)
+
+    def replace(self, path: str, dest: str) -> None:
+        """Rename to exactly ``dest`` in one step, replacing an existing file.
+
+        If a server cannot do this (HttpFS), the existing file is first renamed to a temporary name, and is
+        renamed back after an error.
+        """
+        renames.replace(*self._both(path, dest))
+
+    def remove(self, path: str, recursive: bool = True, skip_trash: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Delete a file or folder.
+
+        Args:
+            path: of the file or folder.
+            recursive: delete a folder even if it is not empty. If False, a folder that is not empty stays.
+            skip_trash: must be True, because WebHDFS has no trash.
+
+        Raises:
+            HdfsError: the path does not exist, the folder is not empty but ``recursive`` is False, or
+                ``skip_trash`` is False.
+        """
+        volume, place = self.at(path)
+        if not skip_trash:
+            step = "delete it for good with skip_trash=True, or move it to another folder"
+            raise volume.failed("DELETE", place, "WebHDFS has no trash", next_step=step)
+        if not volume.remove(place, recursive=recursive):
+            raise volume.failed("DELETE", place, "nothing is there", exception="FileNotFoundException")
+
+    def chmod(self, path: str, permissions: str | int, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Set mode bits, in octal (``"755"``) or as a number (``0o755``)."""
+        mode = f"{permissions:o}" if isinstance(permissions, int) else permissions
+        self._each(path, lambda volume, place: volume.set_mode(place, mode), below=recursive)
+
+    def chown(self, path: str, owner: str | None, group: str | None, recursive: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Set owner, group or both. HDFS lets the owner set the group, but only a superuser the owner."""
+        self._each(path, lambda volume, place: volume.set_owner(place, owner, group), below=recursive)
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the paths that match a pattern with ``*``, ``?``, ``[a-c]``, ``[^a]`` or ``{a,b}``."""
+        return [path for path, _status in glob(*self.at(pattern))]
+
+    def _goal(self, destination: str, name: str) -> tuple[Volume, str]:
+        """Return connection and path of a copy. If ``destination`` is a folder, ``/name`` is added to it."""
+        volume, goal = self.at(destination)
+        return volume, posixpath.join(goal, name) if volume.is_folder(goal) else goal
+
+    def _both(self, path: str, dest: str) -> tuple[Volume, str, str]:
+        volume, place = self.at(path)
+        other, goal = self.at(dest)
+        if other is not volume:
+            raise volume.failed("RENAME", place, f"{dest!r} is on {other.server}")
+        return volume, place, goal
+
+    def _each(self, path: str, work: Callable[[Volume, str], object], *, below: bool) -> None:
+        """Call a function for a path and, with ``below``, for each path below it."""
+        volume, place = self.at(path)
+        work(volume, place)
+        if below and volume.is_folder(place):
+            for entry, _status in volume.walk(place):
+                with missing_ok():
+                    work(volume, entry)

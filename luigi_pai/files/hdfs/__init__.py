@@ -1,0 +1,1 @@
+"""Requests to HDFS over WebHDFS."""

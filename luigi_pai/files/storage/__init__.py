@@ -1,0 +1,1 @@
+"""A storage of the cluster that is mounted on this machine."""

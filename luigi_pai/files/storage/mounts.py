@@ -1,0 +1,127 @@
+"""The mounts of this machine, and the folder at which it mounts a storage of the cluster."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_TABLE = "/proc/self/mounts"
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_NFS_SOURCE = re.compile(r"(\[[^\]]+\]|[^:/]+):(/.*)", re.DOTALL)
+_SMB_SOURCE = re.compile(r"//([^/]+)(/.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mounted file system.
+
+    Attributes:
+        source: what is mounted, ``HOST:/PATH`` for NFS.
+        folder: where it is mounted.
+        type: of the file system, such as ``nfs4``.
+        options: of the mount.
+    """
+
+    source: str
+    folder: str
+    type: str
+    options: tuple[str, ...]
+
+
+def mounts(table: str = _TABLE) -> list[Mount]:
+    """Return the mounts of this machine, in the order in which they were made; empty if there is no table."""
+    try:
+        lines = Path(table).read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:  # not Linux
+        return []
+    rows = [[_ESCAPED.sub(_letter, field) for field in line.split(" ")] for line in lines]
+    return [Mount(row[0], row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]  # noqa: PLR2004
+
+
+def mount_of(path: str) -> Mount | None:
+    """Return the mount on which a path is; None if the mounts are not known."""
+    path = os.path.realpath(path)
+    found = [each for each in mounts() if _below(path, each.folder) is not None]
+    return max(reversed(found), key=lambda each: len(each.folder), default=None)
+
+
+def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
+    """Return the folder at which this machine has what ``source`` names; None if it is not mounted.
+
+    A mount of a folder above it counts. Two host names are the same if they have an address in common.
+
+    Args:
+        source: ``HOST:/PATH`` or ``//HOST/SHARE/PATH``.
+        known: the mounts of this machine.
+    """
+    wanted = _parts(source)
+    if wanted is None:
+        return None
+    found: dict[str, int] = {}
+    for mount in mounts() if known is None else known:
+        parts = _parts(mount.source)
+        inside = None if parts is None or parts[0] != wanted[0] else _below(wanted[2], parts[2])
+        if parts is not None and inside is not None and _is_same_host(parts[1], wanted[1]):
+            found[posixpath.join(mount.folder, inside).rstrip("/") or "/"] = len(parts[2])
+    return max(found, key=lambda folder: found[folder], default=None)
+
+
+def on_this_machine(source: str, cluster_url: str) -> str | None:
+    """Return the exported folder itself, if both the NFS server and the cluster are this machine.
+
+    The cluster, too, because a folder that a foreign server names is no reason to write there.
+    """
+    parts, cluster = _parts(source), urlsplit(cluster_url).hostname
+    if parts is None or parts[0] != "nfs" or cluster is None:
+        return None
+    is_here = _is_own(parts[1]) and _is_own(cluster)
+    return parts[2] if is_here and Path(parts[2]).is_dir() else None
+
+
+def _parts(source: str) -> tuple[str, str, str] | None:
+    """Return kind, host and normalised path of a source; None if it has another form."""
+    for kind, form in (("nfs", _NFS_SOURCE), ("smb", _SMB_SOURCE)):
+        match = form.fullmatch(source)
+        if match:
+            path = posixpath.normpath(match[2])
+            return kind, match[1].strip("[]").lower(), path.lower() if kind == "smb" else path
+    return None
+
+
+def _below(path: str, folder: str) -> str | None:
+    """Return the rest of a path below a folder, empty for the folder itself; None if it is elsewhere."""
+    start = f"{folder.rstrip('/')}/"
+    return path[len(start) :] if f"{path}/".startswith(start) else None
+
+
+def _is_same_host(one: str, other: str) -> bool:
+    return one == other or bool(_addresses(one) & _addresses(other))
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):
+        return set()
+
+
+def _is_own(host: str) -> bool:
+    """Return whether this machine has an address of a host."""
+    for address in _addresses(host):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind((address, 0))
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _letter(match: re.Match[str]) -> str:
+    return chr(int(match[1], 8))

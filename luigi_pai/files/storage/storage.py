@@ -1,0 +1,145 @@
+"""Storage: a storage of the cluster as a file system of Luigi."""
+
+from __future__ import annotations
+
+import functools
+import os
+import posixpath
+import shlex
+from typing import TYPE_CHECKING
+
+from luigi_pai.config import OpenPai
+from luigi_pai.errors import ConfigError
+from luigi_pai.files.errors import HdfsError
+from luigi_pai.files.file_system import FileSystem
+from luigi_pai.files.paths import storage_path
+from luigi_pai.files.storage.mounts import find_mounted, on_this_machine
+from luigi_pai.files.storage.volume import MountedVolume
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from luigi_pai.api.dialects.storages import StorageFacts
+
+__all__ = ["Storage"]
+
+_MOUNTED = {"nfs": "nfs", "samba": "cifs", "azureFile": "cifs"}
+
+
+class Storage(FileSystem):
+    """A storage of the cluster, which containers and this machine mount.
+
+    Constructing a Storage makes no network requests.
+
+    Args:
+        name: of the storage on the cluster.
+        path: its folder on this machine, with the files that containers see; if None, the cluster is asked
+            what the storage is, and the mounts of this machine are searched for it.
+        mount_path: where containers mount it.
+        cluster: the NAME of [OpenPai:NAME] that has the storage; if None, the cluster of
+            ``OpenPai.current()``.
+        timeout: seconds after which a mount that does not answer is an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str | None = None,
+        mount_path: str | None = None,
+        *,
+        cluster: str | None = None,
+        timeout: float = 30.0,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.mount_path = (mount_path or f"/mnt/{name}").rstrip("/")
+        self._cluster = cluster
+        self._timeout = timeout
+
+    @classmethod
+    def from_config(cls, cluster: str | None = None) -> Self:
+        """Return the storage of a cluster in luigi.cfg, whose ``storage`` must be set.
+
+        Args:
+            cluster: the NAME of [OpenPai:NAME]; if None, the cluster of ``OpenPai.current()`` is used.
+
+        Raises:
+            ConfigError: a setting is wrong.
+        """
+        settings = OpenPai.current(cluster)
+        return cls(
+            str(settings.storage),
+            settings.storage_path,
+            settings.storage_mount,
+            cluster=cluster,
+            timeout=settings.read_timeout,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.path!r})"
+
+    def at(self, path: str) -> tuple[MountedVolume, str]:
+        """Return the volume of a path, and the path on it.
+
+        Raises:
+            HdfsError: the path is not on this storage.
+            ConfigError: the storage is not mounted on this machine, or does not exist.
+        """
+        root = self._root()
+        return _volume(self.name, root, self._timeout, os.getpid()), storage_path(path, self.mount_path, root)
+
+    def check_path(self, path: str) -> None:
+        """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
+        storage_path(path, self.mount_path, self.mount_path)
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Return whether two paths are the same in the storage."""
+        try:
+            places = {storage_path(path, self.mount_path, self.mount_path) for path in (one, other)}
+        except HdfsError:
+            return one == other
+        return len(places) == 1
+
+    def _root(self) -> str:
+        """Return the folder of the storage on this machine."""
+        if not self.path:
+            settings = OpenPai.current(self._cluster)
+            facts = settings.cluster().server.storage(self.name)
+            root = _mounted(facts, settings.pai_url, settings.username)
+            if root is None:
+                raise _not_mounted(self.name, facts).in_section(settings.section)
+            return root
+        root = os.path.expandvars(os.path.expanduser(self.path))  # noqa: PTH111
+        if not os.path.isdir(root):  # noqa: PTH112  it never raises
+            text = f"storage_path = {self.path} in [OpenPai] is not a folder here; mount {self.name} there"
+            raise ConfigError(text).in_section(OpenPai.current(self._cluster).section)
+        return root
+
+
+@functools.cache
+def _mounted(facts: StorageFacts, cluster_url: str, user: str) -> str | None:
+    """Return the folder at which this machine has the files that containers see; None if it has none.
+
+    It is searched once, because from then on ``MountedVolume`` checks that it is still mounted.
+    """
+    found = find_mounted(facts.source) or on_this_machine(facts.source, cluster_url)
+    if found is None:
+        _mounted.cache_clear()
+        return None
+    return found if facts.share else posixpath.join(found, user)
+
+
+def _not_mounted(name: str, facts: StorageFacts) -> ConfigError:
+    """Return the error of a storage that this machine does not mount, or does not recognize."""
+    step = "set storage_path in [OpenPai] to the folder at which this machine has its files"
+    what = f" ({facts.type})"
+    if facts.type in _MOUNTED and facts.source:
+        what = f" ({facts.type}, {facts.source})"
+        command = f"sudo mount -t {_MOUNTED[facts.type]} {shlex.quote(facts.source)} /mnt/{name}"
+        step = f"mount it: {command}; or {step}"
+    return ConfigError(f"storage = {name} in [OpenPai]{what} is not mounted on this machine; {step}")
+
+
+@functools.cache
+def _volume(name: str, root: str, timeout: float, _process: int) -> MountedVolume:
+    return MountedVolume(name, root, timeout)

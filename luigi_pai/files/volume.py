@@ -1,0 +1,157 @@
+"""Volume: the operations that everything in this room needs of a file system."""
+
+from __future__ import annotations
+
+import abc
+import posixpath
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from luigi_pai.files.errors import NotADirectory, missing_ok
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from luigi_pai.files.errors import HdfsError
+
+FileStatus = dict[str, Any]
+"""A file or folder as WebHDFS describes it.
+
+``pathSuffix`` is its name in a listing, ``type`` is ``FILE``, ``DIRECTORY`` or ``SYMLINK``, ``length`` is in
+bytes, ``modificationTime`` in ms since 1970, ``permission`` is octal; ``owner`` and ``group`` are names.
+"""
+
+
+class Volume(abc.ABC):
+    """A file system of the cluster: an HDFS, or a storage that is mounted on this machine.
+
+    Paths are absolute and normalised. Methods raise HdfsError, whose ``exception`` is the name that HDFS has
+    for the error. What is atomic: of several ``create_file`` or ``rename_to`` (except with ``OVERWRITE``) to
+    one path, at most one succeeds; ``rename_to`` shows its destination either before or after it.
+    """
+
+    @property
+    @abc.abstractmethod
+    def owner(self) -> str:
+        """The user who owns the files that this process creates."""
+
+    @property
+    @abc.abstractmethod
+    def server(self) -> str:
+        """What error texts call the file system."""
+
+    @abc.abstractmethod
+    def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
+        """Return the error of an operation that failed; ``about`` has arguments of ``errors.failed``."""
+
+    @abc.abstractmethod
+    def local_path(self, path: str) -> str:
+        """Return the path on this machine; HdfsError if this machine does not mount the file system."""
+
+    # lookups
+
+    @abc.abstractmethod
+    def file_status(self, path: str) -> FileStatus:
+        """Return the FileStatus of a file or folder."""
+
+    @abc.abstractmethod
+    def list_status(self, path: str) -> list[FileStatus]:
+        """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name."""
+
+    @abc.abstractmethod
+    def count(self, path: str) -> tuple[int, int, int]:
+        """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
+
+    def status(self, path: str) -> FileStatus | None:
+        """Return the FileStatus of a file or folder; None if it does not exist."""
+        with missing_ok():
+            return self.file_status(path)
+        return None
+
+    def is_folder(self, path: str) -> bool:
+        """Return whether a path is a folder."""
+        status = self.status(path)
+        return status is not None and status["type"] == "DIRECTORY"
+
+    def list_folder(self, path: str) -> list[FileStatus]:
+        """Return the FileStatus of each entry of a folder; NotADirectory if it is a file."""
+        found = self.list_status(path)
+        if [status["pathSuffix"] for status in found] == [""]:
+            step, reason = "name another folder, or remove the file", "it is a file, not a folder"
+            raise self.failed("LISTSTATUS", path, reason, next_step=step, kind=NotADirectory)
+        return found
+
+    def walk(self, path: str, *, recursive: bool = True) -> Iterator[tuple[str, FileStatus]]:
+        """Yield path and FileStatus of a file, or of each entry of a folder.
+
+        With ``recursive``, everything in its subfolders is yielded, too. Subfolders that are removed
+        meanwhile, such as folders of temporary files, are skipped.
+        """
+        for status in self.list_status(path):
+            below = posixpath.join(path, name) if (name := status["pathSuffix"]) else path
+            yield below, status
+            if recursive and status["type"] == "DIRECTORY":
+                with missing_ok():
+                    yield from self.walk(below)
+
+    # reading and writing
+
+    @abc.abstractmethod
+    def open_reader(self, path: str) -> BinaryIO:
+        """Open a file for reading. Its whole content is of one version of the file."""
+
+    @abc.abstractmethod
+    def read_part(self, path: str, offset: int, most: int) -> bytes:
+        """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
+
+    @abc.abstractmethod
+    def read_rest(self, path: str, offset: int, most: int) -> bytes:
+        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+
+    def too_large(self, path: str, most: int) -> HdfsError:
+        """Return the error of a file that has more bytes than it may have."""
+        return self.failed("OPEN", path, f"it has more than {most:,} bytes", next_step="remove the file")
+
+    @abc.abstractmethod
+    def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
+        """Write a new file, and make its folder if the folder is missing; an error if the file exists."""
+
+    @abc.abstractmethod
+    def append(self, path: str, data: bytes) -> None:
+        """Add data to the end of a file."""
+
+    # changes
+
+    @abc.abstractmethod
+    def make_folders(self, path: str) -> None:
+        """Make a folder and its parents; NotADirectory if the path or a parent is a file."""
+
+    @abc.abstractmethod
+    def share_folder(self, path: str) -> None:
+        """Make a folder and let containers write into it, whatever user they run as; HDFS needs neither."""
+
+    @abc.abstractmethod
+    def remove(self, path: str, *, recursive: bool) -> bool:
+        """Delete a path; return False if it did not exist."""
+
+    @abc.abstractmethod
+    def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
+        """Rename a path.
+
+        Args:
+            path: what to rename.
+            destination: the new path. Without ``options``, an existing folder gets the path as an entry.
+            options: ``NONE`` to rename to exactly ``destination``, with an error if it exists; ``OVERWRITE``
+                to replace an existing file.
+
+        Returns:
+            whether the path was renamed; None if it was, to exactly ``destination``. False without
+            ``options`` if ``destination`` exists or ``path`` does not.
+        """
+
+    @abc.abstractmethod
+    def set_mode(self, path: str, mode: str) -> None:
+        """Set the mode bits, in octal."""
+
+    @abc.abstractmethod
+    def set_owner(self, path: str, owner: str | None, group: str | None) -> None:
+        """Set owner, group or both."""

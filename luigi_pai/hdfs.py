@@ -1,0 +1,9 @@
+"""The names of ``luigi_pai.files`` under the name that this package had before storages."""
+
+from luigi_pai import files
+
+__all__ = [*files.__all__]  # noqa: PLE0604  a list of names
+
+
+def __getattr__(name: str) -> object:
+    return getattr(files, name)

@@ -1,7 +1,0 @@
-"""Parallel uploads to HDFS and downloads. Unchanged files are skipped; no file appears incomplete."""
-
-from luigi_pai.hdfs.transfer.downloading import download
-from luigi_pai.hdfs.transfer.summary import Transfer, readable
-from luigi_pai.hdfs.transfer.uploading import Upload, upload
-
-__all__ = ["Transfer", "Upload", "download", "readable", "upload"]
