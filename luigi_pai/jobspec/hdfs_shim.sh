@@ -89,7 +89,7 @@ transfer() { # FUNCTION GOAL NAME SOURCE...: call FUNCTION with every source, it
   below=
   for source; do
     [ "$source" = - ] || [ -e "$source" ] || { fail "$source" 'No such file or directory'; continue; }
-    [ $# = 1 ] && [ ! -d "$goal" ] || below=/${source##*/}
+    [ ! -d "$goal" ] || below=/${source##*/} name=${name%/}
     "$act" "$source" "$goal$below" "$name$below" || { failed=1 && continue; }
     [ "$command" != moveFromLocal ] || rm -rf "$source"
   done

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
+_LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set by the local server only; commands use it as ${LUIGI_PAI_MOUNTS:-}
 _NOT_FILLED = (
     (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
     (
@@ -44,7 +45,7 @@ def command_findings(
         environment: names of variables that the containers have besides the variables of OpenPAI.
         references: whether the job's format has references, such as ``<% $parameters.KEY %>``.
     """
-    own = {*environment, *(name for _, text in commands for name in _SET.findall(text))}
+    own = {_LOCAL_MOUNTS, *environment, *(name for _, text in commands for name in _SET.findall(text))}
     for path, text in commands:
         for name in dict.fromkeys(_VARIABLE.findall(text)):
             if name not in own and not _variables().fullmatch(name):

@@ -1,0 +1,347 @@
+"""A storage in the place of HDFS: what mounts it, and jobs of 0.7 that run on it unchanged."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from luigi_pai.jobspec.comparison import differing_fields
+from luigi_pai.jobspec.containers import for_containers
+from luigi_pai.jobspec.convert import convert
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+from luigi_pai.jobspec.job import PaiJob, TaskRole
+from luigi_pai.jobspec.protocol import JobProtocol, RuntimePlugin, Storage
+from luigi_pai.jobspec.storage_mount import StorageMount, container_path, with_storage
+from luigi_pai.jobspec.submission import filled_commands, submission_text
+from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
+
+NFS = StorageMount("nfs1")
+OLD = StorageMount("nfs1", "/data", by_plugin=True)
+PLUGIN = "com.microsoft.pai.runtimeplugin"
+FOLDERS = {
+    "dataDir": "$PAI_DEFAULT_FS_URI/data",
+    "codeDir": "$PAI_DEFAULT_FS_URI/train/code",
+    "outputDir": "/train/output",
+}
+
+
+def job(command="true", **fields):
+    return PaiJob("train", "python", [TaskRole("main", command, shmMB=64)], **fields)
+
+
+def protocol(**extras):
+    made = convert(job()).protocol.to_dict()
+    return JobProtocol.from_dict({**made, "extras": extras} if extras else made)
+
+
+def plugin(*names, **more):
+    return {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": list(names)}, **more}
+
+
+# ---------------------------------------------------------------- mounts
+
+
+@pytest.mark.parametrize(("path", "wanted"), [("", "/mnt/nfs1"), ("/data/", "/data")])
+def test_where_a_storage_is_mounted(path, wanted):
+    assert StorageMount("nfs1", path).path == wanted
+
+
+@pytest.mark.parametrize(
+    ("mount", "extras", "wanted"),
+    [
+        (NFS, {}, {"storages": [{"name": "nfs1", "mountPath": "/mnt/nfs1"}]}),
+        (
+            NFS,
+            {"storages": [{"name": "other", "share": False}], "gangAllocation": False},
+            {
+                "storages": [{"name": "other", "share": False}, {"name": "nfs1", "mountPath": "/mnt/nfs1"}],
+                "gangAllocation": False,
+            },
+        ),
+        (NFS, {PLUGIN: [plugin("other")]}, {PLUGIN: [plugin("other", "nfs1")]}),
+        (
+            NFS,
+            {PLUGIN: [{"plugin": "ssh", "parameters": {"jobssh": True}}]},
+            {
+                PLUGIN: [{"plugin": "ssh", "parameters": {"jobssh": True}}],
+                "storages": [{"name": "nfs1", "mountPath": "/mnt/nfs1"}],
+            },
+        ),
+        (OLD, {}, {PLUGIN: [plugin("nfs1")]}),
+        (OLD, {PLUGIN: [plugin("other")]}, {PLUGIN: [plugin("other", "nfs1")]}),
+        (
+            OLD,
+            {PLUGIN: [plugin("other", taskroles=["main"])]},
+            {PLUGIN: [plugin("other", taskroles=["main"]), plugin("nfs1")]},
+        ),
+        (
+            OLD,
+            {"storages": []},
+            {"storages": [], PLUGIN: [plugin("nfs1")]},
+        ),  # which these releases do not read
+    ],
+)
+def test_a_storage_is_added_to_what_is_mounted(mount, extras, wanted):
+    before = protocol(**extras)
+    document = before.to_dict()
+    made = with_storage(before, mount)
+    assert made.to_dict()["extras"] == wanted
+    check_protocol(made)
+    assert before.to_dict() == document
+
+
+@pytest.mark.parametrize(
+    ("mount", "extras"),
+    [
+        (NFS, {"storages": [{"name": "nfs1", "mountPath": "/elsewhere"}]}),
+        (NFS, {"storages": []}),
+        (NFS, {PLUGIN: [plugin("nfs1")]}),
+        (NFS, {PLUGIN: [{"plugin": "teamwise_storage"}]}),
+        (OLD, {PLUGIN: [plugin("nfs1", "other")]}),
+        (OLD, {PLUGIN: [{"plugin": "teamwise_storage", "parameters": {}}]}),
+    ],
+)
+def test_a_job_that_mounts_it_or_the_default_storages_stays(mount, extras):
+    before = protocol(**extras)
+    assert with_storage(before, mount) is before
+
+
+def test_a_protocol_made_in_python():
+    """Its extras may have been set as attributes."""
+    made = protocol()
+    made.extras.storages = [Storage("a", mountPath="/a")]
+    made.extras.runtimePlugins = [RuntimePlugin.ssh()]
+    assert [each.name for each in with_storage(made, NFS).extras.storages] == ["a", "nfs1"]
+
+
+# ---------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("$PAI_DEFAULT_FS_URI/a/b", "/mnt/nfs1/a/b"),
+        ("${PAI_DEFAULT_FS_URI}/a b", "/mnt/nfs1/a b"),
+        ("$PAI_DEFAULT_FS_URI", "/mnt/nfs1"),
+        ("/a", "/mnt/nfs1/a"),
+        ("/mnt/nfs10/a", "/mnt/nfs1/mnt/nfs10/a"),
+        *(
+            (same, same)
+            for same in (
+                "/mnt/nfs1",
+                "/mnt/nfs1/a",
+                "s3://a/b",
+                "file:///a",
+                "hdfs://nn/a",
+                "a/b",
+                "$PAI_DEFAULT_FS_URIS/a",
+                "$HOME/a",
+            )
+        ),
+    ],
+)
+def test_paths_in_containers(path, wanted):
+    assert container_path(path, NFS) == wanted
+
+
+# ---------------------------------------------------------------- converted jobs
+
+
+def test_a_converted_job_is_valid_and_loses_nothing():
+    """The server gets the folders on the storage, and no command is rendered into something else."""
+    made = convert(job(**FOLDERS), storage=NFS)
+    assert made.losses == ()
+    document = made.protocol.to_dict()
+    assert document["extras"] == {"storages": [{"name": "nfs1", "mountPath": "/mnt/nfs1"}]}
+    assert [each["uri"] for each in document["prerequisites"][1:]] == [
+        ["/mnt/nfs1/data"],
+        "/mnt/nfs1/train/output",
+        "/mnt/nfs1/train/code",
+    ]
+    text = submission_text(made.protocol)
+    assert check_protocol(made.protocol) == []
+    assert validate_protocol(read_yaml(text).value, text=text) == []
+    assert filled_commands(made.protocol)["main"] == "\n".join(document["taskRoles"]["main"]["commands"])
+    assert "<%" not in text
+    assert len(text) < 10_000
+
+
+def test_without_a_storage_nothing_changes():
+    commands = convert(job(**FOLDERS)).protocol.taskRoles["main"].commands
+    assert "PAI_DEFAULT_FS_URI=" not in commands[1]
+    assert commands[3:] == [
+        'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi',
+        "true",
+    ]
+
+
+@pytest.mark.parametrize("folder", ["code", "hdfs://nn/code", "s3://b/code"])
+def test_code_that_is_not_on_the_storage(folder):
+    """It is copied only by the image's own hdfs command, and this is said, as without a storage."""
+    made = convert(job(codeDir=folder), storage=NFS)
+    assert [loss.path for loss in made.losses] == ["codeDir"]
+    assert any("hdfs dfs -get" in each for each in made.protocol.taskRoles["main"].commands)
+
+
+def test_it_compares_equal_to_itself_as_it_is_stored():
+    """Servers store the name and the mount path of a storage, and not what they ignore."""
+    mine = convert(job(**FOLDERS), storage=NFS).protocol.to_dict()
+    assert differing_fields(mine, read_yaml(submission_text(JobProtocol.from_dict(mine))).value) == []
+    full = protocol(storages=[{"name": "a", "mountPath": "/a", "share": False, "readOnly": True}]).to_dict()
+    stored = {**full, "extras": {"storages": [{"name": "a", "mountPath": "/a"}]}}
+    assert differing_fields(full, stored) == []
+    stored["extras"]["storages"][0]["mountPath"] = "/b"
+    assert differing_fields(full, stored) == ["extras.storages[0].mountPath"]
+    assert differing_fields(mine, convert(job(**FOLDERS)).protocol.to_dict()) != []
+
+
+# ---------------------------------------------------------------- in containers
+
+
+@pytest.fixture
+def container(tmp_path):
+    """Run a job's commands as OpenPAI does, below a folder that stands for the root folder."""
+    storage, work, tools = tmp_path / "mnt" / "nfs1", tmp_path / "work", tmp_path / "tools"
+    for folder in (storage, work, tools):
+        folder.mkdir(parents=True)
+    names = "bash sh cat mv rm mkdir stat touch base64 gzip mktemp chmod ln cp env"
+    for name in names.split():  # without the hdfs command that this machine may have
+        (tools / name).symlink_to(shutil.which(name))
+    (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python3").chmod(0o755)
+
+    def run(made, code=0, **environment):
+        done = subprocess.run(
+            ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", filled_commands(made)["main"]],
+            cwd=work,
+            env={
+                "PATH": str(tools),
+                "LUIGI_PAI_MOUNTS": str(tmp_path),
+                "PAI_JOB_NAME": "me~train",
+                "PAI_USER_NAME": "me",
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    return SimpleNamespace(run=run, storage=storage, work=work, tools=tools)
+
+
+TRAIN = """\
+import os, subprocess
+open("model", "w").write(open(os.environ["PAI_DATA_DIR"] + "/rows").read().upper())
+subprocess.run(["hdfs", "dfs", "-put", "-f", "model", os.environ["PAI_OUTPUT_DIR"]], check=True)
+"""
+
+
+def test_a_job_of_0_7_runs_unchanged(container):
+    """Code, data and results: also in Python, and again when the task is tried again."""
+    for folder in ("data", "train/code", "train/output"):
+        (container.storage / folder).mkdir(parents=True)
+    (container.storage / "data" / "rows").write_text("rows")
+    (container.storage / "train" / "code" / "train.py").write_text(TRAIN)
+    command = (
+        "python3 code/train.py && hdfs dfs -test -e $PAI_OUTPUT_DIR/model && "
+        "hadoop fs -test -e /train/output/model && hdfs dfs -cat $PAI_DEFAULT_FS_URI/train/output/model && "
+        "hdfs dfs -touchz /mnt/nfs1/train/output/_SUCCESS"
+    )
+    made = convert(job(command, **FOLDERS), storage=NFS).protocol
+    for _ in range(2):
+        assert container.run(made) == "ROWS"
+    assert sorted(path.name for path in (container.storage / "train" / "output").iterdir()) == [
+        "_SUCCESS",
+        "model",
+    ]
+    assert (container.storage / "train" / "output" / "model").stat().st_mode & 0o777 == 0o666
+
+
+def test_the_variables_of_a_job_without_folders(container):
+    """Its output folder is the one that 0.7 chooses, and is made; variables that 0.7 leaves empty are."""
+    command = (
+        'echo "$PAI_DEFAULT_FS_URI $PAI_OUTPUT_DIR <$PAI_DATA_DIR> <$PAI_CODE_DIR>"; touch $PAI_OUTPUT_DIR/x'
+    )
+    said = container.run(convert(job(command), storage=NFS).protocol)
+    root = container.storage
+    assert said == f"{root} {root}/Output/me/train <> <>\n"
+    assert (root / "Output" / "me" / "train" / "x").exists()
+    assert (root / "Output").stat().st_mode & 0o777 == 0o777
+
+
+@pytest.mark.parametrize(
+    ("folder", "wanted"),
+    [
+        ("$PAI_DEFAULT_FS_URI/a,/b", "{0}/mnt/nfs1/a,{0}/mnt/nfs1/b"),
+        ("/a b$PAI_USER_NAME", "{0}/mnt/nfs1/a bme"),
+        ("/a'\"`b", "{0}/mnt/nfs1/a'\"`b"),
+        ("s3://b/a", "s3://b/a"),
+    ],
+)
+def test_folders_arrive_unharmed(container, folder, wanted):
+    """Several data folders, variables, characters of the shell, and other file systems."""
+    made = convert(job('printf %s "$PAI_DATA_DIR"', dataDir=folder), storage=NFS)
+    assert container.run(made.protocol) == wanted.format(container.storage.parents[1])
+
+
+def test_code_that_is_missing_fails_the_job(container):
+    """On 0.7, the container does not start."""
+    said = container.run(convert(job("echo runs", **FOLDERS), storage=NFS).protocol, code=1)
+    code = container.storage / "train" / "code"
+    assert said.endswith(f"luigi_pai: the code folder {code} cannot be copied to {container.work}\n")
+    assert "runs" not in said
+
+
+def test_a_code_folder_that_is_a_link_or_ends_with_a_slash(container):
+    (container.storage / "v1").mkdir()
+    (container.storage / "v1" / "a.txt").write_text("a")
+    (container.storage / "code").symlink_to("v1")
+    for folder in ("/code", "/code/"):
+        made = convert(job("cat code/a.txt", codeDir=folder), storage=NFS)
+        assert made.losses == ()
+        assert container.run(made.protocol) == "a"
+    assert not (container.work / "code").is_symlink()
+
+
+def test_the_hdfs_command_of_an_image_is_left(container):
+    own = container.tools / "hdfs"
+    own.write_text("#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    assert container.run(convert(job("hdfs dfs -ls /"), storage=NFS).protocol) == "own\n"
+
+
+def test_an_image_in_which_it_cannot_be_written(container):
+    """The job runs, as it may not need the command."""
+    (container.tools / "base64").unlink()
+    said = container.run(convert(job("echo runs"), storage=NFS).protocol)
+    assert said.startswith("runs\n")
+    assert "luigi_pai: the hdfs command cannot be written: the image needs base64 and gzip\n" in said
+
+
+@pytest.mark.parametrize("convert_first", [True, False])
+def test_checkpoints_are_on_the_storage(container, convert_first):
+    """LUIGI_PAI_CHECKPOINT_DIR is set after PAI_OUTPUT_DIR, in whichever order a job is prepared."""
+    made = job("echo $LUIGI_PAI_ATTEMPT $LUIGI_PAI_CHECKPOINT_DIR", outputDir="/out")
+    if convert_first:
+        made = for_containers(convert(made, storage=NFS).protocol, "train__attempt2", with_runtime=False)
+    else:
+        made = convert(for_containers(made, "train__attempt2", with_runtime=False), storage=NFS).protocol
+    assert container.run(made) == f"2 {container.storage}/out/_checkpoint\n"
+
+
+@pytest.mark.parametrize(
+    "commands", [["date", "export PAI_OUTPUT_DIR=/x"], ["export PAI_OUTPUT_DIR=/x; date"]]
+)
+def test_commands_of_a_users_protocol_come_after_ours(commands):
+    """A command that may need pai_runtime.py finds it."""
+    made = protocol()
+    made.taskRoles["main"].commands = commands
+    prepared = for_containers(made, "train", with_runtime=True).taskRoles["main"].commands
+    assert prepared[0].startswith("export LUIGI_PAI_ATTEMPT=1")
+    assert prepared[2:] == commands
