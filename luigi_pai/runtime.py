@@ -935,15 +935,14 @@ def _make_folder(path: str) -> None:
 
     Containers run as root or nobody, so the user could not delete what is in these folders otherwise.
     """
-    if os.path.isdir(path):
-        return
-    _make_folder(os.path.dirname(path) or ".")
-    try:
-        os.mkdir(path)
-    except FileExistsError:  # another task has just made it, or it is a file
-        return
-    with contextlib.suppress(OSError):  # a file system without modes
-        os.chmod(path, 0o777)  # noqa: S103  as above
+    missing, parent = [], path
+    while parent and not os.path.isdir(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    os.makedirs(path, exist_ok=True)
+    for folder in missing:
+        with contextlib.suppress(OSError):  # the folder is another task's, or its file system has no modes
+            os.chmod(folder, 0o777)  # noqa: S103  as above
 
 
 def _print(lines: "list[str]") -> None:

@@ -87,7 +87,7 @@ def test_reports_can_be_deleted(storage, monkeypatch):
 
 
 def test_where_a_file_is_in_the_way(storage):
-    """The error is the one of opening the file, not an endless search for a folder."""
     (storage / "output").write_text("")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(FileExistsError):
         container._keep(f"{storage}/output", "{}")
+    assert stat.S_IMODE((storage / "output").stat().st_mode) == 0o644
