@@ -84,8 +84,9 @@ move() { # SOURCE TARGET NAME
 transfer() { # FUNCTION GOAL NAME SOURCE...: call FUNCTION with every source, its target and the target's name
   act=$1 goal=$2 name=$3
   shift 3
-  [ $# = 1 ] || [ -d "$goal" ] || { fail "$name" 'No such directory'; return; }
-  [ -e "$goal" ] || [ -d "${goal%/*}/" ] || { fail "$name" 'No such file or directory'; return; }
+  [ $# = 1 ] || [ -d "$goal" ] || [ ! -e "$goal" ] || { fail "$name" 'Is not a directory'; return; }
+  case $#:$name in 1:*[!/]) folder=${goal%/*}/ ;; *) folder=$goal ;; esac
+  [ -e "$goal" ] || [ -d "$folder" ] || { fail "$name" 'No such file or directory'; return; }
   below=
   for source; do
     [ "$source" = - ] || [ -e "$source" ] || { fail "$source" 'No such file or directory'; continue; }
@@ -220,7 +221,10 @@ case $command in # the commands that work on each path by itself
     done
     case $command in get | copyToLocal) on_disk "$goal" ;; *) on_storage "$goal" ;; esac || exit 1
     case $command in
-      appendToFile) cat "$@" >>"$path" || failed=1 ;;
+      appendToFile)
+        for source; do [ "$source" = - ] || [ -e "$source" ] || fail "$source" 'No such file or directory'; done
+        [ $failed = 1 ] || cat "$@" >>"$path" || failed=1
+        ;;
       mv) transfer move "$path" "$goal" "$@" ;;
       get | copyToLocal) umask "$mask" && transfer copy "$path" "$goal" "$@" ;;
       *) transfer copy "$path" "$goal" "$@" ;;

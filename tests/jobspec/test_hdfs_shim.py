@@ -122,7 +122,9 @@ def test_put(hdfs):
     hdfs.run("-copyFromLocal", "-f", "model", "/out", program="fs")
     assert content(hdfs.mount)["out/model"] == "two"
     hdfs.run("-put", "model", "/none/x", code=1, says="put: `/none/x': No such file or directory\n")
-    hdfs.run("-put", "model", "model", "/none", code=1, says="put: `/none': No such directory\n")
+    hdfs.run("-put", "model", "/none/", code=1, says="put: `/none/': No such file or directory\n")
+    hdfs.run("-put", "model", "model", "/none", code=1, says="put: `/none': No such file or directory\n")
+    hdfs.run("-put", "model", "model", "/out/new", code=1, says="put: `/out/new': Is not a directory\n")
     hdfs.run("-put", "none", "/out", code=1, says="/none': No such file or directory\n")
     hdfs.run("-put", "model", code=1, says="put: `.': No such file or directory\n")  # no home folder
     hdfs.run("-mkdir", "-p", ".")
@@ -208,6 +210,7 @@ def test_append_to_file(hdfs):
     (hdfs.work / "a").write_text("1")
     hdfs.run("-appendToFile", "a", "/log")
     hdfs.run("-appendToFile", "-", "a", "/log", stdin=b"2")
+    hdfs.run("-appendToFile", "none", "/new", code=1, says="none': No such file or directory\n")
     assert content(hdfs.mount) == {"log": "121"}
 
 
