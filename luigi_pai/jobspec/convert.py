@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
-from luigi_pai.jobspec import storage_mount
 from luigi_pai.jobspec.job import FS_URI, PaiJob, default_output
 from luigi_pai.jobspec.names import folded, v2_name
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.protocol_extras import NOTIFICATION
+from luigi_pai.jobspec.storage import mount as storage_mount
 from luigi_pai.jobspec.validate import validate_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from luigi_pai.jobspec.storage_mount import StorageMount
+    from luigi_pai.jobspec.storage.mount import StorageMount
 
 _V1_SHELL = "set +o errexit +o nounset +o pipefail"
 _FETCH_CODE = 'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi'

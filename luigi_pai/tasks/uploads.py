@@ -41,9 +41,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
     """
     named: Any = task.uploads or {}
     if not isinstance(named, Mapping):
-        wrong = (
-            f"{named!r} is not a dict of local to remote paths; write {{'code': '/PATH/code'}}"
-        )
+        wrong = f"{named!r} is not a dict of local to remote paths; write {{'code': '/PATH/code'}}"
         raise SpecError(task.name, [Problem("uploads", wrong)])
     if task.runtime:
         named = {**named, **_runtime(task.name, code_dir)}

@@ -15,7 +15,7 @@ from luigi_pai.jobspec.convert import convert
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.protocol import JobProtocol, RuntimePlugin, Storage
-from luigi_pai.jobspec.storage_mount import StorageMount, container_path, with_storage
+from luigi_pai.jobspec.storage.mount import StorageMount, container_path, with_storage
 from luigi_pai.jobspec.submission import filled_commands, submission_text
 from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from luigi_pai.api.wire.replies import object_of, objects_of
 from luigi_pai.errors import ConfigError, PaiHttpError
 from luigi_pai.jobspec.paths import mapping_of
-from luigi_pai.jobspec.storage_mount import StorageMount
+from luigi_pai.jobspec.storage.mount import StorageMount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

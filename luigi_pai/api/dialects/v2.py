@@ -131,7 +131,7 @@ class V2Dialect:
         folders = [path for path in (job.outputDir, job.codeDir, job.dataDir) if path]
         if mount is None or not self._fs_uri or any(map(mount.has, folders)):
             return convert(job, fs_uri=self._fs_uri, section=section, storage=mount)
-        from luigi_pai.jobspec.storage_mount import with_storage  # noqa: PLC0415  few clusters have both
+        from luigi_pai.jobspec.storage.mount import with_storage  # noqa: PLC0415  few clusters have both
 
         conversion = convert(job, fs_uri=self._fs_uri, section=section)
         return replace(conversion, protocol=with_storage(conversion.protocol, mount))
