@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.jobspec.hints import nearest
 from luigi_pai.jobspec.names import room_for_attempts
 from luigi_pai.jobspec.protocol import JobProtocol
+from luigi_pai.jobspec.storage.mount import exporting, with_output
 from luigi_pai.jobspec.templates.references import references
 from luigi_pai.jobspec.templates.secrets import logged_secrets
 from luigi_pai.jobspec.validate_protocol import check_protocol
@@ -28,6 +30,7 @@ from luigi_pai.work.decide import Done
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.job import PaiJob
 
 __all__ = ["PaiJobTarget", "PaiProtocolTask"]
@@ -78,6 +81,15 @@ class PaiProtocolTask(JobTask):
         """
         return {}
 
+    @attribute
+    def output_dir(self) -> str | None:
+        """Folder of the job's results on the cluster's file system: ``$PAI_OUTPUT_DIR`` in the containers.
+
+        It also gets the completion flag and the claims. The job mounts the storage of luigi.cfg if the folder
+        is there. None: the job has no such folder.
+        """
+        return None
+
     def job(self) -> JobProtocol:
         """Return the job that ``run()`` submits. Override it to change a field that has no property.
 
@@ -91,8 +103,9 @@ class PaiProtocolTask(JobTask):
         """Return a target that exists when the job has succeeded.
 
         Override it to return the targets that the job writes. The server forgets the job (by default,
-        30 days after its end). From then on, the task is complete if the targets that you return exist.
-        The default target does not exist any more then.
+        30 days after its end). From then on, the task is complete if it has a completion flag in
+        ``output_dir`` or, without ``output_dir``, if the targets that you return exist. The default target
+        does not exist any more then.
         """
         return PaiJobTarget(self)
 
@@ -138,6 +151,18 @@ class PaiProtocolTask(JobTask):
 
     def _targets(self) -> list[luigi.Target]:
         return overridden_targets(self, PaiProtocolTask)
+
+    def _output_folder(self) -> str | None:
+        return self.output_dir or None
+
+    def _in_folder(self, job: PaiJob | JobProtocol, fs: FileSystem | None) -> PaiJob | JobProtocol:
+        folder, storage = self._output_folder(), OpenPai.current(self.cluster).cluster().storage
+        if folder is None or fs is None or not isinstance(job, JobProtocol):
+            return job
+        if storage is not None and fs.is_mounted:
+            return with_output(job, storage.mount(), folder)
+        uri = (OpenPai.current(self.cluster).fs_uri or "").rstrip("/")
+        return exporting(job, PAI_OUTPUT_DIR=shlex.quote(uri + fs.at(folder)[1]))
 
     def _secret_texts(self) -> Sequence[str]:
         return logged_secrets(self.job().to_dict())

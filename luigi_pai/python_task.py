@@ -19,7 +19,7 @@ from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, TaskRole, default_output
 from luigi_pai.jobspec.schema_problems import LARGEST_BODY
-from luigi_pai.payload.container import RESULT, SECRETS, VALUES
+from luigi_pai.payload.container import LARGEST_METRICS, RESULT, SECRETS, VALUES
 from luigi_pai.payload.secrets import Secrets
 from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
@@ -153,6 +153,8 @@ class PaiPythonTask(PaiTask):
 
     # of PaiTask
 
+    _largest_metrics = LARGEST_METRICS
+
     def _secret_texts(self) -> list[str]:
         secret, parameters = self._values(self._payload())[1], self._private()
         hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
@@ -160,7 +162,8 @@ class PaiPythonTask(PaiTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
-        self._parts(settings.api_version, has_files=settings.hdfs_account() is not None)
+        has_files = settings.hdfs_account() is not None or bool(settings.storage)
+        self._parts(settings.api_version, has_files=has_files)
         self._check_secrets(job)
         return super()._check(job)
 
@@ -229,7 +232,7 @@ class PaiPythonTask(PaiTask):
         """Return the payload, and in base64 the payload's file, the task's values and the task's secrets.
 
         Raises:
-            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs an HDFS.
+            SpecError: an object cannot be sent, v1 cannot hide a secret, or a big payload needs files.
         """
         payload = self._payload()
         public, secrets = self._values(payload)
@@ -240,7 +243,7 @@ class PaiPythonTask(PaiTask):
             sizes = ", ".join(f"{part} {size:,}" for part, size in payload.parts.items())
             payload.problems.append(
                 f"is {len(file):,} bytes long in base64, {len(file) - _MOST:,} more than a command takes: "
-                f"send less, or set webhdfs_url, to send it in code_dir (compressed: {sizes})"
+                f"send less, or set storage or webhdfs_url, to send it as a file (compressed: {sizes})"
             )
         if secrets and api_version == "v1":
             payload.problems.append(
@@ -251,18 +254,24 @@ class PaiPythonTask(PaiTask):
         return payload, file, values, hidden
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Return a job that has its payload in the command, or in the code folder on HDFS.
+        """Return a job that has its payload in the command, or in a folder on the cluster's file system.
 
-        The payload is in the code folder if there is HDFS and either the API is v1 or the payload is large.
+        The payload is on a storage if there is one. It is in the code folder if there is HDFS and either the
+        API is v1 or the payload is large.
         """
         self._check_secrets(job)
         payload, packed, values, secrets = self._parts(api_version, has_files=fs is not None)
-        if fs is not None and (api_version == "v1" or len(packed) > _MOST):
-            job.codeDir = job.codeDir or f"{FS_URI}/{self.name}/code"
-            with fs.open_writer(f"{job.codeDir.rstrip('/')}/{payload.name}") as file:
+        if fs is not None and (fs.is_mounted or api_version == "v1" or len(packed) > _MOST):
+            folder = f"{FS_URI}/{self.name}/code"
+            if not fs.is_mounted:
+                folder = job.codeDir = (job.codeDir or folder).rstrip("/")
+            with fs.open_writer(f"{folder}/{payload.name}") as file:
                 file.write(payload.file)
-            placed = f'{_FILE}="$PWD/${{PAI_CODE_DIR##*/}}/{payload.name}"'
-            problem = "the code folder is not here: the image needs the hdfs command"
+            placed = f'{_FILE}="{folder}/{payload.name}"'
+            problem = f"there is no {folder}/{payload.name}: the storage is not mounted here"
+            if not fs.is_mounted:
+                placed = f'{_FILE}="$PWD/${{PAI_CODE_DIR##*/}}/{payload.name}"'
+                problem = "the code folder is not here: the image needs the hdfs command"
         else:
             placed = (
                 f'{_FILE}=$PWD/{payload.name}; (: >"${_FILE}") 2>/dev/null || {_FILE}=$(mktemp); '

@@ -150,6 +150,16 @@ def attempt_of(job: str) -> "tuple[str, int]":
 
 # ---------------------------------------------------------------- the job
 
+_FOLDERS = ("output_dir", "checkpoint_dir", "data_dir", "code_dir")
+
+
+def __getattr__(name: str) -> str:  # Python 3.7 and later call it
+    """Return a folder of the task that runs here: ``output_dir`` stands for ``current().output_dir``."""
+    if name in _FOLDERS:
+        return str(getattr(current(), name))
+    raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
+
+
 _TASK_PORTS = re.compile(
     VARIABLES["task_ports"].v2[0].format(role="([a-z0-9]+)", index="([0-9]+)", label="(.+)")
 )

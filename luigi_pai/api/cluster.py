@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from luigi_pai.api.dialects.detection import Dialect
+    from luigi_pai.api.dialects.storages import JobStorage
     from luigi_pai.jobspec.convert import Conversion
     from luigi_pai.jobspec.protocol import JobProtocol
 
@@ -124,6 +125,11 @@ class Cluster(JobRequests):
     def server(self) -> Server:
         """Requests for diagnostics: the server's name and version, the login, request limits, storages."""
         return Server(self._session, self._detector)
+
+    @property
+    def storage(self) -> JobStorage | None:
+        """The storage that jobs mount; None for none."""
+        return self._detector.job_storage
 
     # jobs
 

@@ -129,11 +129,11 @@ def _retry(results: SweepResults) -> None:
 def _open(results: SweepResults) -> None:
     """Open the page of a sweep's table in a browser."""
     path = Path(results.path("html")).resolve()
-    if results.is_on_hdfs:
-        from luigi_pai.files import WebHdfs  # noqa: PLC0415  loaded only for HDFS
+    if results.is_on_cluster:
+        from luigi_pai.files import cluster_files  # noqa: PLC0415  loaded only for files of the cluster
 
         path = Path(tempfile.mkdtemp(prefix="luigi-pai-")) / "results.html"
-        WebHdfs.from_config().get(results.path("html"), path)
+        cluster_files(path=results.folder).get(results.path("html"), path)
     if not webbrowser.open(path.as_uri()):
         click.echo("no browser could be opened", err=True)
     click.echo(path)
@@ -163,7 +163,7 @@ def _show(
     counts = ", ".join(f"{count} {coloured(state, state)}" for state, count in summary.counts.items())
     state = "complete" if summary.complete else "not complete"
     click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
-    page = "--open shows its page" if results.is_on_hdfs else f"page: {results.path('html')}"
+    page = "--open shows its page" if results.is_on_cluster else f"page: {results.path('html')}"
     click.echo(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)

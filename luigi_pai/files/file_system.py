@@ -38,6 +38,9 @@ class FileSystem(HdfsFileSystem, abc.ABC):
     that ``hdfs_path`` accepts.
     """
 
+    is_mounted = False
+    """Whether containers mount it, and see plain paths."""
+
     @abc.abstractmethod
     def at(self, path: str) -> tuple[Volume, str]:
         """Return the volume of a path, and the absolute path on it.

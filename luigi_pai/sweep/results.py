@@ -26,6 +26,7 @@ import luigi
 import luigi.format
 
 from luigi_pai.api.clock import LATEST_MS
+from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.sweep.rows import Row
 
-_ON_HDFS = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
+_ON_CLUSTER = ("hdfs:", "webhdfs:", "swebhdfs:", "viewfs:", "$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}")
 _FILE = "file://"
 _PARTIAL = "partial.json"
 _LARGEST = 500_000_000  # bytes of a table
@@ -93,7 +94,8 @@ class SweepResults(luigi.Target):
     so that a second run of the sweep cannot replace a complete table by an incomplete table.
 
     Args:
-        folder: on the cluster's HDFS (``hdfs://...``, ``$PAI_DEFAULT_FS_URI/...``), or a local path.
+        folder: on the cluster's file system (``$PAI_DEFAULT_FS_URI/...``, ``hdfs://...`` or, for a storage,
+            ``/mnt/NAME/...``), or a local path.
     """
 
     def __init__(self, folder: str) -> None:
@@ -124,9 +126,9 @@ class SweepResults(luigi.Target):
         return html_table(titles, cells, f"{len(cells)} of {len(rows):,} points; all are in {self.folder}")
 
     @property
-    def is_on_hdfs(self) -> bool:
-        """Whether the folder is on HDFS."""
-        return is_on_hdfs(self.folder)
+    def is_on_cluster(self) -> bool:
+        """Whether the folder is on the cluster's file system."""
+        return is_on_cluster(self.folder)
 
     def path(self, ending: str) -> str:
         """Return the path of a file by its ending: ``json``, ``partial.json``, ``csv`` or ``html``."""
@@ -192,9 +194,9 @@ class SweepResults(luigi.Target):
             partial.remove()
 
     def _file(self, ending: str) -> Any:
-        if not self.is_on_hdfs:
+        if not self.is_on_cluster:
             return luigi.LocalTarget(self.path(ending), format=luigi.format.Nop)
-        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.files import HdfsTarget  # noqa: PLC0415  costs what only files need
 
         return HdfsTarget(self.path(ending), format=luigi.format.Nop)
 
@@ -219,11 +221,11 @@ class SweepResults(luigi.Target):
         )
 
     def _content(self, path: str) -> bytes | None:
-        if self.is_on_hdfs:
-            from luigi_pai.files import WebHdfs  # noqa: PLC0415  costs what only HDFS needs
+        if self.is_on_cluster:
+            from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
             from luigi_pai.files.small_files import read_small  # noqa: PLC0415  as above
 
-            return read_small(WebHdfs.from_config(), path, _LARGEST)
+            return read_small(cluster_files(path=path), path, _LARGEST)
         try:
             return Path(path).read_bytes()
         except FileNotFoundError:
@@ -246,6 +248,9 @@ def _is_table(document: Any) -> bool:
     )
 
 
-def is_on_hdfs(folder: str) -> bool:
-    """Return whether a folder is on HDFS."""
-    return folder.startswith(_ON_HDFS)
+def is_on_cluster(folder: str) -> bool:
+    """Return whether a folder is on the cluster's file system: on HDFS, or on the storage by a job's path."""
+    if folder.startswith(_ON_CLUSTER):
+        return True
+    mount = OpenPai.current().storage_mount_path()
+    return mount is not None and f"{folder}/".startswith(f"{mount}/")

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["PaiSweep", "default_folder"]
 
 _HASH = 10  # characters
-_PATIENCE = 2.0  # seconds for which complete() retries transient errors of HDFS
+_PATIENCE = 2.0  # seconds for which complete() retries transient errors of files
 _count = functools.partial(luigi.IntParameter, significant=False)
 
 
 def default_folder(name: str) -> str:
     """Return the folder of the table of a sweep without ``results_dir``."""
-    account = OpenPai.current().hdfs_account()
-    home = "" if account is None else f"$PAI_DEFAULT_FS_URI/user/{account.user}/"
+    settings = OpenPai.current()
+    account = settings.hdfs_account()
+    user = account.user if account is not None else settings.username if settings.storage else None
+    home = "" if user is None else f"$PAI_DEFAULT_FS_URI/user/{user}/"
     return f"{home}sweeps/{name}"
 
 
@@ -110,10 +112,10 @@ class PaiSweep(Task):
 
     @attribute
     def results_dir(self) -> str | None:
-        """Folder of the table, on HDFS or local.
+        """Folder of the table, on the cluster's file system or local.
 
-        None: ``sweeps/NAME`` in the user's home folder on HDFS if HDFS is configured, else in the current
-        folder.
+        None: ``sweeps/NAME`` in ``$PAI_DEFAULT_FS_URI/user/USER`` if HDFS or a storage is configured, else in
+        the current folder.
         """
         return None
 

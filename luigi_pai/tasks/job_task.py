@@ -226,6 +226,8 @@ class JobTask(MixinNaiveBulkComplete, Task):
         None  # ``v1`` or ``v2`` if the job runs only on clusters with this version
     )
 
+    _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
+
     def _check_class(self) -> None:
         """Check the task's class once, and what must hold before a lookup or a run.
 
@@ -250,6 +252,16 @@ class JobTask(MixinNaiveBulkComplete, Task):
     def _output_folder(self) -> str | None:
         """Return the job's output folder; None for a job of the YAML protocol, which does not name it."""
         return None
+
+    def _in_folder(self, job: PaiJob | JobProtocol, fs: FileSystem | None) -> PaiJob | JobProtocol:
+        """Return the task's job with access to its output folder, if it does not have it by itself.
+
+        Args:
+            job: of the task.
+            fs: of the output folder; None if it is elsewhere, or there is none.
+        """
+        del fs
+        return job
 
     def _folder_is_set(self) -> bool:
         """Return whether ``output_dir`` is set to a folder other than the default one."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from luigi_pai.tasks.job_task import JobTask
 
 _METRICS = "metrics.json"
-_LARGEST_METRICS = 1_000_000  # bytes
 
 
 def overridden_targets(task: luigi.Task, default: type[luigi.Task]) -> list[luigi.Target]:
@@ -146,7 +145,7 @@ class Outputs:
             targets = []
         if self._fs is None:
             targets = [target for target in targets if isinstance(target, luigi.LocalTarget)]
-        metrics = _read_metrics(targets)
+        metrics = _read_metrics(targets, task._largest_metrics)  # noqa: SLF001  of this package
         if metrics is not None and not task.runtime:
             return metrics
         values: dict[str, Any] = {}
@@ -169,14 +168,14 @@ class Outputs:
         return targets
 
 
-def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
+def _read_metrics(targets: Iterable[luigi.Target], most: int) -> dict[str, Any] | None:
     """Read the first ``metrics.json`` that is a target, or that lies in a folder that is a target.
 
     Returns:
         the object in the file; None if there is no such file.
 
     Raises:
-        ValueError: the file is larger than 1 MB, or not a JSON object.
+        ValueError: the file has more than ``most`` bytes, or is not a JSON object.
         HdfsError: HDFS failed.
     """
     for target in targets:
@@ -185,18 +184,20 @@ def _read_metrics(targets: Iterable[luigi.Target]) -> dict[str, Any] | None:
             continue
         if posixpath.basename(path) != _METRICS:
             path = f"{path.rstrip('/')}/{_METRICS}"
-        data = _start_of(target, path)
+        data = _start_of(target, path, most + 1)
+        if data is not None and len(data) > most:
+            raise ValueError(f"{path} has more than {most:,} bytes; write fewer values into it")
         if data is not None:
             return _metrics(data, path)
     return None
 
 
-def _start_of(target: Any, path: str) -> bytes | None:
-    """Return the start of a file, up to one byte beyond the limit; None if there is no file."""
+def _start_of(target: Any, path: str, most: int) -> bytes | None:
+    """Return at most ``most`` bytes from the start of a file; None if there is no file."""
     if isinstance(target, luigi.LocalTarget):
         try:
             with Path(path).open("rb") as file:
-                return file.read(_LARGEST_METRICS + 1)
+                return file.read(most)
         except (FileNotFoundError, NotADirectoryError):
             return None
     from luigi_pai.files import HdfsError, HdfsTarget  # noqa: PLC0415  costs what only files need
@@ -205,7 +206,7 @@ def _start_of(target: Any, path: str) -> bytes | None:
         return None
     try:
         with target.fs.open_reader(path) as reader:
-            return bytes(reader.read(_LARGEST_METRICS + 1))
+            return bytes(reader.read(most))
     except HdfsError as error:
         if error.exception in ("FileNotFoundException", "ParentNotDirectoryException"):
             return None
@@ -213,8 +214,6 @@ def _start_of(target: Any, path: str) -> bytes | None:
 
 
 def _metrics(data: bytes, path: str) -> dict[str, Any]:
-    if len(data) > _LARGEST_METRICS:
-        raise ValueError(f"{path} is larger than 1 MB; write fewer values into it")
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from waiting import wait_until
 
-SHIM = resources.files("luigi_pai") / "jobspec" / "hdfs_shim.sh"
+SHIM = resources.files("luigi_pai") / "jobspec" / "storage" / "hdfs_shim.sh"
 BUSYBOX = os.environ.get("BUSYBOX") or shutil.which("busybox")
 
 

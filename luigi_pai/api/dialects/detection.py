@@ -52,6 +52,7 @@ class DialectDetector:
     Attributes:
         given: the dialect in the settings, ``v1`` or ``v2``; None for ``auto``, so that it is detected.
         settled: the dialect, once it is known; None until then.
+        job_storage: the storage that jobs mount; None for none.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class DialectDetector:
         self._session = session
         self._state = state
         self._fs_uri = fs_uri
-        self._job_storage = None if storage is None else self.storage(*storage)
+        self.job_storage = None if storage is None else self.storage(*storage)
         self._dialects: dict[str, Dialect] = {}
         self.given = None if api_version == "auto" else api_version
         self.settled = None if self.given is None else self._dialect(self.given)
@@ -76,7 +77,7 @@ class DialectDetector:
 
     def convert(self, job: PaiJob) -> Conversion:
         """Return a v1 job as the protocol that ``V2Dialect`` posts, with what it loses."""
-        return V2Dialect(self._session, self._fs_uri, self._job_storage).conversion(job)
+        return V2Dialect(self._session, self._fs_uri, self.job_storage).conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a detector for which ``api_version`` is in the settings."""
@@ -204,6 +205,6 @@ class DialectDetector:
         if dialect is None:
             made: Dialect = V1Dialect(self._session)
             if version == "v2":
-                made = V2Dialect(self._session, self._fs_uri, self._job_storage)
+                made = V2Dialect(self._session, self._fs_uri, self.job_storage)
             dialect = self._dialects.setdefault(version, made)
         return dialect

@@ -122,7 +122,7 @@ class WebHdfs(FileSystem):
         if not urls:
             raise ConfigError(
                 f"webhdfs_url is not set in [OpenPai], and {path!r} is on HDFS: write webhdfs_url = http://"
-                "NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870 since Hadoop 3), "
-                "or storage = NAME on OpenPAI 0.16 and later"
+                "NAMENODE:PORT into luigi.cfg (PORT: 5070 on an OpenPAI, else 50070, or 9870 since Hadoop 3) "
+                "or storage = NAME, from OpenPAI 0.16 on"
             )
         return connection(dataclasses.replace(self.account, bases=tuple(map(api_base, urls)))), place

@@ -20,7 +20,7 @@ from luigi_pai.files.storage.posix import NEW, file_status_of, finish, rename_ne
 from luigi_pai.files.volume import Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from luigi_pai.files.storage.mounts import Mount
     from luigi_pai.files.volume import FileStatus
@@ -240,6 +240,18 @@ class MountedVolume(Volume):
         """Set owner, group or both."""
         change: Any = shutil.chown
         self._do("SETOWNER", path, lambda: change(self._inside(path), owner, group))
+
+    @contextlib.contextmanager
+    def guarded(self, operation: str, path: str) -> Iterator[None]:
+        """Raise HdfsError for an OSError of what is done inside ``with`` at ``local_path(path)``."""
+        try:
+            self._check_mounted()
+            yield
+        except OSError as error:
+            failure = failure_of(error, operation, self.local_path(path), self.server)
+        else:
+            return
+        raise failure
 
     # how an operation is done
 

@@ -101,6 +101,29 @@ def with_storage(protocol: JobProtocol, mount: StorageMount) -> JobProtocol:
     return changed
 
 
+def with_output(protocol: JobProtocol, mount: StorageMount, folder: str) -> JobProtocol:
+    """Return a copy of a protocol that mounts a storage, and whose roles know the output folder on it.
+
+    If the protocol mounts the storage itself, the folder is below the path at which it does.
+    """
+    extras = protocol.extras
+    listed = [] if isinstance(extras.storages, Unset) else extras.storages
+    own = [each.mountPath for each in listed if each.name == mount.name and isinstance(each.mountPath, str)]
+    place = StorageMount(mount.name, own[0] if own else mount.path)
+    path = place.path + container_path(folder, mount).removeprefix(mount.path)
+    root, output = (shell_word(each, place, expand=False) for each in (place.path, path))
+    return exporting(with_storage(protocol, mount), PAI_DEFAULT_FS_URI=root, PAI_OUTPUT_DIR=output)
+
+
+def exporting(protocol: JobProtocol, **words: str) -> JobProtocol:
+    """Return a copy of a protocol whose roles first export variables; ``words`` are words of the shell."""
+    changed = copy.deepcopy(protocol)
+    command = "export " + " ".join(f"{name}={word}" for name, word in words.items())
+    for role in changed.taskRoles.values():
+        role.commands = [command, *role.commands]
+    return changed
+
+
 def container_path(path: str, mount: StorageMount) -> str:
     """Return the path in containers of a path that a task may use.
 

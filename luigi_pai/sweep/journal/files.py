@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import PaiError
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError
-from luigi_pai.sweep.results import is_on_hdfs
+from luigi_pai.sweep.results import is_on_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 _LARGEST = 500_000_000  # bytes
 _MOST_FILES = 1000  # maximum number of a journal's files, because a faulty server could report ever more
@@ -37,26 +39,42 @@ class Lines:
 
 
 def journal_files(folder: str) -> HdfsFiles | LocalFile:
-    """Return the journal's files in a folder on HDFS, or its file in a local folder."""
-    return HdfsFiles(folder) if is_on_hdfs(folder) else LocalFile(folder)
+    """Return the journal's files in a folder on HDFS, or its file in another folder."""
+    if not is_on_cluster(folder):
+        return LocalFile(folder)
+    from luigi_pai.files import Storage, cluster_files  # noqa: PLC0415  costs what only files need
+
+    files = cluster_files(path=folder)
+    if not isinstance(files, Storage):
+        return HdfsFiles(folder)
+    volume, place = files.at(folder)
+    return LocalFile(volume.local_path(place), functools.partial(volume.guarded, "APPEND", place))
 
 
 class LocalFile:
-    """``journal.jsonl`` in a local folder, appended to under a lock."""
+    """``journal.jsonl`` in a local folder or on a storage, appended to under a lock.
 
-    def __init__(self, folder: str) -> None:
+    NFS and SMB lock a file for one of several machines, and show it the file as it then is.
+
+    Args:
+        folder: the folder.
+        guard: returns a context in which the file is used, and which may raise other errors than OSError.
+    """
+
+    def __init__(
+        self, folder: str, guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> None:
         self.path = f"{folder.rstrip('/')}/journal.jsonl"
+        self._guard = guard
         self._offset = self._lines = 0  # what was read or written: bytes, and the lines in them
         self._held: Any = None  # the file, while it is locked
 
     def read(self) -> list[Lines]:
         """Return the whole lines that were added since the last call."""
-        try:
-            with Path(self.path).open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except FileNotFoundError:
-            return []
+        data = b""
+        with self._guard(), contextlib.suppress(FileNotFoundError), Path(self.path).open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
         whole = Lines(self.path, self._lines + 1, data[: data.rfind(b"\n") + 1])  # the last may be incomplete
         self._offset += len(whole.data)
         self._lines += whole.data.count(b"\n")
@@ -83,8 +101,9 @@ class LocalFile:
             yield []
             return
         path = Path(self.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
+        with self._guard(), contextlib.ExitStack() as stack:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(path.open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
             self._held = file
             try:
@@ -108,7 +127,7 @@ class HdfsFiles:
 
     def read(self) -> list[Lines]:
         """Return the whole lines that were added since the last call, also by this process."""
-        from luigi_pai.files.small_files import read_small  # noqa: PLC0415  costs what only HDFS needs
+        from luigi_pai.files.small_files import read_small  # noqa: PLC0415  costs what only files need
 
         parts = []
         for number in range(1, _MOST_FILES):
