@@ -230,15 +230,15 @@ def local_pai_v1() -> Iterator[LocalPai]:
 
 @pytest.fixture(scope="session")
 def local_pai_v2() -> Iterator[LocalPai]:
-    """One local OpenPAI 1.8 for all tests of a process; job names must differ."""
-    with LocalPai(virtual_clusters=_CLUSTERS) as server:
+    """One local OpenPAI 1.8, with an HDFS beside it, for all tests of a process; job names must differ."""
+    with LocalPai(hdfs=True, virtual_clusters=_CLUSTERS) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def local_pai_ltp() -> Iterator[LocalPai]:
-    """One local LTP 1.5 for all tests of a process; job names must differ."""
-    with LocalPai(api="ltp") as server:
+    """One local LTP 1.5, with an HDFS beside it, for all tests of a process; job names must differ."""
+    with LocalPai(api="ltp", hdfs=True) as server:
         yield server
 
 

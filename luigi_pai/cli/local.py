@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _NAMED = 5
 """The message at the end names at most this many failed jobs."""
 
+_OWN_HDFS = "own"
+"""The value of ``--hdfs`` without a URL."""
+
 
 class _WithCommand(click.Command):
     """A command that can run another command, given with its options after ``--``."""
@@ -69,7 +72,14 @@ class _WithCommand(click.Command):
     show_default=True,
     help="Tasks that run at once; further jobs wait.",
 )
-@click.option("--hdfs", metavar="URL", help="WebHDFS of a real HDFS, used in place of its own.")
+@click.option(
+    "--hdfs",
+    is_flag=False,
+    flag_value=_OWN_HDFS,
+    metavar="[URL]",
+    help="Have an HDFS: the one whose WebHDFS is at URL, or without URL one of its own.  "
+    "[default: one of its own with --api v1, else none]",
+)
 @click.option("--fs-uri", metavar="URI", help="hdfs://HOST:PORT of that HDFS, if it does not say so itself.")
 @click.option(
     "--api",
@@ -107,11 +117,12 @@ def local(
     rate_limits: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run an OpenPAI with its HDFS on this machine.
+    """Run an OpenPAI with its files on this machine.
 
     Jobs run as processes of yours; images are not used. It prints its address,
     which a browser can open, and the lines for luigi.cfg, and runs until Ctrl-C.
-    The jobs and files are there again the next time.
+    The jobs and files are there again the next time. OpenPAI 1.8 and LTP have the
+    storage `nfs1`, which jobs mount at /mnt/nfs1; 0.7.1 has an HDFS.
 
     With `-- COMMAND ...` it runs only as long as COMMAND. Jobs and logs are removed
     then, unless a job failed or --data is given. Luigi in COMMAND finds it by
@@ -149,7 +160,7 @@ def local(
             or (secrets.token_urlsafe() if command else DEFAULT_PASSWORD),
             virtual_clusters=virtual_cluster,
             max_tasks=max_tasks,
-            hdfs=hdfs,
+            hdfs=True if hdfs == _OWN_HDFS else hdfs,
             fs_uri=fs_uri,
             api=api or (configured_api() if command else None) or DEFAULT_API,
             faults=None if faults is None else read_faults(faults),
@@ -198,15 +209,17 @@ def _say_end(end: CommandEnd, api: str) -> None:
 
 
 def _welcome(server: LocalServer) -> None:
-    """Print the URLs, the user and the data folder of the server, and the lines for luigi.cfg."""
-    address, hdfs = server.address, server.hdfs
+    """Print the URLs, the user and the folders of the server, and the lines for luigi.cfg."""
+    address, hdfs, data = server.address, server.hdfs, server.settings.data
+    files = f"HDFS      {hdfs.fs_uri}  (WebHDFS: {hdfs.webhdfs_url}/webhdfs/v1)\n  " if hdfs.fs_uri else ""
+    if not server.release.has_hdfs:
+        files += f"Storages  {data / 'storages'}\n  "
     click.echo(styled(f"{server.release.name} on this machine", bold=True))
     click.echo(
         f"""
   Jobs      {address.url}
-  HDFS      {hdfs.fs_uri}  (WebHDFS: {hdfs.webhdfs_url}/webhdfs/v1)
-  User      {server.settings.user}
-  Data      {server.settings.data}
+  {files}User      {server.settings.user}
+  Data      {data}
 
 For luigi.cfg:
 

@@ -135,12 +135,13 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 
 def _environment(server: LocalServer, config: Path) -> dict[str, str]:
-    environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
+    hdfs = {"PAI_DEFAULT_FS_URI": server.hdfs.fs_uri, "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url}
+    replaced = {PASSWORD_VARIABLE, *hdfs}
+    environment = {key: value for key, value in os.environ.items() if key not in replaced}
+    if server.hdfs.webhdfs_url:
+        environment |= {**hdfs, "HADOOP_USER_NAME": server.settings.user}
     return without_proxies(environment) | {
         "LUIGI_CONFIG_PATH": str(config),
-        "PAI_DEFAULT_FS_URI": server.hdfs.fs_uri,
-        "LUIGI_PAI_WEBHDFS_URL": server.hdfs.webhdfs_url,
-        "HADOOP_USER_NAME": server.settings.user,
         "PATH": os.pathsep.join([str(server.bin), environment.get("PATH", os.defpath)]),
     }
 

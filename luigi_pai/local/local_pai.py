@@ -15,7 +15,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local.config.fault_rules import CONTENTS_PATH, FAULTS_PATH
@@ -60,7 +60,8 @@ class LocalPai:
         virtual_clusters: ``NAME`` or ``NAME:cpu=N,memory=MB,gpu=N``, besides ``default``. Counts that
             are left out are 64 CPUs, 262144 MB of memory and 8 GPUs, whatever this machine has.
         max_tasks: how many task processes may run at once.
-        hdfs: ``http://HOST:PORT``, the WebHDFS of a real HDFS; if it is None, the server serves an HDFS.
+        hdfs: True for an HDFS that this server serves; ``http://HOST:PORT``, the WebHDFS of a real HDFS; or
+            None for what the release has: an HDFS (``v1``), or none but a storage (``v2``, ``ltp``).
         fs_uri: ``hdfs://HOST:PORT`` of that real HDFS, if its WebHDFS does not report it.
         api: the release that the server emulates: ``v2`` (OpenPAI 1.8), ``v1`` (0.7.1) or ``ltp`` (LTP 1.5).
         faults: the faults to inject: ``{"seed": 1, "rules": [{"fault": "error", "rate": 0.1}]}``,
@@ -83,7 +84,7 @@ class LocalPai:
         password: str | None = None,
         virtual_clusters: Sequence[str] = (),
         max_tasks: int | None = None,
-        hdfs: str | None = None,
+        hdfs: Literal[True] | str | None = None,
         fs_uri: str | None = None,
         api: str = DEFAULT_API,
         faults: Any = None,
@@ -108,7 +109,7 @@ class LocalPai:
             rate_limits=rate_limits,
             stop_grace=stop_grace,
         )
-        self._hdfs = HdfsAddress("", "")
+        self._hdfs = HdfsAddress()
         self._process: subprocess.Popen[bytes] | None = None
         self._has_run = False
 
@@ -119,12 +120,12 @@ class LocalPai:
 
     @property
     def webhdfs_url(self) -> str:
-        """Base of WebHDFS, without ``/webhdfs/v1``."""
+        """Base of WebHDFS, without ``/webhdfs/v1``; empty without an HDFS."""
         return self._hdfs.webhdfs_url
 
     @property
     def fs_uri(self) -> str:
-        """The value of ``$PAI_DEFAULT_FS_URI``."""
+        """The value of ``$PAI_DEFAULT_FS_URI``; empty without an HDFS."""
         return self._hdfs.fs_uri
 
     @property

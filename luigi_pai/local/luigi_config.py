@@ -10,29 +10,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local.config.settings import DEFAULT_PASSWORD, PASSWORD_VARIABLE
+from luigi_pai.local.config.settings import DEFAULT_PASSWORD, FIRST_STORAGE, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from luigi_pai.local.config.settings import Address, HdfsAddress, Settings
 
+_OF_A_CLUSTER = ("token", "fs_uri", "webhdfs_url", "storage", "storage_path", "storage_mount")
 _FILES = ("/etc/luigi/client.cfg", "/etc/luigi/luigi.cfg", "client.cfg", "luigi.cfg")
 """The files that Luigi reads before it reads the file that LUIGI_CONFIG_PATH names."""
 
 
 def open_pai_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> dict[str, str]:
-    """Return the keys of ``[OpenPai]`` for a local server and its HDFS."""
+    """Return the keys of ``[OpenPai]`` for a local server, with its HDFS and its storage if it has them."""
+    on_hdfs = {"fs_uri": hdfs.fs_uri, "webhdfs_url": hdfs.webhdfs_url, "hdfs_user": settings.user}
     return {
         "pai_url": address.url,
         "username": settings.user,
         "password": settings.password,
-        "fs_uri": hdfs.fs_uri,
-        "webhdfs_url": hdfs.webhdfs_url,
-        "hdfs_user": settings.user,
+        **(on_hdfs if hdfs.webhdfs_url else {}),
+        **({} if settings.api == "v1" else {"storage": FIRST_STORAGE}),
         "portal_url": address.url,
         "api_version": "v1" if settings.api == "v1" else "v2",
     }
+
+
+def only_here(section: Mapping[str, str]) -> dict[str, str]:
+    """Return a section with empty keys for all that ``section`` lacks, so that no other file's keys count.
+
+    They would lead to another cluster's files, or send an application token of another cluster.
+    """
+    return {**dict.fromkeys(_OF_A_CLUSTER, ""), **section}
 
 
 def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> str:
@@ -40,7 +49,7 @@ def shown_section(address: Address, hdfs: HdfsAddress, settings: Settings) -> st
     section = open_pai_section(address, hdfs, settings)
     if settings.password != DEFAULT_PASSWORD:
         section["password"] = f"(the one in {PASSWORD_VARIABLE})"
-    del section["hdfs_user"]  # it defaults to ``username``
+    section.pop("hdfs_user", None)  # it defaults to ``username``
     return "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in section.items())])
 
 
@@ -84,8 +93,7 @@ def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[
     So that no task runs on another cluster, the keys of ``section`` are set in ``[OpenPai]``, in each section
     ``[OpenPai:NAME]`` of the earlier file, and in the sections ``further``, which other files such as
     ./luigi.cfg have. Because LUIGI_CONFIG_PATH will name the new file, Luigi reads the new file last, and the
-    new file's keys override the same keys of other files. The key ``token`` is emptied, unless ``section``
-    has it, because an application token of the earlier file belongs to another cluster.
+    new file's keys override the same keys of other files. `only_here` tells which further keys are emptied.
 
     Raises:
         ConfigError: the earlier file cannot be read.
@@ -101,7 +109,7 @@ def compose(earlier: Path | None, section: Mapping[str, str], further: Iterable[
     for name in dict.fromkeys(["OpenPai", *further, *filter(_is_further, parser.sections())]):
         if not parser.has_section(name):
             parser.add_section(name)
-        for key, value in {"token": "", **section}.items():
+        for key, value in only_here(section).items():
             parser.set(name, key, value.replace("%", "%%"))
     text = io.StringIO()
     parser.write(text)

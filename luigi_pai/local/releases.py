@@ -274,6 +274,7 @@ class Release:
         window_of_each_key: whether the window of a request limit starts with the first request of an address
             or user, and ``Retry-After`` is the rest of the window; if False, the first window starts with the
             server, and ``Retry-After`` is a whole window.
+        has_hdfs: whether clusters of the release have an HDFS; if False, they have storages.
         version: the version in ``GET /api/v2/info``.
         failed_lookup: message of the 500 UnknownError for a job or an attempt that does not exist; if it
             is None, the reply is another error, which names the missing job or attempt.
@@ -291,6 +292,7 @@ class Release:
     log_streams: tuple[str, ...]
     spec_release: str
     window_of_each_key: bool = False
+    has_hdfs: bool = False
     version: str = ""
     failed_lookup: str | None = None
     private_jobs: bool = False
@@ -305,6 +307,7 @@ OPENPAI_0_7_1 = Release(
     launcher=_FRAMEWORK_LAUNCHER,
     log_streams=("stdout", "stderr"),
     spec_release="0.7.1",
+    has_hdfs=True,
 )
 
 OPENPAI_1_8 = Release(

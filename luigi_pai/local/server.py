@@ -34,7 +34,7 @@ from luigi_pai.local.container.task_files import JobFolders
 from luigi_pai.local.door import Door
 from luigi_pai.local.faults.connections import FaultyServer
 from luigi_pai.local.faults.injected import InjectedFaults
-from luigi_pai.local.hdfs.cluster import OutsideHdfs, OwnHdfs
+from luigi_pai.local.hdfs.cluster import NoHdfs, OutsideHdfs, OwnHdfs
 from luigi_pai.local.hdfs.command import executable as hdfs_command
 from luigi_pai.local.launcher.launcher import Launcher
 from luigi_pai.local.launcher.scheduler import Scheduler
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luigi_pai.local.config.settings import Settings
+    from luigi_pai.local.hdfs.cluster import ClusterHdfs
 
 _LOG_BYTES = 10_000_000
 _MAX_REQUEST = 2**40
@@ -68,7 +69,9 @@ class LocalServer:
         settings.check()
         self.settings = settings
         self.release = RELEASES[settings.api]
-        outside = OutsideHdfs(settings.hdfs, settings.fs_uri, settings.user) if settings.hdfs else None
+        hdfs = NoHdfs()
+        if isinstance(settings.hdfs, str):
+            hdfs = OutsideHdfs(settings.hdfs, settings.fs_uri, settings.user)
         data = settings.data
         try:
             data.mkdir(parents=True, exist_ok=True)
@@ -85,12 +88,12 @@ class LocalServer:
                 for each in sockets:
                     on_failure.enter_context(each)
                 self.address = Address(settings.host, sockets[0].getsockname()[1])
-                self._open(sockets, outside)
+                self._open(sockets, hdfs)
                 on_failure.pop_all()
         except (OSError, sqlite3.Error) as error:  # such as a full disk, or files of another user
             raise ConfigError(f"cannot use the data folder {data}: {_why(error)}") from None
 
-    def _open(self, sockets: list[socket.socket], outside: OutsideHdfs | None) -> None:
+    def _open(self, sockets: list[socket.socket], hdfs: ClusterHdfs) -> None:
         """Open the data folder, answer requests, and resume the jobs of earlier servers."""
         settings = self.settings
         data = settings.data
@@ -103,14 +106,17 @@ class LocalServer:
         self._store = Store(data / "server.sqlite", settings.api)
         self.bin = data / "bin"
         self.bin.mkdir(exist_ok=True)
-        hdfs_command.install(self.bin)
         clusters = virtual_clusters(settings.virtual_clusters)
         users = Users(self._store, tuple(clusters))
         users.ensure_admin(settings.user, settings.password)
-        hdfs = outside or OwnHdfs(
-            data / "hdfs", HdfsAddress(self.address.url, f"hdfs://{self.address.netloc}")
-        )
+        if settings.hdfs is True or (settings.hdfs is None and self.release.has_hdfs):
+            here = HdfsAddress(self.address.url, f"hdfs://{self.address.netloc}")
+            hdfs = OwnHdfs(data / "hdfs", here)
         self.hdfs = hdfs.address
+        if self.hdfs.webhdfs_url:
+            hdfs_command.install(self.bin)
+        else:
+            hdfs_command.remove(self.bin)  # an earlier server of the data folder may have had an HDFS
         self.orphans = Orphans()
         self.orphans.adopt()
         folders = JobFolders(data / "jobs", data / "run-task.sh")

@@ -6,7 +6,7 @@ pytest always loads this module at its start, so slow imports are made in the fi
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,7 +22,10 @@ __all__ = ["pai", "pai_mock", "pai_server"]
 _INSTALL = "pip install 'luigi-pai[testing]'"
 _FIXTURE = pytest.StashKey[str]()
 _APIS = ("v1", "v2", "ltp")
-_MARKER = "pai(api): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5)"
+_MARKER = (
+    "pai(api, hdfs): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5); "
+    "hdfs=True adds an HDFS to v2 and ltp"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,20 +60,24 @@ def pai_server(_pai_servers: Servers) -> str:
 def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine; Luigi's configuration names it during the test."""
     _check_alone(request, "pai")
-    with _pai_servers.use(_api_of(request.node)) as server:
+    with _pai_servers.use(**_asked(request.node)) as server:
         yield server
 
 
-def _api_of(test: pytest.Item) -> str | None:
-    """Return the API in the ``pai`` marker of a test, ``v1``, ``v2`` or ``ltp``; None without a marker."""
+def _asked(test: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of the ``pai`` marker of a test by name; empty without a marker."""
     marker = test.get_closest_marker("pai")
     if marker is None:
-        return None
-    api = marker.args[0] if len(marker.args) == 1 and not marker.kwargs else marker.kwargs.get("api")
-    if len(marker.args) + len(marker.kwargs) != 1 or api not in _APIS:
+        return {}
+    asked = {**dict(zip(["api"], marker.args, strict=False)), **marker.kwargs}
+    valid = {"api": _APIS, "hdfs": (False, True)}
+    is_valid = all(key in valid and value in valid[key] for key, value in asked.items())
+    if not is_valid or not asked or len(asked) != len(marker.args) + len(marker.kwargs):
         given = [*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())]
-        raise pytest.UsageError(f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'ltp'")
-    return str(api)
+        raise pytest.UsageError(
+            f"{test.nodeid}: pai({', '.join(given)}): give api='v1', 'v2' or 'ltp', and hdfs=True for an HDFS"
+        )
+    return asked
 
 
 def _check_alone(request: pytest.FixtureRequest, fixture: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from luigi_pai.config_file import CLUSTER_VARIABLE, SECTION
 from luigi_pai.errors import ConfigError
+from luigi_pai.local.luigi_config import only_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -97,11 +98,11 @@ def _write(config: Any, name: str, section: Mapping[str, Any] | None) -> None:
 def _text_for_others(clusters: list[str], section: Mapping[str, Any]) -> str:
     """Return the file at LUIGI_CONFIG_PATH with its clusters replaced, for processes that a test starts.
 
-    ``token`` is empty, because these processes also read ./luigi.cfg, whose token is for another cluster.
+    These processes also read ./luigi.cfg: see `only_here`.
     """
     parser = _parser()
     parser.read(os.environ.get(_PATH_VARIABLE, ""), "utf-8")
-    return _text(parser, {name: {"token": "", **section} for name in clusters})
+    return _text(parser, {name: only_here(section) for name in clusters})
 
 
 def _parser() -> configparser.RawConfigParser:

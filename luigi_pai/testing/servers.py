@@ -27,7 +27,7 @@ class Servers:
 
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
-        self._local: dict[str, LocalPai] = {}
+        self._local: dict[tuple[str, bool], LocalPai] = {}
         self._is_lent = False  # whether ``url`` was read; if so, tests may change the server without ``use``
 
     @property
@@ -37,10 +37,13 @@ class Servers:
         return self._server(DEFAULT_API).url
 
     @contextlib.contextmanager
-    def use(self, api: str | None) -> Iterator[Pai]:
-        """Yield an empty OpenPAI for one test; None means ``v2``. Running jobs end with the test."""
-        server = self._server(api or DEFAULT_API)
-        if server is self._local.get(DEFAULT_API) and self._is_lent:
+    def use(self, api: str = DEFAULT_API, *, hdfs: bool = False) -> Iterator[Pai]:
+        """Yield an empty OpenPAI for one test. Running jobs end with the test.
+
+        ``hdfs`` adds an HDFS to a release that has none.
+        """
+        server = self._server(api, hdfs=hdfs)
+        if server is self._local.get((DEFAULT_API, False)) and self._is_lent:
             _empty(server)
         section = {**server.luigi_section, **_POLLING}
         clock, earlier = MovedClock(), CLUSTERS.clock
@@ -59,12 +62,10 @@ class Servers:
         for server in self._local.values():
             server.close()
 
-    def _server(self, api: str) -> LocalPai:
-        if api not in self._local:
-            server = LocalPai(api=api)
-            server.start()
-            self._local[api] = server
-        return self._local[api]
+    def _server(self, api: str, *, hdfs: bool = False) -> LocalPai:
+        if (api, hdfs) not in self._local:
+            self._local[api, hdfs] = LocalPai(api=api, hdfs=True if hdfs else None).start()
+        return self._local[api, hdfs]
 
 
 def _empty(server: LocalPai) -> None:

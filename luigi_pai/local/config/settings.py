@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from luigi_pai.errors import ConfigError
@@ -103,6 +103,7 @@ class Settings:
         host: the address to listen on.
         user: the administrator's name.
         password: the administrator's password; it replaces the password in an existing data folder.
+        hdfs: True for the server's own HDFS, the URL of a real HDFS, or None for what the release has.
     """
 
     data: Path
@@ -113,7 +114,7 @@ class Settings:
     virtual_clusters: tuple[str, ...] = ()
     max_tasks: int = 64
     stop_grace: float = 5.0
-    hdfs: str | None = None
+    hdfs: Literal[True] | str | None = None
     fs_uri: str | None = None
     api: str = DEFAULT_API
     faults: Any = None
@@ -140,10 +141,12 @@ class Settings:
             )
 
     def _check_hdfs(self) -> None:
-        if self.hdfs is not None and not _has_form(self.hdfs, _WEB):
+        if isinstance(self.hdfs, str) and not _has_form(self.hdfs, _WEB):
             raise ConfigError(f"--hdfs {self.hdfs} is not of the form http://HOST:PORT")
-        if self.fs_uri is not None and self.hdfs is None:
-            raise ConfigError("--fs-uri is the address of the HDFS that --hdfs names; give --hdfs, too")
+        if self.fs_uri is not None and not isinstance(self.hdfs, str):
+            raise ConfigError(
+                "--fs-uri is the address of the HDFS that --hdfs URL names; give --hdfs URL, too"
+            )
         if self.fs_uri is not None and not _has_form(self.fs_uri, _FS_SCHEMES):
             raise ConfigError(f"--fs-uri {self.fs_uri} is not of the form hdfs://HOST:PORT")
 
@@ -168,10 +171,14 @@ class Address:
 
 @dataclass(frozen=True)
 class HdfsAddress:
-    """The URL of WebHDFS, without ``/webhdfs/v1``, and the URI of HDFS, as in ``$PAI_DEFAULT_FS_URI``."""
+    """The URL of WebHDFS, without ``/webhdfs/v1``, and the URI of HDFS; both are empty without an HDFS."""
 
-    webhdfs_url: str
-    fs_uri: str
+    webhdfs_url: str = ""
+    fs_uri: str = ""
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment variable that the ``hdfs`` command of jobs reads; empty without an HDFS."""
+        return {"LUIGI_PAI_WEBHDFS_URL": self.webhdfs_url} if self.webhdfs_url else {}
 
 
 def write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:

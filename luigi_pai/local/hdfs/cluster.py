@@ -1,4 +1,4 @@
-"""The HDFS that the local OpenPAI uses: its own in the data folder, or a real HDFS that exists already."""
+"""The HDFS of the local OpenPAI: its own in the data folder, a real HDFS that exists already, or none."""
 
 from __future__ import annotations
 
@@ -48,8 +48,24 @@ class OwnHdfs:
         self._tree.mkdirs(f"{_OUTPUT}/{username}/{name}", 0o755)
 
 
-class OutsideHdfs:
-    """A real HDFS, accessed by WebHDFS.
+class NoHdfs:
+    """No HDFS, as on a cluster that has storages."""
+
+    address = HdfsAddress()
+
+    def routes(self) -> Sequence[URLSpec]:
+        """Return no routes, because this server answers no requests of WebHDFS."""
+        return ()
+
+    def empty(self) -> None:
+        """Delete nothing."""
+
+    async def make_output(self, name: str, username: str) -> None:
+        """Make no folder."""
+
+
+class OutsideHdfs(NoHdfs):
+    """A real HDFS. Clients send requests to it directly; `empty` deletes nothing, as others use it, too.
 
     Args:
         url: the URL of its WebHDFS, ``http://HOST:PORT``.
@@ -71,13 +87,6 @@ class OutsideHdfs:
         except Fault as fault:
             raise ConfigError(f"the HDFS at {self._url} cannot be used: {fault}") from None
 
-    def routes(self) -> Sequence[URLSpec]:
-        """Return no routes, because clients send requests to the real HDFS itself."""
-        return ()
-
-    def empty(self) -> None:
-        """Delete nothing, because a real HDFS also has files of others."""
-
     async def make_output(self, name: str, username: str) -> None:
         """Make the output folder of the job ``name`` of the user ``username``; see `OwnHdfs.make_output`.
 
@@ -93,7 +102,7 @@ class OutsideHdfs:
         return Hdfs(self._url, user, setting="--hdfs", timeout=_TIMEOUT)
 
 
-ClusterHdfs = OwnHdfs | OutsideHdfs
+ClusterHdfs = OwnHdfs | NoHdfs
 """The HDFS of a server."""
 
 
