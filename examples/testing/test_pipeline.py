@@ -86,7 +86,7 @@ def test_a_worker_that_was_killed_on_friday(pai):
     assert pai.submitted == []
 
 
-@pytest.mark.pai(api="v2")
+@pytest.mark.pai(api="v2", hdfs=True)
 def test_the_same_task_on_openpai_1_8(pai):
     pai.when("train-*").succeeds()
     Train(rate=2.0).run()

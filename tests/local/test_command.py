@@ -95,37 +95,48 @@ def test_the_exit_code_is_the_commands():
 
 
 @pytest.mark.slow
-def test_luigi_in_the_command_finds_the_server(tmp_path):
-    """Over ./luigi.cfg, whose other keys count; the password is in a private file only; all is removed."""
+@pytest.mark.parametrize(
+    ("api", "options", "hdfs"),
+    [("v2", [], False), ("v2", ["--hdfs"], True), ("ltp", [], False), ("v1", [], True)],
+)
+def test_luigi_in_the_command_finds_the_server(api, options, hdfs, tmp_path):
+    """Over ./luigi.cfg, whose other keys count; the password is in a private file only; all is removed.
+
+    No key leads to the files of another cluster.
+    """
     (tmp_path / "luigi.cfg").write_text(
-        "[OpenPai]\npai_url = http://real.example\ntoken = abc\nexpiration = 77\n[core]\nworkers = 9\n"
+        "[OpenPai]\npai_url = http://real.example\ntoken = abc\nexpiration = 77\n"
+        "fs_uri = hdfs://real.example\nwebhdfs_url = http://real.example:50070\n"
+        "storage = data\nstorage_path = /net/data\nstorage_mount = /data\n[core]\nworkers = 9\n"
     )
-    done = run_python(READ_CONFIG, cwd=tmp_path)
+    elsewhere = {"PAI_DEFAULT_FS_URI": "hdfs://real.example", "HADOOP_USER_NAME": "me"}
+    done = run_python(READ_CONFIG, "--api", api, *options, cwd=tmp_path, env=elsewhere)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     section = seen["sections"]["OpenPai"]
     url = section["pai_url"]
     assert url.startswith("http://127.0.0.1:")
     uri = url.replace("http://", "hdfs://")
+    on_hdfs = {"fs_uri": uri, "webhdfs_url": url, "hdfs_user": "admin"}
     assert len(section["password"]) > 40  # a new one for each server that a program starts
     assert section == {
         "pai_url": url,
         "username": "admin",
         "password": section["password"],
-        "fs_uri": uri,
-        "webhdfs_url": url,
-        "hdfs_user": "admin",
+        **dict.fromkeys(["fs_uri", "webhdfs_url", "storage_path", "storage_mount"], ""),
+        **(on_hdfs if hdfs else {}),
+        "storage": "" if api == "v1" else "nfs1",
         "portal_url": url,
-        "api_version": "v2",
+        "api_version": "v1" if api == "v1" else "v2",
         "token": "",
         "expiration": "77",
     }
     assert seen["sections"]["core"] == {"workers": "9"}
     path = Path(seen["variables"].pop("LUIGI_CONFIG_PATH"))
     assert seen["variables"] == {
-        "PAI_DEFAULT_FS_URI": uri,
-        "LUIGI_PAI_WEBHDFS_URL": url,
-        "HADOOP_USER_NAME": "admin",
+        "PAI_DEFAULT_FS_URI": uri if hdfs else None,
+        "LUIGI_PAI_WEBHDFS_URL": url if hdfs else None,
+        "HADOOP_USER_NAME": "admin" if hdfs else "me",
         "LUIGI_PAI_LOCAL_PASSWORD": None,
     }
     assert stat.S_IMODE(seen["mode"]) == 0o600
@@ -379,7 +390,10 @@ def test_by_itself_it_prints_where_it_is_and_what_to_write(tmp_path):
         lines = {line.strip().partition(" = ")[0]: line.partition(" = ")[2] for line in text.splitlines()}
         assert lines["username"] == "admin"
         assert lines["password"] == "admin-password"
-        assert lines["fs_uri"] == lines["pai_url"].replace("http:", "hdfs:")
+        assert lines["storage"] == "nfs1"
+        assert f"Storages  {data}/storages" in text
+        assert "HDFS" not in text
+        assert "hdfs" not in text
         assert requests.get(lines["pai_url"] + "/api/v1", timeout=20).status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
@@ -504,7 +518,7 @@ def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
         """
     )
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = run_python(code, "--data", tmp_path / "d\u00e4t\u00e4", env=locale)
+    done = run_python(code, "--hdfs", "--data", tmp_path / "d\u00e4t\u00e4", env=locale)
     assert (done.stdout, done.returncode) == ("SUCCEEDED", 0), done.stderr
     wait_for_end(int((tmp_path / "left").read_text()))
 
@@ -563,7 +577,8 @@ def test_a_data_folder_keeps_its_port(tmp_path):
     """Started again on its folder, the server takes the port of last time, which running tasks know."""
     say_url = "import os; print(os.environ['LUIGI_PAI_WEBHDFS_URL'])"
     first, second = (
-        run("local", "--data", tmp_path, "--", sys.executable, "-c", say_url).stdout for _ in range(2)
+        run("local", "--data", tmp_path, "--hdfs", "--", sys.executable, "-c", say_url).stdout
+        for _ in range(2)
     )
     assert first == second
     assert first.startswith("http://127.0.0.1:")

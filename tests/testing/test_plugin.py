@@ -23,7 +23,7 @@ def test_the_tests_of_a_user(run):
 
 @pytest.mark.slow
 def test_a_wrong_marker_is_named(run):
-    wrong = ["api='v3'", "'v3'", "", "'v1', 'v2'", "'v1', api='v1'", "version='v1'"]
+    wrong = ["api='v3'", "'v3'", "", "'v1', 'v2'", "'v1', api='v1'", "version='v1'", "hdfs='http://nn'"]
     code, out = run(
         "import pytest\n"
         + "".join(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.local.config.settings import FIRST_STORAGE
+from luigi_pai.local.container.namespace import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+_TRIAL_SECONDS = 10.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -24,6 +29,7 @@ class Storages:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._possible: dict[tuple[tuple[str, Path], ...], bool] = {}
         if not root.exists():
             (root / FIRST_STORAGE).mkdir(parents=True)
 
@@ -32,6 +38,10 @@ class Storages:
         return sorted(
             entry.name for entry in self._root.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name)
         )
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a storage; it is not a link."""
+        return (self._root / name).resolve()
 
     def empty(self) -> None:
         """Empty each storage that is a folder. A storage that is a link to a folder keeps its content."""
@@ -42,18 +52,34 @@ class Storages:
                 folder.mkdir()
 
     def mounts(self, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Path]:
-        """Return mount path -> folder for ``extras.storages``; paths are relative to the working folder.
+        """Return mount path -> folder for ``extras.storages``; the paths are relative to the root.
 
         Raises:
-            ValueError: a mount path is the working folder itself, or leads out of it.
+            ValueError: a mount path is the root itself, or leads out of it.
         """
         mounts = {}
         for item in wanted:
             path = str(item.get("mountPath") or f"/mnt/{item['name']}").strip("/")
             if not path or ".." in path.split("/"):
                 raise ValueError(f"the storage {item['name']} cannot be mounted at {item.get('mountPath')}")
-            mounts[path] = self._root / item["name"]
+            mounts[path] = self.folder(item["name"])
         return mounts
+
+    def can_mount(self, mounts: Mapping[str, Path], work: Path) -> bool:
+        """Say whether tasks can have mounts (absolute path -> folder); try it once, in a working folder."""
+        key = tuple(sorted(mounts.items()))
+        if key not in self._possible:
+            self._possible[key] = can_mount(mounts, work)
+        return self._possible[key]
+
+
+def can_mount(mounts: Mapping[str, Path], work: Path) -> bool:
+    """Mount folders in a namespace that ends at once; say whether Python and ``work`` are there."""
+    trial = inside(mounts, [sys.executable, "-I", "-S", "-c", ""])
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(trial, cwd=work, capture_output=True, check=False, timeout=_TRIAL_SECONDS)  # noqa: S603 - our own program
+        return done.returncode == 0
+    return False
 
 
 def mount_notes(mounts: Iterable[str]) -> list[str]:

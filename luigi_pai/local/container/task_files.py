@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import ConfigError
 from luigi_pai.jobspec.templates.secrets import mask
 from luigi_pai.local.container import processes
+from luigi_pai.local.container.namespace import inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -57,8 +58,12 @@ class TaskStart:
         return next(role for role in self.job.roles if role["name"] == self.task.role)
 
 
-Preparation = tuple["Callable[[], None]", "Mapping[str, str]"]
-"""A pair: a function that makes a task's files (it may raise OSError), and the environment of its process."""
+Preparation = tuple["Callable[[], Mapping[str, Path] | None]", "Mapping[str, str]"]
+"""A pair: a function that makes a task's files (it may raise OSError) and returns its mounts, if it has any,
+as absolute path -> folder; and the environment of its process."""
+
+MOUNTS_VARIABLE = "LUIGI_PAI_MOUNTS"
+"""Name of the variable with the folder in which a task's storages are; empty if it is the root folder."""
 
 _MAX_CODE_BYTES = 200_000_000
 """Maximum size of a code folder in bytes. A task with a larger code folder fails, as on OpenPAI 0.7."""
@@ -128,7 +133,7 @@ class TaskFiles:
         Raises:
             OSError: the files cannot be written.
         """
-        self.work.mkdir(parents=True)
+        self.work.mkdir(parents=True, exist_ok=True)
         for name, text in scripts.items():
             script = self.folder / name
             script.touch(mode=0o600)
@@ -195,7 +200,10 @@ class JobFolders:
         return TaskFiles(self.root / folder)
 
     def start(
-        self, files: TaskFiles, make_files: Callable[[], None], environment: Mapping[str, str]
+        self,
+        files: TaskFiles,
+        make_files: Callable[[], Mapping[str, Path] | None],
+        environment: Mapping[str, str],
     ) -> tuple[subprocess.Popen[bytes], str | None]:
         """Make a task's files and start its process in a new session. Blocks, so call it in another thread.
 
@@ -206,10 +214,14 @@ class JobFolders:
             OSError: the files cannot be written, or the process cannot be started.
             ValueError: an environment variable has an illegal name or value.
         """
-        make_files()
+        mounts = make_files()
+        command = [self._bash, str(self._script), str(files.folder)]
+        if mounts:
+            command = inside(mounts, command)
+            environment = {**environment, MOUNTS_VARIABLE: ""}
         with files.stdout.open("ab") as stdout, files.stderr.open("ab") as stderr:
             child = subprocess.Popen(  # noqa: S603 - running users' commands is what this server is for
-                [self._bash, str(self._script), str(files.folder)],
+                command,
                 cwd=files.work,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

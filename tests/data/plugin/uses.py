@@ -82,6 +82,7 @@ def test_no_such_job(pai):
         pai.job("other")
 
 
+@pytest.mark.pai(hdfs=True)
 @pytest.mark.parametrize("time", [1, 2])
 def test_files_of_hdfs_are_gone_after_the_test(pai, time):
     target = HdfsTarget("/results/a.txt")

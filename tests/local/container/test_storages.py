@@ -2,18 +2,87 @@
 
 from __future__ import annotations
 
+import psutil
 import pytest
+from mounting import MOUNTS, ROOT
+from protocol_client import ProtocolClient, protocol
+from waiting import wait_for_end, wait_until
 
-from luigi_pai.local.container.storages import Storages, absolute_mounts
+from luigi_pai.local.container.storages import absolute_mounts
+
+NFS1 = {"storages": [{"name": "nfs1"}]}
 
 
 @pytest.fixture
-def storages(tmp_path):
-    """Two storages, one of them a link."""
-    (tmp_path / "elsewhere").mkdir()
-    known = Storages(tmp_path / "storages")
-    (tmp_path / "storages" / "mnist").symlink_to(tmp_path / "elsewhere")
-    return known
+def mnist(local_pai_v2, tmp_path):
+    """Another storage of the server, a link to a folder outside of its data."""
+    link = local_pai_v2.data / "storages" / "mnist"
+    link.symlink_to(tmp_path)
+    yield tmp_path
+    link.unlink()
+
+
+@pytest.fixture
+def own_v2(own_pai):
+    """The administrator of a server that a test may kill."""
+    return ProtocolClient(own_pai)
+
+
+@pytest.mark.slow
+def test_storages_are_at_their_absolute_paths(v2, local_pai_v2, mnist):
+    """In the command, in plugins, and in what they start; the working folder has nothing of them."""
+    before = {"preCommands": [f"echo written > {ROOT}/mnt/nfs1/before"]}
+    extras = {
+        "storages": [{"name": "nfs1"}, {"name": "mnist", "mountPath": "/luigi-pai/data"}],
+        "com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": before}],
+    }
+    copy = f"bash -c 'cp {ROOT}/mnt/nfs1/before {ROOT}/luigi-pai/data/after'"
+    job = v2.run(copy, "pwd", "echo ${LUIGI_PAI_MOUNTS-unset}", "ls -A", extras=extras)
+    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
+    assert (local_pai_v2.data / "storages/nfs1/before").read_text() == "written\n"
+    assert (mnist / "after").read_text() == "written\n"
+    work, mounts, *entries = v2.log(job).splitlines()
+    assert (mounts, entries) == (("", []) if MOUNTS else (work, ["luigi-pai", "mnt"]))
+    assert v2.log(job, name="stderr") == ""
+    assert ("luigi-pai local:" in v2.log(job, name="runtime.log")) == (not MOUNTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["a stop", "the end of the server", "a crash of the server"])
+def test_processes_that_have_storages_are_ended(by, own_v2):
+    """Also one in a session of its own, and also by a server that did not start them."""
+    server, at = own_v2.server, f"{ROOT}/mnt/nfs1"
+    command = f"setsid sleep 60 & echo $! > {at}/0; sleep 60 & echo $! > {at}/1; echo $$ > {at}/2; wait"
+    name = own_v2.submit(protocol(command, extras=NFS1))
+    files = [server.data / "storages" / "nfs1" / str(number) for number in range(3)]
+    pids = [int(wait_until(lambda file=file: file.exists() and file.read_text())) for file in files]
+    assert all(map(psutil.pid_exists, pids))
+    if by == "the end of the server":
+        server.stop()
+    else:
+        if by != "a stop":
+            server.kill()
+            server.start()
+        own_v2.stop(name)
+        assert own_v2.wait(name)["jobStatus"]["state"] == "STOPPED"
+    for pid in pids:
+        wait_for_end(pid)
+
+
+@pytest.mark.slow
+def test_a_task_with_storages_outlives_a_killed_server(own_v2):
+    """The next server finds it, and reads its exit code."""
+    server, at = own_v2.server, f"{ROOT}/mnt/nfs1"
+    command = f"touch {at}/up; until [ -e {at}/go ]; do sleep 0.05; done; exit 3"
+    name = own_v2.submit(protocol(command, extras=NFS1))
+    folder = server.data / "storages" / "nfs1"
+    wait_until((folder / "up").exists)
+    server.kill()
+    server.start()
+    assert own_v2.status(name)["state"] == "RUNNING"
+    (folder / "go").touch()
+    status = own_v2.wait(name)["jobStatus"]
+    assert (status["state"], status["retries"]) == ("FAILED", 0)
 
 
 @pytest.mark.slow
@@ -21,7 +90,8 @@ def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai_v2)
     """The server writes over them what its list shows, so a job sees the root of a shared storage."""
     (local_pai_v2.data / "storages/nfs1/at-the-root").write_text("seen\n")
     extras = {"storages": [{"name": "nfs1", "share": False, "readOnly": True}]}
-    job = v2.run("cat mnt/nfs1/at-the-root", "echo written > mnt/nfs1/by-a-job", extras=extras)
+    at = f"{ROOT}/mnt/nfs1"
+    job = v2.run(f"cat {at}/at-the-root", f"echo written > {at}/by-a-job", extras=extras)
     assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, name="stderr")
     assert v2.log(job) == "seen\n"
     assert (local_pai_v2.data / "storages/nfs1/by-a-job").read_text() == "written\n"
@@ -29,25 +99,34 @@ def test_share_and_read_only_are_the_storages_and_not_the_jobs(v2, local_pai_v2)
     assert [item["share"] for item in shown if item["name"] == "nfs1"] == [True]
 
 
+@pytest.fixture
+def refused(local_pai_v2):
+    """A mount path that no machine allows: the task itself would be hidden."""
+    return str(local_pai_v2.data)
+
+
 @pytest.mark.slow
-def test_the_runtime_log_says_where_a_storage_is(v2):
-    """A process cannot mount; the right path is one for here and for a cluster."""
-    extras = {"storages": [{"name": "nfs1", "mountPath": "/data"}]}
-    job = v2.run("ls ${LUIGI_PAI_MOUNTS:-}/data", extras=extras)
+def test_the_runtime_log_says_where_a_storage_is_that_is_not_mounted(v2, refused):
+    """The right path is one for here and for a cluster; all storages of the job are there."""
+    extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": refused}]}
+    paths = [f"${{LUIGI_PAI_MOUNTS:-}}{path}" for path in ("/mnt/nfs1", refused)]
+    job = v2.run(f"echo a > {paths[0]}/not-mounted", f"cat {paths[1]}/not-mounted", extras=extras)
     assert v2.log(job, name="stderr") == ""
+    assert v2.log(job) == "a\n"
     assert v2.log(job, name="runtime.log").startswith(
-        "luigi-pai local: the storage at /data is the folder data of the working folder, because a process "
-        "cannot mount; ${LUIGI_PAI_MOUNTS:-}/data is the right path here and on a cluster\n"
+        "luigi-pai local: the storage at /mnt/nfs1 is the folder mnt/nfs1 of the working folder, because a "
+        "process cannot mount; ${LUIGI_PAI_MOUNTS:-}/mnt/nfs1 is the right path here and on a cluster\n"
+        f"luigi-pai local: the storage at {refused} is the folder {refused[1:]} of the working folder"
     )
 
 
 @pytest.mark.slow
-def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2):
+def test_a_command_that_uses_the_absolute_path_is_warned_in_its_error_log(v2, refused):
     """It would read or write a folder of this machine."""
-    extras = {"storages": [{"name": "nfs1", "mountPath": "/no-such-mount"}]}
-    job = v2.run("cat /no-such-mount/model", extras=extras)
+    extras = {"storages": [{"name": "nfs1", "mountPath": refused}]}
+    job = v2.run(f"cat {refused}/model", extras=extras)
     first, second = v2.log(job, name="stderr").splitlines()
-    assert first.startswith("luigi-pai local: the storage at /no-such-mount is the folder no-such-mount of")
+    assert first.startswith(f"luigi-pai local: the storage at {refused} is the folder {refused[1:]} of")
     assert "No such file" in second
 
 

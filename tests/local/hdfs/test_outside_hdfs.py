@@ -289,7 +289,8 @@ def test_a_folder_that_may_not_be_made_is_named(tmp_path, refused):
         ),
         (["--hdfs", "127.0.0.1:9870"], "--hdfs 127.0.0.1:9870 is not of the form http://HOST:PORT"),
         (["--hdfs", "hdfs://nn:8020"], "--hdfs hdfs://nn:8020 is not of the form http://HOST:PORT"),
-        (["--fs-uri", "hdfs://nn:8020"], "give --hdfs, too"),
+        (["--fs-uri", "hdfs://nn:8020"], "give --hdfs URL, too"),
+        (["--hdfs", "--fs-uri", "hdfs://nn:8020"], "give --hdfs URL, too"),
         (["--hdfs", "http://nn:9870", "--fs-uri", "nn:8020"], "is not of the form hdfs://HOST:PORT"),
     ],
 )

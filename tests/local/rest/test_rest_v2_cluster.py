@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from local_client import unique
+from mounting import ROOT
 from protocol_client import ProtocolClient
 
 from luigi_pai.local import LocalPai
@@ -33,8 +34,31 @@ def test_a_job_that_names_no_storage_mounts_the_default_one(admin):
         ({"storages": []}, ["nfs1"]),
         ({"storages": [{"name": "mnist"}]}, ["mnist"]),
     ):
-        job = admin.run("ls mnt", extras=extras)
+        at = f"{ROOT}/mnt"
+        job = admin.run(f"for name in nfs1 mnist; do test ! -e {at}/$name || echo $name; done", extras=extras)
         assert admin.log(job).split() == mounted
+
+
+def test_a_client_on_this_machine_finds_the_folder_of_a_storage(admin, tmp_path):
+    """As NFS of this machine, at the path where the folder really is."""
+    link = admin.server.data / "storages" / "linked"
+    link.symlink_to(tmp_path)
+    try:
+        shown = admin.send("GET", "/storages/linked").json()
+    finally:
+        link.unlink()
+    assert list(shown.items()) == [
+        ("name", "linked"),
+        ("share", True),
+        ("volumeName", "linked-pv"),
+        ("type", "nfs"),
+        ("data", {"server": "127.0.0.1", "path": str(tmp_path)}),
+        ("readOnly", False),
+        ("mountOptions", ["nfsvers=4.1"]),
+    ]
+    gone = admin.send("GET", "/storages/linked")
+    assert (gone.status_code, gone.json()["code"]) == (404, "NoStorageError")
+    assert gone.json()["message"] == "Storage linked is not found."
 
 
 def test_a_user_is_added_once(admin):

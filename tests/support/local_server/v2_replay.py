@@ -39,8 +39,6 @@ NOT_THERE = (
     "user get",
     "user v1",
     "user missing",
-    "storage get",
-    "storage missing",
     "groups",
     "sku",
     "alerts",

@@ -1,4 +1,4 @@
-"""Prepares a v2 task: writes the scripts of its command and of its plugins, and links its storages.
+"""Prepares a v2 task: writes the scripts of its command and of its plugins, and mounts its storages.
 
 The scripts are like those of OpenPAI 1.8.0's runtime (v0.1.11). All plugins are prepared before any command
 runs. A plugin may have a script that runs before the command, and a script that runs after it. The scripts
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.jobspec.templates.secrets import fill_secrets
 from luigi_pai.local.container.environment import CONTAINER_IP, all_variables, base_variables, commas
 from luigi_pai.local.container.storages import absolute_mounts, mount_notes
-from luigi_pai.local.container.task_files import log_lines
+from luigi_pai.local.container.task_files import MOUNTS_VARIABLE, log_lines
 from luigi_pai.local.container.v2.protocol_spec import fill_plugin_secrets, server_name
 from luigi_pai.local.container.v2.runtime_exit import runtime_exit
 from luigi_pai.local.store.records import framework_name, object_uid
@@ -22,6 +22,7 @@ from luigi_pai.runtime import variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
+    from pathlib import Path
 
     from luigi_pai.local.container.task_files import Preparation, TaskFiles, TaskStart
     from luigi_pai.local.store.records import Attempt, Job, Task
@@ -51,20 +52,22 @@ def prepare(start: TaskStart) -> Preparation:
     missing = {
         name: f"the plugin {name} is left out here: {_LEFT_OUT[name]}" for name in names & _LEFT_OUT.keys()
     }
-    links = start.storages.mounts(start.job.spec["storages"])
-    warnings = mount_notes(absolute_mounts(links, scripts.values()))
+    mounts = start.storages.mounts(start.job.spec["storages"])
     with_files = ("git", "teamwise_storage")  # on a cluster, these plugins make files that a job may need
-    warnings += [missing[name] for name in with_files if name in missing]
-    notes = [*mount_notes(links), *missing.values()]
+    warnings = [missing[name] for name in with_files if name in missing]
 
-    def make_files() -> None:
+    def make_files() -> Mapping[str, Path]:
         files = start.files
-        files.make(scripts, warnings)
+        files.work.mkdir(parents=True)
+        absolute = {f"/{path}": folder for path, folder in mounts.items()}
+        links = {} if start.storages.can_mount(absolute, files.work) else mounts
+        files.make(scripts, mount_notes(absolute_mounts(links, scripts.values())) + warnings)
         for path, storage in links.items():
             link = files.work / path
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(storage)
-        files.runtime.write_text(log_lines(notes), "utf-8")
+        files.runtime.write_text(log_lines([*mount_notes(links), *missing.values()]), "utf-8")
+        return {} if links else absolute
 
     return make_files, _task_environment(start)
 
@@ -193,7 +196,7 @@ def _task_environment(start: TaskStart) -> dict[str, str]:
     environment = {
         **base_variables(start),
         **all_variables("v2", values),
-        "LUIGI_PAI_MOUNTS": str(start.files.work),
+        MOUNTS_VARIABLE: str(start.files.work),
         **_of_the_launcher(job, start.attempt, task),
         **_of_all_tasks(job.roles, start.tasks, start.allocated),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.local.container.environment import CONTAINER_IP
 from luigi_pai.local.json_http import ApiError
 from luigi_pai.local.rest.base import checked_body, not_allowed, route
 from luigi_pai.local.rest.v2 import jobs
@@ -148,16 +149,27 @@ async def _one_virtual_cluster(handler: AccessV2, name: str) -> None:
     handler.answer(200, shown[name])
 
 
+def _storage(name: str) -> dict[str, Any]:
+    return {"name": name, "share": True, "volumeName": f"{name}-pv"}
+
+
 async def _storages(handler: AccessV2) -> None:
     handler.authenticated()
-    known, defaults = handler.api.storages, handler.default_storages()
+    defaults = handler.default_storages()
     only_defaults = handler.get_query_argument("default", "") == "true"
-    names = defaults if only_defaults else known.names()
-    shown = [
-        {"name": name, "share": True, "volumeName": f"{name}-pv", "default": name in defaults}
-        for name in names
-    ]
+    names = defaults if only_defaults else handler.api.storages.names()
+    shown = [{**_storage(name), "default": name in defaults} for name in names]
     handler.answer(200, {"storages": shown})
+
+
+async def _one_storage(handler: AccessV2, name: str) -> None:
+    """Show a storage as NFS of this machine, where a client finds the folder at the same path."""
+    handler.authenticated()
+    if name not in handler.api.storages.names():
+        raise ApiError(404, "NoStorageError", f"Storage {name} is not found.")
+    data = {"server": CONTAINER_IP, "path": str(handler.api.storages.folder(name))}
+    more = {"type": "nfs", "data": data, "readOnly": False, "mountOptions": ["nfsvers=4.1"]}
+    handler.answer(200, _storage(name) | more)
 
 
 async def _new_user(handler: AccessV2) -> None:
@@ -172,6 +184,7 @@ _CLUSTER_ROUTES = (
     route("GET", "/api/v2/virtual-clusters", _all_virtual_clusters),
     route("GET", "/api/v2/virtual-clusters/:name", _one_virtual_cluster),
     route("GET", "/api/v2/storages", _storages),
+    route("GET", "/api/v2/storages/:name", _one_storage),
     route("POST", "/api/v2/users", _new_user),
     route("POST", "/api/v2/user", _new_user),
 )

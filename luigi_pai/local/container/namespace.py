@@ -1,0 +1,121 @@
+"""Runs a command in a mount namespace of its own, where folders are mounted at absolute paths (Linux only).
+
+This file is also a program, ``namespace.py PATH FOLDER ... -- COMMAND ...``, which keeps its process id when
+it becomes COMMAND. The namespace has a new root, a tmpfs, which shows everything that the old root has. So a
+mount path like /mnt/nfs1 or /a/b need not exist, and the machine itself does not change. Without the right to
+mount, the process also gets a user namespace, in which it remains the same user.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000  # CLONE_NEWNS, CLONE_NEWUSER
+_BIND = 0x1000 | 0x4000  # MS_BIND | MS_REC
+_UNBINDABLE = 0x20000  # MS_UNBINDABLE
+_PRIVATE = 0x40000 | 0x4000  # MS_PRIVATE | MS_REC
+_DETACH = 2  # MNT_DETACH
+_KERNEL = ("/proc/", "/sys/")
+
+
+def inside(mounts: Mapping[str, Path], command: Sequence[str]) -> list[str]:
+    """Return a command that runs ``command`` where ``mounts``, absolute path -> folder, are mounted."""
+    pairs = [str(word) for pair in mounts.items() for word in pair]
+    return [sys.executable, "-I", "-S", __file__, *pairs, "--", *command]
+
+
+def _call(function: str, *arguments: str | int | None) -> None:
+    """Call a function of the C library; raise OSError if it fails."""
+    given = [
+        ctypes.c_ulong(each) if isinstance(each, int) else each and os.fsencode(each) for each in arguments
+    ]
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*given):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, flags: int, kind: str | None = None) -> None:
+    _call("mount", source, target, kind, flags, None)
+
+
+def _unshare() -> None:
+    """Enter a new mount namespace, and a new user namespace if the first one needs it."""
+    user, group = os.geteuid(), os.getegid()
+    try:
+        _call("unshare", _NEW_MOUNTS)
+    except PermissionError:
+        _call("unshare", _NEW_MOUNTS | _NEW_USER)
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        for name, text in maps.items():
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+
+
+def _open(old: str, new: str) -> None:
+    """Mount a tmpfs at ``new``, in which mount points can be made, and show the entries of ``old`` in it."""
+    _mount("tmpfs", new, 0, "tmpfs")
+    _mount("none", new, _UNBINDABLE)  # so that the entries of "/" do not contain the new root
+    for entry in os.scandir(old):
+        target = f"{new}/{entry.name}"
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), target)
+            continue
+        if entry.is_dir():
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT))
+        try:
+            _mount(entry.path, target, _BIND)
+        except FileNotFoundError:  # it has been removed meanwhile
+            continue
+
+
+def _make_mount_points(root: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield each path when it is a folder of the new root; the caller mounts there before it goes on."""
+    done: list[str] = []
+    own = {os.stat(root).st_dev}
+    for path in sorted(paths):  # a mount point in another mount comes after that one
+        at = path
+        while not os.path.isdir(root + at):
+            at = os.path.dirname(at)
+        in_mount = any(f"{at}/".startswith(f"{other}/") for other in done)
+        if at != path and not in_mount and os.stat(root + at).st_dev not in own:
+            if f"{at}/".startswith(_KERNEL):
+                raise OSError(f"nothing can be mounted at {path}")
+            _open(at, root + at)  # a folder of this machine, in which nothing may be made
+            own.add(os.stat(root + at).st_dev)
+        os.makedirs(root + path, exist_ok=True)
+        yield path
+        done.append(path)
+
+
+def _enter(mounts: Mapping[str, str]) -> None:
+    """Enter a new namespace with the mounts; the working folder, which is empty, stays. Raises OSError."""
+    work = os.getcwd()
+    folders = {os.path.realpath(path): folder for path, folder in mounts.items()}
+    _unshare()
+    _mount("none", "/", _PRIVATE)
+    _open("/", work)
+    for path in _make_mount_points(work, folders):
+        _mount(folders[path], work + path, _BIND)
+    os.chdir(work)
+    _call("pivot_root", ".", ".")  # the old root is on top of the new root then
+    _call("umount2", ".", _DETACH)
+    os.chdir(work)
+
+
+def _main(words: list[str]) -> None:
+    end = words.index("--")
+    _enter(dict(zip(words[:end:2], words[1:end:2], strict=True)))
+    os.execv(words[end + 1], words[end + 1 :])  # noqa: S606 - running users' commands
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
