@@ -14,6 +14,8 @@ from luigi_pai.cli.local import local
         "set LUIGI_PAI_LOCAL_PASSWORD for another. Only you can connect.",
         "A job that asks for more than there is waits until it is stopped",
         "[default: ~/.local/share/luigi_pai/local; with COMMAND a temporary folder]",
+        "OpenPAI 1.8 and LTP have the storage `nfs1`, which jobs mount at /mnt/nfs1; 0.7.1 has an HDFS.",
+        "--hdfs [URL] Have an HDFS: the one whose WebHDFS is at URL, or without URL one of its own.",
         "Usage: local [OPTIONS] [-- COMMAND ...]",
     ],
 )
