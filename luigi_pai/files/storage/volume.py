@@ -289,7 +289,7 @@ class MountedVolume(Volume):
             PermissionError: a link leads out of the storage.
         """
         place = self.local_path(path)
-        seen = posixpath.dirname(place) if is_new else place
+        seen = posixpath.dirname(place) if is_new and path != "/" else place
         root = os.path.realpath(self._root or "/")
         if not f"{os.path.realpath(seen)}/".startswith(f"{root.rstrip('/')}/"):
             raise PermissionError(errno.EPERM, "a link leads out of the storage")
