@@ -1,4 +1,4 @@
-"""Checks of the configuration, the network, the cluster and its HDFS, for ``luigi-pai doctor``."""
+"""Checks of the configuration, the network, the cluster and its file system, for ``luigi-pai doctor``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ from luigi_pai.config_file import (
     unknown_keys,
 )
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
-from luigi_pai.files import WebHdfs
+from luigi_pai.files import Storage, WebHdfs
+from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.files.storage.mounts import mount_of
 from luigi_pai.jobspec.demand import free_in
+from luigi_pai.jobspec.job import PaiJob, TaskRole
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
+    from luigi_pai.files import FileSystem
 
 _MOST_SKEW = 60.0  # seconds; if this machine's clock is further off the server's, times in tokens mislead
 _SHORT_LIFE = 600.0
@@ -42,6 +46,9 @@ _WEBHDFS_PORTS = (50070, 50470, 9870, 9871, 14000)  # of Hadoop 2 and 3, and of 
 _NOT_CHECKED = "the server has not said whether it accepts the token: before 1.0, only a submission shows it"
 _OF_PORTAL = "is pai_url the rest-server, not the web portal?"
 _DATANODES = "DataNodes must be reachable too; if not by their own addresses, set webhdfs_redirect"
+_NO_STORAGE = "on OpenPAI 0.7 to 0.14 webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)"
+_WRITTEN = b"luigi-pai\n"
+_JOB_SECONDS = 300.0  # for which a job may wait, and run
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 
 
@@ -62,11 +69,14 @@ class Check:
     mend: str = ""
 
 
-def diagnose() -> Iterator[Check]:
+def diagnose(image: str | None = None) -> Iterator[Check]:
     """Run the checks one after the other; leave out a check if an earlier check failed that it depends on.
 
-    They check the cluster of ``OpenPai.current()``. No job is submitted. On HDFS, a folder in /tmp is made
-    and removed again.
+    They check the cluster of ``OpenPai.current()``. In /tmp on HDFS, and in the root folder of the storage, a
+    folder is made and removed again.
+
+    Args:
+        image: an image for a job that reads and writes on the storage; None to submit no job.
     """
     level = logging.getLogger("luigi-interface").level
     logging.getLogger("luigi-interface").setLevel(logging.ERROR)  # each problem becomes a Check instead
@@ -79,7 +89,7 @@ def diagnose() -> Iterator[Check]:
         greeting = yield from _network(settings)
         if greeting is not None:
             yield from _cluster(settings, greeting)
-        yield from _to_first_error("hdfs", _hdfs(settings))
+        yield from _to_first_error("files", _files(settings, image))
     finally:
         logging.getLogger("luigi-interface").setLevel(level)
 
@@ -237,36 +247,99 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
     yield Check("storages", "ok", ", ".join(names) or "none; jobs of yours mount nothing")
 
 
-def _hdfs(settings: OpenPai) -> Iterator[Check]:
-    account = settings.hdfs_account()
-    if account is None:
-        text = "no WebHDFS is configured: outputs and completion flags cannot be kept there"
-        yield Check("hdfs", "warn", text, "write webhdfs_url = http://NAMENODE:50070 (9870 for Hadoop 3)")
-        return
-    fs = WebHdfs.from_config(settings.section.partition(":")[2])
-    fs.exists("/")
-    yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
-    if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
-        text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
-        yield Check("hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
-    yield _hdfs_writes(fs)
+def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
+    """Check the cluster's HDFS and storage; in a job, too, if ``image`` names its image."""
+    account, cluster = settings.hdfs_account(), settings.section.partition(":")[2]
+    if account is None and not settings.storage:
+        text = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept there"
+        yield Check("files", "warn", text, f"write storage = NAME; {_NO_STORAGE}")
+    if account is not None:
+        fs = WebHdfs.from_config(cluster)
+        fs.exists("/")
+        yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+        if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
+            text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+            yield Check(
+                "hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is"
+            )
+        yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
+    if settings.storage:
+        yield from _storage(settings, Storage.from_config(cluster), image)
 
 
-def _hdfs_writes(fs: WebHdfs) -> Check:
-    """Write, rename and read a file; this also checks the DataNodes, to which WebHDFS redirects."""
-    folder = f"/tmp/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"  # noqa: S108  on HDFS
+def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Check]:
+    here, facts = fs.local_path("/"), settings.cluster().server.storage(fs.name)
+    mount = settings.cluster().storage
+    what = " ".join(filter(None, (facts.type, facts.source)))
+    there = "" if mount is None else f", and {mount.mount().path} in jobs"
+    yield Check("storage", "ok", f"{fs.name} ({what}) is {here} here{there}")
+    own = mount_of(here)
+    if own is not None and own.folder == "/" and facts.source.rpartition(":")[2] != here:
+        text = f"{here} is on the disk of this machine, so {fs.name} may not be mounted there"
+        yield Check("storage", "warn", text, "see the output of findmnt, and set storage_path")
+    if own is not None and "blobfuse" in own.type:
+        text = "blobfuse caches files on each machine: two machines that run one task may submit it twice"
+        yield Check("storage", "warn", text, "run a task on one machine only, or use another storage")
+    yield _writes("storage", fs, "", "output_dir and results_dir can name folders of yours on it")
+    if image is not None:
+        yield from _to_first_error("storage", _in_a_job(settings, fs, image))
+
+
+def _writes(name: str, fs: FileSystem, top: str, mend: str) -> Check:
+    """Write, link, rename and read a file; on HDFS this also checks the DataNodes.
+
+    Args:
+        name: of the check.
+        fs: the file system.
+        top: the folder in which a folder is made, and removed again.
+        mend: advice if something fails.
+    """
+    folder = f"{top}/luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
     try:
         fs.mkdir(folder)
         try:
             with fs.open_writer(f"{folder}/a") as writer:
-                writer.write(b"luigi-pai\n")
+                writer.write(_WRITTEN)
             fs.rename_dont_move(f"{folder}/a", f"{folder}/b")
             with fs.open_reader(f"{folder}/b") as reader:
-                same = reader.read() == b"luigi-pai\n"
+                same = reader.read() == _WRITTEN
+            claimed = [create_once(fs, f"{folder}/c", text) for text in (b"1", b"2")]
         finally:
             fs.remove(folder)
     except PaiError as error:
-        return Check("hdfs", "fail", f"a file cannot be written and read in /tmp: {error}", _DATANODES)
+        return Check(name, "fail", f"a file cannot be written and read in {top or '/'}: {error}", mend)
     if not same:
-        return Check("hdfs", "fail", "the content read from a file differs from what was written")
-    return Check("hdfs", "ok", "wrote, renamed, read and removed a file in /tmp")
+        return Check(name, "fail", "the content read from a file differs from what was written")
+    if claimed != [True, False]:
+        text = "two processes can create a file of one name, so that a job may be submitted twice"
+        return Check(
+            name, "fail", text, "use another file system for output_dir; a blobfuse mount has this fault"
+        )
+    return Check(
+        name, "ok", f"wrote, claimed, renamed, read and removed a file in {top or 'its root folder'}"
+    )
+
+
+def _in_a_job(settings: OpenPai, fs: Storage, image: str) -> Iterator[Check]:
+    """Submit a job that reads a file of this machine and writes one, and look for the latter."""
+    name = f"luigi-pai-doctor-{uuid.uuid4().hex[:10]}"
+    command = 'grep -q luigi-pai "$PAI_OUTPUT_DIR/here" && id -u >"$PAI_OUTPUT_DIR/there"'
+    role = TaskRole("main", command, memoryMB=512)
+    volume, place = fs.at(f"/{name}")
+    volume.share_folder(place)
+    try:
+        volume.create_file(f"{place}/here", _WRITTEN)
+        job = settings.cluster().submit(PaiJob(name, image, [role], outputDir=f"/{name}"))
+        end = job.wait(queue_timeout=_JOB_SECONDS, run_timeout=_JOB_SECONDS)
+        found = read_small(fs, f"/{name}/there", len(_WRITTEN))
+        if not end.succeeded:
+            text = f"job {name} does not see the files of this machine: {end.raw_state}"
+            yield Check("storage", "fail", text, f"luigi-pai logs {name}")
+        elif found is None:
+            text = f"the file that job {name} wrote is not in {fs.local_path(place)}"
+            yield Check("storage", "fail", text, "storage_path must be the folder that containers see")
+        else:
+            user = found.decode("ascii", "replace").strip()
+            yield Check("storage", "ok", f"job {name} reads and writes the same files, as user {user}")
+    finally:
+        volume.remove(place, recursive=True)

@@ -90,19 +90,21 @@ def _unit(resource: str) -> str:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="As JSON, a list with an object for each check.")
+@click.option("--job", "image", metavar="IMAGE", help="Submit a short job that uses the storage.")
 @on_cluster
-def doctor(*, as_json: bool) -> None:
-    """Check the configuration, the connection to the cluster, the cluster, and its HDFS.
+def doctor(*, as_json: bool, image: str | None) -> None:
+    """Check the configuration, the connection, the cluster, and its HDFS or storage.
 
-    One line a check: ok, warn or fail, and how to mend it. A folder is made and removed in /tmp
-    on HDFS; nothing is submitted. Exit code 0 if nothing fails, 2 for the configuration, 3 if
-    the cluster cannot be reached, else 1.
+    One line a check: ok, warn or fail, and how to mend it. A folder is made and removed
+    in /tmp on HDFS, or at the top of the storage. Nothing is submitted without --job.
+    Exit code 0 if nothing fails, 2 for the configuration, 3 if the cluster cannot be
+    reached, else 1.
     """
     checks: list[Check] = []
     with plain_failures():
         from luigi_pai.diagnosis import diagnose  # noqa: PLC0415  loads Luigi, which reads luigi.cfg
 
-        for check in diagnose():
+        for check in diagnose(image):
             checks.append(check)
             if not as_json:
                 state = coloured(f"{check.state:4}", _COLOURS[check.state])

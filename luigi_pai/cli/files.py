@@ -1,4 +1,4 @@
-"""``luigi-pai put``, ``get`` and ``ls``: the cluster's HDFS from the command line."""
+"""``luigi-pai put``, ``get``, ``ls`` and ``rm``: the cluster's files from the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import plain_failures
+from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import tell
 
@@ -27,16 +27,16 @@ _jobs = click.option(
 @_jobs
 @on_cluster
 def put(local: str, remote: str, *, jobs: int) -> None:
-    """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on HDFS.
+    """Send the file LOCAL, or what is in the folder LOCAL, to REMOTE on the cluster.
 
     Only new and changed files are sent. Files that .paiignore in the folder names are
-    left out, and so are files with credentials, such as .env and luigi.cfg. HDFS is
-    that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
+    left out, and so are files with credentials, such as .env and luigi.cfg. The HDFS or
+    storage is that of [OpenPai] in luigi.cfg, or of [OpenPai:NAME].
     """
-    with plain_failures("stopped; what is on HDFS is whole, and the next put goes on from there"):
-        from luigi_pai.files import WebHdfs, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
+    with plain_failures("stopped; what is on the cluster is whole, and the next put goes on from there"):
+        from luigi_pai.files import cluster_files, upload  # noqa: PLC0415  reads luigi.cfg, which may be wrong
 
-        tell(str(upload(WebHdfs.from_config(), local, remote, jobs=jobs)))
+        tell(str(upload(cluster_files(path=remote), local, remote, jobs=jobs)))
 
 
 @click.command()
@@ -45,14 +45,14 @@ def put(local: str, remote: str, *, jobs: int) -> None:
 @_jobs
 @on_cluster
 def get(remote: str, local: str, *, jobs: int) -> None:
-    """Fetch the file REMOTE, or what is in the folder REMOTE, from HDFS to LOCAL.
+    """Fetch the file REMOTE, or what is in the folder REMOTE, from the cluster to LOCAL.
 
     Only what is new or changed is fetched. Nothing is removed.
     """
     with plain_failures("stopped; what is here is whole, and the next get goes on from there"):
-        from luigi_pai.files import WebHdfs, download  # noqa: PLC0415  as in put
+        from luigi_pai.files import cluster_files, download  # noqa: PLC0415  as in put
 
-        tell(str(download(WebHdfs.from_config(), remote, local, jobs=jobs)))
+        tell(str(download(cluster_files(path=remote), remote, local, jobs=jobs)))
 
 
 @click.command()
@@ -63,18 +63,37 @@ def get(remote: str, local: str, *, jobs: int) -> None:
 def ls(path: str, *, recursive: bool, as_json: bool) -> None:
     """List the folder PATH, or show the file PATH: mode, owner, size, time (UTC), name."""
     with plain_failures():
-        from luigi_pai.files import WebHdfs  # noqa: PLC0415  as in put
+        from luigi_pai.files import cluster_files  # noqa: PLC0415  as in put
 
-        server, place = WebHdfs.from_config().at(path)
+        volume, place = cluster_files(path=path).at(path)
         entries = [
             (below[len(place) :].lstrip("/") or place.rpartition("/")[2], status)
-            for below, status in server.walk(place, recursive=recursive)
+            for below, status in volume.walk(place, recursive=recursive)
         ]
     if as_json:
         click.echo(json.dumps([_facts(name, status) for name, status in entries], indent=2))
         return
     for line in _table([_row(name, status) for name, status in entries]):
         click.echo(line)
+
+
+@click.command()
+@click.argument("path")
+@click.option("-r", "--recursive", is_flag=True, help="Also a folder, with all that is in it.")
+@on_cluster
+def rm(path: str, *, recursive: bool) -> None:
+    """Delete the file or folder PATH on the cluster, for good.
+
+    On a storage, files of containers belong to root or nobody, and you may not be allowed to
+    delete them; then a job can, with the command: rm -r "$PAI_DEFAULT_FS_URI/PATH"
+    """
+    with plain_failures():
+        from luigi_pai.files import cluster_files  # noqa: PLC0415  as in put
+
+        files = cluster_files(path=path)
+        if not recursive and files.isdir(path):
+            give_up(f"{path} is a folder; delete it with -r", EXIT_USAGE)
+        files.remove(path)
 
 
 def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:

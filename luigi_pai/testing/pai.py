@@ -9,10 +9,12 @@ from luigi_pai.api.clock import Clock
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import clusters
 from luigi_pai.errors import ConfigError
+from luigi_pai.files import cluster_files
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
+    from luigi_pai.files import FileSystem
     from luigi_pai.local import LocalPai
 
 _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
@@ -65,6 +67,11 @@ class Pai:
     def cluster(self) -> Cluster:
         """The Cluster of the tasks."""
         return OpenPai.current().cluster()
+
+    @property
+    def files(self) -> FileSystem:
+        """The file system of the tasks: HDFS on v1, a storage on v2."""
+        return cluster_files()
 
     @property
     def submitted(self) -> list[str]:

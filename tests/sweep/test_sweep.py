@@ -233,7 +233,7 @@ def test_the_results_of_a_point_may_fail(tmp_path):
     assert errors[3] is None
     assert errors[5].endswith("metrics.json is not JSON: it begins with b'loss: 1'")
     assert errors[6].endswith('metrics.json is not a JSON object such as {"accuracy": 0.97}')
-    assert errors[7].endswith("metrics.json is larger than 1 MB; write fewer values into it")
+    assert errors[7].endswith("metrics.json has more than 1,000,000 bytes; write fewer values into it")
 
 
 @pytest.fixture

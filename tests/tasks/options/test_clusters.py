@@ -173,7 +173,7 @@ def test_uploads_go_to_the_tasks_own_hdfs(name, tmp_path):
 
 def test_uploads_without_an_hdfs(gpu2, further, tmp_path, name):
     """The HDFS of [OpenPai] is not used in its place."""
-    further("gpu2", webhdfs_url="")
+    further("gpu2", webhdfs_url="", fs_uri="", storage="")
     (tmp_path / "code.txt").write_text("code")
 
     class Uploads(OnGpu2):
