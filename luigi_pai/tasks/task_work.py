@@ -186,7 +186,9 @@ class TaskWork(Work):
             raise _NoJobError(self.name, [Problem("job()", text)]) from None
 
     def check_job(self) -> list[str]:
-        """Validate the job, and return warnings."""
+        """Validate the job, check that its folder can be written, and return warnings."""
+        if self.outputs.fs is not None:
+            self.outputs.fs.check_writable()
         return self._task._check(self.job)  # noqa: SLF001  of this package
 
     def secrets(self) -> Sequence[str]:

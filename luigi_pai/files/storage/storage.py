@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import posixpath
@@ -9,7 +10,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ConfigError
+from luigi_pai.errors import ConfigError, PaiApiError
 from luigi_pai.files.errors import HdfsError
 from luigi_pai.files.file_system import FileSystem
 from luigi_pai.files.paths import storage_path
@@ -93,6 +94,16 @@ class Storage(FileSystem):
     def check_path(self, path: str) -> None:
         """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
         storage_path(path, self.mount_path, self.mount_path)
+
+    def check_writable(self) -> None:
+        """Raise ConfigError if containers or this machine mount the storage read-only."""
+        storage = OpenPai.current(self._cluster).cluster().storage
+        with contextlib.suppress(PaiApiError, OSError):  # whoever uses the storage next waits for it
+            if storage is not None:
+                storage.mount()
+            root = self._root()
+            if os.statvfs(root).f_flag & os.ST_RDONLY:
+                raise ConfigError(f"{root}, where this machine has storage {self.name}, is mounted read-only")
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same in the storage."""
