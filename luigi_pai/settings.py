@@ -160,7 +160,7 @@ class Settings:
         "what Luigi's log shows of the containers' output while a job runs: none of it, or stream (all "
         "lines of all tasks)")
     keep_logs = _key(_BOOL, False, checks.BOOL, _TASK,  # noqa: FBT003
-        "keep the logs of ended jobs on HDFS, in OUTPUT_DIR/_logs")
+        "keep the logs of ended jobs in OUTPUT_DIR/_logs, on the cluster's file system")
     max_attempts = _key(_INT, 1, checks.COUNT, _TASK,
         "how often one run submits a job that fails, the first time included; a job that was stopped, by a "
         "user or at a timeout, is not submitted again")

@@ -29,7 +29,7 @@ __all__ = ["GENERATORS", "KEYS", "beside_docs", "commands", "error_tree", "setti
 PROJECT = Path(__file__).parents[2]
 PLACE = re.compile(r"^<!-- generated: ([a-z ]+) -->$", re.MULTILINE)
 WRITTEN = re.compile(r"^(<!-- keys: ([a-z ]+) -->)$.*?^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-FIRST = ("pai_url", "username", "password", "token", "fs_uri", "webhdfs_url")
+FIRST = ("pai_url", "username", "password", "token", "storage", "fs_uri", "webhdfs_url")
 SCOPES = {
     Scope.USER: "`[OpenPai:NAME]` takes it from `[OpenPai]` unless it has the key.",
     Scope.TASK: "A task can override it; `[OpenPai:NAME]` takes it from `[OpenPai]` unless it has the key.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import os
 import shutil
 import subprocess
@@ -65,6 +66,7 @@ PAGES = (
     "get-started.md",
     "python.md",
     "tasks.md",
+    "storages.md",
     "running-again.md",
     "files.md",
     "configuration.md",
@@ -108,7 +110,6 @@ def test_the_page_runs_as_it_says(name, server, tmp_path):
     (folder / "train.yaml").write_text(TRAIN_YAML, encoding="utf-8")
     replaced = {
         "http://127.0.0.1:9186": server.url,
-        "hdfs://127.0.0.1:9186": server.fs_uri,
         "PYTHONPATH=. ": f"PYTHONPATH=.:{ROOT} ",
     }
     assert run_page(page, folder, environment, replaced) > 0
@@ -117,8 +118,10 @@ def test_the_page_runs_as_it_says(name, server, tmp_path):
 @pytest.mark.parametrize("name", ["hdfs.md", "local.md"])
 def test_the_python_of_the_page_runs(name, server, tmp_path, monkeypatch):
     """Its blocks, one after the other."""
-    server.empty()
-    with luigi_configured(server.luigi_section, tmp_path):
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(LocalPai(api="v1")) if name == "hdfs.md" else server
+        running.empty()
+        stack.enter_context(luigi_configured(running.luigi_section, tmp_path))
         monkeypatch.chdir(tmp_path)
         known: dict[str, object] = {}
         for block in python_of(name):
