@@ -15,7 +15,7 @@ from luigi_pai import PaiTask, TaskRole
 
 
 class Train(PaiTask):
-    """One job. Its code is sent to HDFS before it, and its results are read from there."""
+    """One job. Its code is uploaded to the cluster first, and its results are read back from there."""
 
     rate = luigi.FloatParameter()
 
@@ -44,7 +44,7 @@ class Best(luigi.Task):
 
     def run(self):
         results = []
-        for folder in self.input():  # the output folder of each job, on HDFS
+        for folder in self.input():  # the output folder of each job
             with (folder / "metrics.json").open() as file:
                 results.append(json.load(file))
         with self.output().open("w") as file:

@@ -1,4 +1,4 @@
-"""A program inside the job's command, for clusters without HDFS."""
+"""A program inside the job's command, for clusters without HDFS or a storage."""
 
 from __future__ import annotations
 

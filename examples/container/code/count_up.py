@@ -1,6 +1,6 @@
 """Counts up as a training does, with a checkpoint after every step.
 
-The folder for checkpoints is on HDFS, or on a mount: it is the same for every submission of the task.
+The folder for checkpoints is on HDFS, or on a storage: it is the same for every submission of the task.
 """
 
 import argparse
