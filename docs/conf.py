@@ -32,8 +32,9 @@ nitpick_ignore = [
     for name in (
         "api.caches.Lookup",
         "api.clock.Clock",
-        "hdfs.reader.BufferedHdfsReader",
-        "hdfs.writer.HdfsWriter",
+        "files.hdfs.reader.BufferedHdfsReader",
+        "files.storage.volume.MountedVolume",
+        "files.writer.HdfsWriter",
         "sweep.grids.T",
         "sweep.results.Summary",
         "jobspec.dialects.yaml_text.Document",

@@ -25,7 +25,7 @@ The tree::
     │   ├── PaiOutputElsewhere   it writes to another output folder than the task's
     │   └── PaiWorkConflict      another task has used its name or output folder
     ├── PaiSweepFailed     more points of a sweep failed than its tolerance allows (also a RuntimeError)
-    └── HdfsError          an operation on HDFS failed  (luigi_pai.files: also luigi's FileSystemException)
+    └── HdfsError          an operation on files failed  (luigi_pai.files: also luigi's FileSystemException)
 
 RuntimeError and the base classes from requests are the types that ``luigi.contrib.pai`` raised, so ``except``
 clauses written for ``luigi.contrib.pai`` work with luigi_pai, too. ValueError is Python's type for a wrong
@@ -87,7 +87,7 @@ class PaiError(Exception):
 
     Attributes:
         mocked: whether a test replaced ``requests``; then nothing was sent, and nothing is retried.
-        transient: whether the same request to HDFS may succeed soon. Only errors of HDFS set it.
+        transient: whether the same operation on files may succeed soon. Only an HdfsError sets it.
     """
 
     mocked = False

@@ -60,22 +60,22 @@ class PaiTask(JobTask):
 
     @attribute
     def auth_file_path(self) -> str | None:
-        """File on HDFS with the account of a private Docker registry."""
+        """File on the cluster with the account of a private Docker registry."""
         return None
 
     @attribute
     def data_dir(self) -> str | None:
-        """Data folder on HDFS: ``$PAI_DATA_DIR`` in the container."""
+        """Data folder on the cluster: ``$PAI_DATA_DIR`` in the container."""
         return None
 
     @attribute
     def code_dir(self) -> str | None:
-        """Code folder on HDFS, under 200 MB; OpenPAI copies it into the container's working folder."""
+        """Code folder on the cluster, under 200 MB; it is copied into the container's working folder."""
         return None
 
     @attribute
     def uploads(self) -> Mapping[str, str]:
-        """Local files and folders to send to HDFS before the job is submitted: local path -> path on HDFS.
+        """Local files and folders to send to the cluster before the job is submitted: local -> remote path.
 
         A local path is absolute, or relative to the folder of the module that defines ``uploads``. Files
         with credentials, such as luigi.cfg, .env and private keys, are never sent.
@@ -84,7 +84,7 @@ class PaiTask(JobTask):
 
     @attribute
     def output_dir(self) -> str | None:
-        """Output folder: ``$PAI_OUTPUT_DIR`` in the container. A path without scheme is on HDFS."""
+        """Output folder: ``$PAI_OUTPUT_DIR`` in the container. ``/p`` is on the cluster's file system."""
         return default_output(self.name)
 
     @attribute
@@ -122,7 +122,7 @@ class PaiTask(JobTask):
         )
 
     def output(self) -> Any:
-        """Return the output folder on HDFS; ``self.output() / "metrics.json"`` is a file in it.
+        """Return the output folder; ``self.output() / "metrics.json"`` is a file in it.
 
         Override it to return any targets of Luigi's, in lists and dicts as usual.
 
@@ -130,7 +130,7 @@ class PaiTask(JobTask):
             A HdfsTarget.
 
         Raises:
-            NotImplementedError: ``output_dir`` is not on HDFS.
+            NotImplementedError: ``output_dir`` is not on the cluster's file system.
         """
         from luigi_pai.files import HdfsTarget  # noqa: PLC0415  only needed with files
         from luigi_pai.files.paths import is_foreign  # noqa: PLC0415  as above

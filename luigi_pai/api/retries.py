@@ -139,7 +139,7 @@ class Retry:
         """Call a function until it succeeds, wait between the calls, and return the result.
 
         Raises:
-            PaiError: a transient error (of the server or of HDFS) after which ``wait_after`` gives up, or
+            PaiError: a transient error (of the server or of files) after which ``wait_after`` gives up, or
                 the first error that is not transient.
         """
         while True:

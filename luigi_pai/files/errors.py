@@ -1,4 +1,4 @@
-"""The errors of HDFS. HdfsError derives from PaiError and from Luigi's FileSystemException.
+"""The errors of HDFS and storages. HdfsError derives from PaiError and from Luigi's FileSystemException.
 
 The tree::
 
@@ -97,7 +97,7 @@ class HdfsError(PaiError, luigi.target.FileSystemException):
 
     Attributes:
         operation: the WebHDFS operation (``LISTSTATUS``), or empty.
-        path: the path on HDFS, or empty.
+        path: the path on HDFS, or on this machine for a storage; or empty.
         server: host and port of the NameNode or DataNode, or empty.
         exception: name of the server's ``RemoteException`` (``FileNotFoundException``); None if the
             server sent none.
@@ -197,7 +197,7 @@ def failed(
 
 
 def not_kept(path: str, server: str, sent: int, there: int | None) -> HdfsError:
-    """Return the error of a file that HDFS has not stored completely.
+    """Return the error of a file that was not stored completely.
 
     If the quota or the disk space is used up, DataNodes of Hadoop 2.7.4 cannot close the file, but still
     answer 201 (Created).

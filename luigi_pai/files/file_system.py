@@ -139,7 +139,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         volume.create_file(place, b"")
 
     def put(self, local_path: str | os.PathLike[str], destination: str) -> None:
-        """Copy a local file or folder to a new path on HDFS, or into an existing folder.
+        """Copy a local file or folder to a new path there, or into an existing folder.
 
         Files that ``upload`` leaves out are left out here, too.
 
@@ -168,7 +168,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         download(self, path, goal)
 
     def copy(self, path: str, destination: str) -> None:
-        """Copy a file or folder, through this machine, to a new path on HDFS or into an existing folder.
+        """Copy a file or folder, through this machine, to a new path there or into an existing folder.
 
         Raises:
             FileAlreadyExists: the new path exists already.
@@ -231,7 +231,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         Args:
             path: of the file or folder.
             recursive: delete a folder even if it is not empty. If False, a folder that is not empty stays.
-            skip_trash: must be True, because WebHDFS has no trash.
+            skip_trash: must be True, because there is no trash.
 
         Raises:
             HdfsError: the path does not exist, the folder is not empty but ``recursive`` is False, or

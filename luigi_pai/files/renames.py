@@ -1,4 +1,4 @@
-"""Renames on HDFS: into a folder, to an exact name, or over a file that is there."""
+"""Renames on the cluster: into a folder, to an exact name, or over a file that is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file or folder on the cluster's HDFS, as a Luigi target."""
+"""A file or folder on the cluster's file system, as a Luigi target."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 
 
 class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
-    """A file or folder on the cluster's HDFS.
+    """A file or folder on the cluster's file system: its HDFS, or a storage.
 
     Constructing a target makes no network requests and needs no configuration. A written file appears
     at ``close()``, complete and in one step. ``target / "metrics.json"`` is the target of a file in a folder.
@@ -40,7 +40,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
             text. If None, the target has a new temporary path, and ``is_tmp`` must be True.
         format: one of Luigi's formats; the default is text, ``luigi.format.Nop`` is for bytes.
         is_tmp: delete the file when the target is garbage-collected.
-        fs: the file system; by default, the HDFS of ``cluster``.
+        fs: the file system; by default, that of ``cluster``.
         cluster: the NAME of [OpenPai:NAME] in luigi.cfg; if None, the cluster of ``OpenPai.current()``.
 
     Raises:
@@ -109,7 +109,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
                 exception inside ``with``, the file is not replaced.
 
         Raises:
-            HdfsError: there is no file to read, or HDFS fails, which can also happen at reading or closing.
+            HdfsError: there is no file to read, or the file system fails, also at reading or closing.
             ValueError: ``mode`` is neither ``r`` nor ``w``.
         """
         if mode == "r":
@@ -177,7 +177,7 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
 
 class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
-    """A folder on the cluster's HDFS. It is complete when it has a flag file, such as Hadoop and Spark write.
+    """A folder that is complete when it has a flag file, such as Hadoop and Spark write.
 
     ``target / "part-00000"`` is the HdfsTarget of a file in the folder.
 
@@ -186,7 +186,7 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
         format: as for HdfsTarget.
         client: the same as ``fs``, by Luigi's name for it.
         flag: the name of the flag file in the folder.
-        fs: the file system; by default, the HDFS of ``cluster``.
+        fs: the file system; by default, that of ``cluster``.
         cluster: as for HdfsTarget.
 
     Raises:
@@ -219,7 +219,7 @@ class HdfsFlagTarget(HdfsTarget, luigi.contrib.hdfs.HdfsFlagTarget):
 
 def _temporary_path() -> str:
     """Return a new path in ``tmp_dir`` of Luigi's [hdfs]. Luigi's tmppath cannot run on every Python."""
-    folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on HDFS, as Luigi has it
+    folder = hdfs().tmp_dir or "/tmp"  # noqa: S108 - on the cluster, as Luigi has it
     user = getpass.getuser()
     return temporary_path(posixpath.join(folder, user, "luigitemp"), user)
 

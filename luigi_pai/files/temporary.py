@@ -1,9 +1,10 @@
-"""The names of temporary files on HDFS and on this machine, and the removal of abandoned temporary files.
+"""The names of temporary files on the cluster and on this machine, and the removal of abandoned ones.
 
-On HDFS, incomplete files are in a hidden folder beside their destination, ``.luigi-pai-tmp-USER``, which is
-removed when it is empty. The files' names, ``HOST-PID-UNIQUE.NAME``, identify the process that writes them;
-HOST is an id of one boot of a machine, or of one start of a container on it. On this machine, incomplete
-files are beside their destination, as ``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
+On the cluster, incomplete files are in a hidden folder beside their destination,
+``.luigi-pai-tmp-USER``, which is removed when it is empty. The files' names, ``HOST-PID-UNIQUE.NAME``,
+identify the process that writes them; HOST is an id of one boot of a machine, or of one start of a
+container on it. On this machine, incomplete files are beside their destination, as
+``.luigi-pai-tmp-HOST-PID-UNIQUE.NAME``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def local_temporary(place: Path) -> Path:
 
 
 def tidy_local(folder: Path) -> None:
-    """Remove abandoned temporary files in a local folder, as ``tidy`` does on HDFS."""
+    """Remove abandoned temporary files in a local folder, as ``tidy`` does on the cluster."""
     with contextlib.suppress(OSError):
         for found in os.scandir(folder):
             name = found.name.removeprefix(_FOLDER)

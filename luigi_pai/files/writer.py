@@ -1,4 +1,4 @@
-"""A file on HDFS, open for writing: gathered on this machine, sent and published at the end."""
+"""A file on the cluster, open for writing: gathered on this machine, sent and published at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATE = 0.5  # seconds after a broken connection in which a DataNode may still c
 
 
 class HdfsWriter(io.BufferedIOBase):
-    """A file on HDFS, open for writing. At ``close()``, the complete file appears in one step.
+    """A file on the cluster, open for writing. At ``close()``, the complete file appears in one step.
 
     Until then, the data are gathered in memory or, if they have more than 1 MiB, in a file in this machine's
     temporary folder. ``close()`` sends them to a temporary file in a hidden folder beside the destination,
@@ -34,8 +34,8 @@ class HdfsWriter(io.BufferedIOBase):
     is sent. If sending fails, the temporary file is deleted; after a killed process, ``tidy`` deletes it.
 
     Args:
-        connection: the connection to the HDFS.
-        path: the absolute path of the file on HDFS. The constructor makes the file's folder.
+        volume: the file system.
+        path: the absolute path of the file on it. The constructor makes the file's folder.
     """
 
     def __init__(self, volume: Volume, path: str) -> None:

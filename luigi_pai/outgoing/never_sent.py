@@ -1,6 +1,6 @@
 """The files and folders that are never sent from this machine, because they may contain credentials.
 
-Other users of a cluster can read the commands of jobs, and usually also the files on HDFS. So no rule in
+Other users of a cluster can read the commands of jobs, and usually also the files there. So no rule in
 .paiignore brings these files back.
 """
 

@@ -137,7 +137,7 @@ def _run(task: "Any") -> None:
 
 
 def _keep(folder: str, text: str) -> bool:
-    """Write ``metrics.json`` into a folder on HDFS or a mount; return False if the image has no access."""
+    """Write ``metrics.json`` into a folder on HDFS or a storage; return False if the image has no access."""
     path = folder[len("file://") :] if folder.startswith("file://") else folder
     if "://" in path and shutil.which("hdfs"):
         command = ["hdfs", "dfs", "-put", "-f", "-", path + "/metrics.json"]

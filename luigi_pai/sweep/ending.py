@@ -39,7 +39,7 @@ class Ending:
         member: the point.
         entry: the submission, with its status before ``update``.
         update: the update that reported the end of the submission.
-        error: the error that ``record()`` met, which makes the point fail. An error of HDFS is only logged.
+        error: the error that ``record()`` met, which makes the point fail. An HdfsError is only logged.
     """
 
     job: Submission

@@ -57,7 +57,7 @@ class Engine:
         clock: for the times of lookups and retries.
         journal: of the sweep.
         table: records every event.
-        patience: seconds for which errors of HDFS or the server are retried.
+        patience: seconds for which errors of files or the server are retried.
         keep: see ``Pruning``.
 
     Attributes:

@@ -127,11 +127,11 @@ class Packs:
 class Outages:
     """How many starts may be made at the same time, and when the next one.
 
-    While HDFS or the server does not answer, only one point or pack is started at a time, and the pauses
-    between these starts grow, so that an outage is logged only once.
+    While the file system or the server does not answer, only one point or pack is started at a time, and
+    the pauses between these starts grow, so that an outage is logged only once.
 
     Args:
-        patience: seconds for which errors of HDFS or the server are retried.
+        patience: seconds for which errors of files or the server are retried.
         clock: for the times of starts.
         what: subject of the log lines.
     """

@@ -138,7 +138,7 @@ class SweepResults(luigi.Target):
         """Return whether there is a complete table.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
             ValueError: ``results.json`` is not a table.
         """
         return self.complete_summary() is not None
@@ -156,7 +156,7 @@ class SweepResults(luigi.Target):
 
         Raises:
             FileNotFoundError: there is no table.
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
             ValueError: ``results.json`` or ``results.partial.json`` is not a table.
         """
         return self.read().rows
@@ -182,7 +182,7 @@ class SweepResults(luigi.Target):
             summary: of the sweep.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
             OSError: the local folder cannot be written.
         """
         columns, flat = flattened(rows)

@@ -53,7 +53,7 @@ class NotConfirmedError(PaiError):
 class JournalLedger(Ledger):
     """Notes the claims of points in the journal of their sweep, in one write before their job is posted.
 
-    For points without claims on HDFS, the journal also decides between machines that share its folder.
+    For points without claims on the cluster, the journal also decides between machines that share its folder.
 
     Args:
         journal: of the sweep.
@@ -100,7 +100,7 @@ class Starter:
         Raises:
             ConfigError: the cluster does not support arrays.
             PaiApiError: the cluster cannot be reached, or refuses the user.
-            HdfsError: HDFS failed, but another try may succeed.
+            HdfsError: the file system failed, but another try may succeed.
         """
         book = members[0].work.book
         if self._limits.points_per_job > 1:
@@ -143,7 +143,7 @@ class Starter:
         """Return what the decision about a point depends on. A recent list may replace its lookup."""
         work, evidence, point = member.work, member.evidence, member.point
         evidence.noted = point.record.claim
-        # if the list lacks the point's job by mistake, a 409 or a claim on HDFS still prevents a second job
+        # if the list lacks the point's job by mistake, a 409 or a claim still prevents a second job
         is_corrected = self._limits.points_per_job == 1 or evidence.is_durable
         is_first = not member.looked_up and point.record.claim is None
         is_new = is_first and work.book.is_unlisted(point.name, is_corrected=is_corrected)

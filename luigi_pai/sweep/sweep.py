@@ -180,12 +180,12 @@ class PaiSweep(Task):
 
         Raises:
             SpecError: a limit is not valid, or ``points()`` failed.
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
             ValueError: the journal cannot be read.
         """
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
-        from luigi_pai.sweep.journal.journal import Journal, retried  # noqa: PLC0415  loads HDFS
+        from luigi_pai.sweep.journal.journal import Journal, retried  # noqa: PLC0415  loads files
         from luigi_pai.sweep.points import points_of  # noqa: PLC0415
 
         limits = SweepLimits.of(self)

@@ -43,7 +43,7 @@ class Table:
     """The rows of a sweep.
 
     Args:
-        target: the table on HDFS or in a local folder.
+        target: the table on the cluster or in a local folder.
         sweep: the name of the sweep.
         journal: the journal of the sweep, in which the ends of its points are recorded.
         clock: for the progress, and for the times at which the table is written.
@@ -130,7 +130,7 @@ class Table:
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Try again to read the results that could not be read because HDFS did not answer."""
+        """Try again to read the results that could not be read because the file system did not answer."""
         unread, self._unread = self._unread, []
         for ended in unread:
             self._record(ended)
@@ -159,7 +159,7 @@ class Table:
             complete: the sweep has succeeded.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
             OSError: the local folder cannot be written.
         """
         now_ms = int(self._clock.time() * 1000)

@@ -167,9 +167,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
         """Return whether the task is complete.
 
         It is complete if one of the user's submissions has succeeded. Once the server no longer knows the
-        job, the completion flag in the output folder decides. If there can be no flag, because no HDFS is
-        set up or the output folder is not on HDFS, the task is complete if ``output()`` is overridden and
-        all its targets exist.
+        job, the completion flag in the output folder decides. If there can be no flag, because no HDFS
+        or storage is set up or the output folder is elsewhere, the task is complete if ``output()`` is
+        overridden and all its targets exist.
 
         Raises:
             ConfigError: a setting is wrong.
@@ -179,7 +179,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiWorkConflict: another task has used the name.
             PaiOutputElsewhere: the job of this name wrote to another output folder.
             PaiApiError: the lookup failed. That does not mean "not complete".
-            HdfsError: HDFS was needed and failed.
+            HdfsError: the cluster's file system was needed and failed.
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  only runs and lookups need it
         from luigi_pai.work.decide import Done  # noqa: PLC0415  as above
@@ -203,7 +203,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
         Raises:
             ValueError: the file is too large, or not a JSON object.
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
 
@@ -272,7 +272,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return ()
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        """Send the uploads of a v1 job to HDFS, and return the job as it is posted.
+        """Send the uploads of a v1 job, and return the job as it is posted.
 
         Args:
             job: with the name of the submission.

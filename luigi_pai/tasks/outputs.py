@@ -97,7 +97,7 @@ class Outputs:
         """Return whether the task overrides ``output()``, and all its targets exist.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         targets = self._checkable_targets()
         return bool(targets) and all(target.exists() for target in targets)
@@ -106,7 +106,7 @@ class Outputs:
         """Return whether any output exists, so that the job may have run before.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         if self.fs is not None and self._folder is not None:
             return bool(self.fs.exists(self._folder))
@@ -129,7 +129,7 @@ class Outputs:
             job: the name of a submission; default: the last submission that has reported.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         if self.fs is None or self._folder is None:
             return []
@@ -176,7 +176,7 @@ def _read_metrics(targets: Iterable[luigi.Target], most: int) -> dict[str, Any] 
 
     Raises:
         ValueError: the file has more than ``most`` bytes, or is not a JSON object.
-        HdfsError: HDFS failed.
+        HdfsError: the file system failed.
     """
     for target in targets:
         path = getattr(target, "path", None)

@@ -50,7 +50,7 @@ class Reports:
     """The reports of a job, read from its output folder.
 
     Args:
-        fs: the HDFS of the output folder.
+        fs: the file system of the output folder.
         folder: the output folder.
         clock: measures the time until the reports are read again.
         callback: called with the name of a callback of Luigi's worker, and the argument for it.
@@ -86,9 +86,9 @@ class Reports:
             self._callback("set_progress_percentage", percentage)
 
     def newest(self, job: str) -> Mapping[str, Any] | None:
-        """Return the newest report; None without reports, or if HDFS was read less than ``INTERVAL`` s ago.
+        """Return the newest report; None without reports, or if they were read less than ``INTERVAL`` s ago.
 
-        A job may have thousands of tasks, so only the eight files changed last are read. Errors of HDFS are
+        A job may have thousands of tasks, so only the eight files changed last are read. Errors of files are
         only logged (DEBUG; a repeated error once), because the job does not depend on reports.
         """
         if self._clock.monotonic() < self._next:
@@ -119,7 +119,7 @@ def read_reports(
         the reports in the last 64 KB of each container's file; an empty list if there are no reports.
 
     Raises:
-        HdfsError: HDFS failed.
+        HdfsError: the file system failed.
     """
     try:
         entries = fs.listdir(f"{folder.rstrip('/')}/{REPORTS}", include_size=True, include_time=True)

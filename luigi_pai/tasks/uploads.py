@@ -63,7 +63,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 
 
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
-    """Return the upload of ``pai_runtime.py`` to the code folder: local path -> path on HDFS."""
+    """Return the upload of ``pai_runtime.py`` to the code folder: local path -> remote path."""
     if not code_dir:
         wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on HDFS"
         raise SpecError(job, [Problem("runtime", wrong)])
@@ -92,7 +92,7 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem)
         return
     try:
         _volume, path = fs.at(code_dir)
-    except HdfsError:  # the code folder is not on this HDFS
+    except HdfsError:  # the code folder is not on this file system
         return
     sizes = [(size, name) for upload in uploads for name, size in upload.sizes_below(path).items()]
     total = sum(size for size, _name in sizes)

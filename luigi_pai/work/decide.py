@@ -94,7 +94,7 @@ class Situation:
         section: of luigi.cfg, for messages.
         page: URL of the page of the entry's job.
         on_forgotten: the setting.
-        is_durable: whether claims outlive the server's memory of a job, as they do on HDFS.
+        is_durable: whether claims outlive the server's memory of a job, as they do on the cluster.
         is_final: whether a failed newest submission is the last one that is allowed.
         shares_jobs: whether the work may run as an instance of an array.
     """

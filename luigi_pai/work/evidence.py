@@ -38,15 +38,15 @@ class Recorded:
     claim: Claim | None = None
     others: tuple[str, ...] = ()
     read_at: float = -math.inf
-    missing_at: float = -math.inf  # when the output folder on HDFS last did not exist
+    missing_at: float = -math.inf  # when the output folder last did not exist
     end: tuple[int, str] | None = None  # of the submission: number, state
 
 
 class Evidence:
     """Information about a piece of work that its server does not have.
 
-    If the output folder is on HDFS, claims and completion flag are there. If it is not, there is no
-    completion flag, and claims are in a folder of the user on this machine; they decide between the user's
+    If the output folder is on the cluster's file system, claims and flag are there. If not, there is
+    no completion flag, and claims are in a folder of the user on this machine; they decide between the user's
     processes there, and prove no success. A mocked test makes no such claims.
 
     Args:
@@ -55,7 +55,7 @@ class Evidence:
 
     Attributes:
         noted: a claim of the work that is known from elsewhere, such as the journal of a sweep. It counts if
-            the output folder is not on HDFS, and no later claim is known.
+            the output folder is elsewhere, and no later claim is known.
     """
 
     def __init__(self, work: Work, sleep: Callable[[float], None] | None = None) -> None:
@@ -71,12 +71,12 @@ class Evidence:
 
     @property
     def is_durable(self) -> bool:
-        """Whether claims and flag outlive the server's memory of a job, because they are on HDFS."""
+        """Whether claims and flag outlive the server's memory of a job, because they are on the cluster."""
         return self._work.outputs.fs is not None
 
     @functools.cached_property
     def flag(self) -> CompletionFlag | None:
-        """The completion flag; None if the output folder is not on HDFS."""
+        """The completion flag; None if the output folder is elsewhere."""
         fs = self._work.outputs.fs
         if fs is None:
             return None
@@ -94,7 +94,7 @@ class Evidence:
             return Claims(OutputClaimFolder(work.outputs.fs, str(work.folder)), work.name)
         if api.session.mocked:
             return None
-        from luigi_pai.work.local_claims import local_claims  # noqa: PLC0415  HDFS does not need it
+        from luigi_pai.work.local_claims import local_claims  # noqa: PLC0415  often not needed
 
         folder = local_claims(api.url, api.username, work.folder or work.name, _RETENTION, self._clock.time)
         return None if folder is None else Claims(folder, work.name)
@@ -134,7 +134,7 @@ class Evidence:
         """Return whether outputs exist, so that a job without a claim may have run before.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         outputs, now = self._work.outputs, self._clock.monotonic()
         if not self.is_durable:
@@ -148,7 +148,7 @@ class Evidence:
         """Return whether the outputs are complete, for a job that the server does not know.
 
         Raises:
-            HdfsError: HDFS failed.
+            HdfsError: the file system failed.
         """
         if self.flag is None:
             return self._work.outputs.are_complete()

@@ -74,7 +74,8 @@ class CompletionFlag:
         """Return the names of jobs in the file ``_SUCCESS``; None if this file does not exist.
 
         Raises:
-            HdfsError: HDFS failed, or the content is not a list of names but, for example, a page of a proxy.
+            HdfsError: the file system failed, or the content is not a list of names but, for example, a page
+                of a proxy.
         """
         data = read_small(self._fs, self.path, _LARGEST)
         if data is None:

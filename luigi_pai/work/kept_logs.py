@@ -1,4 +1,4 @@
-"""KeptLogs: copies of the logs of ended jobs. They are on HDFS, and outlast the logs on the cluster."""
+"""KeptLogs: copies of the logs of ended jobs. They are in the output folder, and outlast the server's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KeptLogs:
 
     Args:
         book: The book of the job's cluster.
-        fs: The HDFS of the output folder; None if this folder is elsewhere.
+        fs: The file system of the output folder; None if this folder is elsewhere.
         folder: the output folder.
         secrets: values to redact in the copies, as are the account's password and token.
     """

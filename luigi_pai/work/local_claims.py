@@ -1,4 +1,4 @@
-"""The claims of a user on this machine, for work without an output folder on HDFS.
+"""The claims of a user on this machine, for work without an output folder on the cluster.
 
 They are in ``$XDG_STATE_HOME/luigi_pai/claims``. They decide between the processes of one user on one
 machine, or on several machines if these share the folder. They do not prove a success.

@@ -35,8 +35,8 @@ def record(
 ) -> None:
     """Record the end of a submission. If this process is killed before, the next run records it.
 
-    If HDFS fails, the error is logged and the work does not fail, because the server keeps the job for hours
-    after its end, and the next ``complete()`` records this end.
+    If the file system fails, the error is logged and the work does not fail, because the server keeps the job
+    for hours after its end, and the next ``complete()`` records this end.
 
     Args:
         work: the work.
@@ -155,7 +155,8 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
 def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] | None:
     """Compare the work's job with a submission that has succeeded.
 
-    Without claims on HDFS, the server's copy is compared, for the first ten jobs of a process and its forks.
+    Without claims on the cluster, the server's copy is compared, for the first ten jobs of a process and its
+    forks.
 
     Returns:
         The changed fields, [] if they are not known; None if none changed or nothing is compared.

@@ -183,10 +183,10 @@ class Submitter:
         """Return whether the server has stored another job under the name than the one that was posted.
 
         If several processes post a name at once, 1.8 and LTP answer 202 to each and store one of the jobs;
-        0.x does so within half a second. On HDFS the claim decides who posts, so a stored job is compared
-        only if the submission had an earlier claim. Without HDFS, other machines may post the name as well,
-        so on v2 each job that is submitted alone is compared. On v1, a task makes only the requests of
-        luigi.contrib.pai, so none is.
+        0.x does so within half a second. On the cluster's file system the claim decides who posts, so a
+        stored job is compared only if the submission had an earlier claim. Without one, other machines
+        may post the name as well, so on v2 each job that is submitted alone is compared. On v1, a task makes
+        only the requests of luigi.contrib.pai, so none is.
         """
         if len(job.members) != 1 or job.members[0].index is not None:
             return False
@@ -235,7 +235,7 @@ class Submitter:
 def _is_ours_to_post(member: Member, held: Claim) -> bool:
     """Return whether this process posts a claimed job: by its own claim, or by one whose owner is gone.
 
-    A submission whose end is recorded on HDFS was posted, whatever the server knows of it.
+    A submission whose end is recorded was posted, whatever the server knows of it.
     """
     if member.evidence.is_mine:
         return True

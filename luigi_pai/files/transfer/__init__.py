@@ -1,4 +1,4 @@
-"""Parallel uploads to HDFS and downloads. Unchanged files are skipped; no file appears incomplete."""
+"""Parallel uploads to the cluster and downloads. Unchanged files are skipped; no file appears incomplete."""
 
 from luigi_pai.files.transfer.downloading import download
 from luigi_pai.files.transfer.summary import Transfer, readable

@@ -33,11 +33,11 @@ _LONGEST = 128 * 1024 * 1024  # bytes of a manifest, enough for a million files;
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of a file on HDFS.
+    """One version of a file on the cluster.
 
     Attributes:
         length: in bytes.
-        modificationTime: in milliseconds since 1970, as HDFS has it.
+        modificationTime: in milliseconds since 1970, as it is there.
         sha256: of its content, in hex.
     """
 
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Destination:
-    """The state of a folder on HDFS when it was looked up.
+    """The state of a folder on the cluster when it was looked up.
 
     Attributes:
         path: of the folder, absolute.
@@ -99,7 +99,7 @@ def folder_destination(volume: Volume, path: str, folders: Iterable[str], pool: 
     """Return a folder, its entries and the entries of some subfolders; NotADirectory if ``path`` is a file.
 
     Args:
-        volume: the HDFS.
+        volume: the file system.
         path: of the folder.
         folders: names of the subfolders, at any depth, that are listed if they exist.
         pool: the threads that list the folders.
@@ -148,7 +148,7 @@ def _read_manifest(volume: Volume, folder: str) -> dict[str, Entry]:
     """Return the entries of a folder's manifest; empty if it is missing or cannot be read.
 
     Raises:
-        HdfsUnreachable: HDFS does not answer.
+        HdfsUnreachable: the file system does not answer.
     """
     try:
         text = volume.read_part(posixpath.join(folder, MANIFEST), 0, _LONGEST + 1)

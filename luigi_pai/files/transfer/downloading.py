@@ -1,4 +1,4 @@
-"""Parallel downloads from HDFS. Unchanged files are skipped; no file appears incomplete."""
+"""Parallel downloads from the cluster. Unchanged files are skipped; no file appears incomplete."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NS_PER_MS = 1_000_000
 
 
 def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: int = JOBS) -> Transfer:
-    """Fetch a file, or the content of a folder, from HDFS; only new and changed files are fetched.
+    """Fetch a file, or the content of a folder, from the cluster; only new and changed files are fetched.
 
-    Fetched files get the modification time that they have on HDFS, because the next download compares size
+    Fetched files get the modification time that they have there, because the next download compares size
     and time. Files that are only on this machine are not removed.
 
     Args:
@@ -41,7 +41,7 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
         jobs: maximum number of files that are fetched at the same time.
 
     Raises:
-        HdfsError: there is no such file or folder, or HDFS refused a request or did not answer.
+        HdfsError: there is no such file or folder, or an operation was refused or not answered.
         TransferError: files cannot be written. Files that were fetched before are not removed.
     """
     volume, place = fs.at(path)
@@ -75,7 +75,7 @@ def download(fs: FileSystem, path: str, local: str | os.PathLike[str], *, jobs: 
 
 
 def _is_here(file: RemoteFile, place: Path) -> bool:
-    """Return whether a local file has the size and modification time of a file on HDFS."""
+    """Return whether a local file has the size and modification time of a file on the cluster."""
     try:
         found = place.lstat()
     except OSError:

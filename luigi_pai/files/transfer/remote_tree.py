@@ -1,4 +1,4 @@
-"""The files of a folder on HDFS, or one file, to fetch or to copy."""
+"""The files of a folder on the cluster, or one file, to fetch or to copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file on HDFS.
+    """A file on the cluster.
 
     Attributes:
         volume: the file system.

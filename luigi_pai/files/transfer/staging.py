@@ -1,4 +1,4 @@
-"""Stage: sends files to a temporary folder on HDFS, and publishes them from there."""
+"""Stage: sends files to a temporary folder on the cluster, and publishes them from there."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Stage:
 
         Raises:
             TransferError: the local file cannot be read, or it was changed while it was read.
-            HdfsError: HDFS refused a request or did not answer.
+            HdfsError: an operation was refused or not answered.
             CancelledError: other work of the same pool has failed.
         """
         digest = hashlib.sha256()
@@ -97,7 +97,7 @@ class Stage:
 
         Raises:
             FileAlreadyExists: another process has made the destination, or a file that must not be replaced.
-            HdfsError: HDFS refused a request or did not answer.
+            HdfsError: an operation was refused or not answered.
         """
         there = self._there
         begun = [self._places[name] for name in self._places.keys() - self.sent.keys()]
@@ -141,7 +141,7 @@ class Stage:
         return entries
 
     def _make_folders(self, missing: set[str]) -> None:
-        """Make the missing folders that stay empty; HDFS makes the others when something in them is made."""
+        """Make the missing folders that stay empty; the others are made when something in them is made."""
         is_new = not self._there.exists
         root = self._path if is_new else self._there.path
         filled = {posixpath.dirname(name) for name in (*missing, *(self.sent if is_new else ())) if name}
@@ -150,7 +150,7 @@ class Stage:
 
 
 def send_new(tree: Tree[LocalFile] | Tree[RemoteFile], volume: Volume, goal: str) -> None:
-    """Send a file or folder to a new path on HDFS."""
+    """Send a file or folder to a new path on the cluster."""
     if volume.status(goal):
         raise volume.failed("CREATE", goal, "it exists", kind=FileAlreadyExists)
     pool = WorkerPool(JOBS)

@@ -1,4 +1,4 @@
-"""Parallel uploads to HDFS. Unchanged files are skipped; no file appears incomplete."""
+"""Parallel uploads to the cluster. Unchanged files are skipped; no file appears incomplete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TRIES = 3  # number of retries if uploads from other machines create the destin
 
 
 def upload(fs: FileSystem, local: str | os.PathLike[str], destination: str, *, jobs: int = JOBS) -> Transfer:
-    """Send a local file, or the content of a folder, to HDFS; only new and changed files are sent.
+    """Send a local file, or the content of a folder, to the cluster; only new and changed files are sent.
 
     It takes the arguments of ``Upload``, and raises the errors of ``Upload`` and of ``Upload.send()``.
     """
@@ -84,10 +84,10 @@ class Upload:
         """Send the new and changed files.
 
         Raises:
-            HdfsError: HDFS refused a request or did not answer. Files that were sent completely before the
+            HdfsError: an operation was refused or not answered. Files that were sent completely before the
                 error are published if possible, and the next upload sends the others.
             TransferError: a local file could not be read to its end, or a name is a file on this machine
-                and a folder on HDFS, or the reverse.
+                and a folder on the cluster, or the reverse.
         """
         with one_at_a_time("upload", f"{self._volume.server}{self._path}"):
             for _try in range(_TRIES):
@@ -141,7 +141,7 @@ class Upload:
 
 
 def _is_same(file: LocalFile, there: Destination) -> bool:
-    """Return whether HDFS has the same version of a file."""
+    """Return whether the cluster has the same version of a file."""
     entry = there.manifest.get(file.name)
     if entry is None or entry.length != file.size or not entry.is_of(there.statuses.get(file.name)):
         return False

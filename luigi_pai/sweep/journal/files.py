@@ -1,4 +1,4 @@
-"""The files of a journal, on HDFS or local. Several processes may add lines at the same time."""
+"""The files of a journal, on HDFS, on a storage or local. Several processes may add lines at once."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Journal:
     """The journal of a sweep. Threads may share it; what they write at the same time is sent in one request.
 
     Args:
-        folder: of the sweep's results, on HDFS or local.
+        folder: of the sweep's results, on the cluster or local.
         clock: for the start times of runs.
 
     Attributes:
