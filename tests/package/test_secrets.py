@@ -8,11 +8,12 @@ import logging
 import os
 import pickle
 import re
+import stat
 import subprocess
 import sys
 import textwrap
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import luigi
@@ -26,10 +27,8 @@ from waiting import wait_until
 
 from luigi_pai import Cluster, OpenPai, PaiError, PaiSweep, PaiTask, TaskRole
 from luigi_pai.api.registry import CLUSTERS
-from luigi_pai.files import WebHdfs
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from luigi_pai.files import WebHdfs, cluster_files
+from luigi_pai.local import LocalPai
 
 PASSWORD = "admin-password"
 
@@ -261,10 +260,27 @@ def test_no_option_of_a_command_takes_a_password_or_token():
 
 
 @pytest.mark.slow
-def test_files_on_hdfs_have_no_password_or_token(local_pai_v1, as_settings, settings, tmp_path, caplog):
-    """Claims, flags, manifests, journals, tables and kept logs beside the outputs of tasks and a sweep."""
-    as_settings(local_pai_v1)
-    settings(keep_logs=True, max_attempts=2)
+@pytest.mark.parametrize("api", ["v1", "v2"], ids=["hdfs", "storage"])
+def test_files_on_hdfs_or_a_storage_have_no_password_or_token(api, as_settings, settings, tmp_path, caplog):
+    """Claims, flags, manifests, journals, tables and kept logs beside the outputs of tasks and a sweep.
+
+    On a storage everybody may write to the output folders (1777), and only the owner to other files (0644)
+    and folders (0755).
+    """
+    with LocalPai(api=api) as server:
+        as_settings(server)
+        settings(keep_logs=True, max_attempts=2, **{"storage": "nfs1"} if api == "v2" else {})
+        files_have_no_password_or_token(server, tmp_path, caplog)
+        if api == "v2":
+            fs = cluster_files()
+            for path in fs.listdir("/", recursive=True):
+                place = Path(fs.local_path(path))
+                shared = 0o1777 if re.fullmatch(r"/secrets-\w+/[123]", path) else 0o755
+                assert stat.S_IMODE(place.stat().st_mode) == (shared if place.is_dir() else 0o644), path
+
+
+def files_have_no_password_or_token(server, tmp_path, caplog):
+    """Run tasks and a sweep, and search what they leave beside their outputs."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "file").write_text("x")
     home = f"/secrets-{uuid.uuid4().hex}"
@@ -273,7 +289,7 @@ def test_files_on_hdfs_have_no_password_or_token(local_pai_v1, as_settings, sett
         number = luigi.IntParameter()
         image = "x"
         uploads = {str(tmp_path / "code"): f"$PAI_DEFAULT_FS_URI{home}/code"}
-        tasks = [TaskRole("main", f"echo {local_pai_v1.password}; [ $LUIGI_PAI_ATTEMPT = 2 ]", memoryMB=100)]
+        tasks = [TaskRole("main", f"echo {server.password}; [ $LUIGI_PAI_ATTEMPT = 2 ]", memoryMB=100)]
 
         @property
         def name(self):
@@ -292,14 +308,14 @@ def test_files_on_hdfs_have_no_password_or_token(local_pai_v1, as_settings, sett
     with caplog.at_level(logging.DEBUG):
         Points().run()
         Point(number=3).run()
-    hdfs = WebHdfs.from_config()
-    files = list(hdfs.listdir(home, ignore_directories=True, recursive=True))
+    fs = cluster_files()
+    files = list(fs.listdir(home, ignore_directories=True, recursive=True))
     kinds = ["_SUCCESS", ".json", "manifest", "journal.jsonl", "results.csv", ".stdout", "__attempt2"]
     assert [kind for kind in kinds if not any(kind in path for path in files)] == []
     token = OpenPai().cluster()._session._last_token()
     for path in files:
-        with hdfs.open_reader(path) as file:
+        with fs.open_reader(path) as file:
             content = file.read().decode()
-        assert local_pai_v1.password not in content, path
+        assert server.password not in content, path
         assert token not in content, path
-    assert local_pai_v1.password not in caplog.text
+    assert server.password not in caplog.text
