@@ -28,7 +28,6 @@ from luigi_pai.sweep.results import SweepResults
 from luigi_pai.work.claims import Claims
 from luigi_pai.work.flag import CompletionFlag
 from luigi_pai.work.output_claims import OutputClaimFolder
-from luigi_pai.tasks.outputs import configured_hdfs
 from luigi_pai.tasks.reports import read_reports
 from luigi_pai.api.clock import Clock
 fs = WebHdfs.from_config()
