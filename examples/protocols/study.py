@@ -7,11 +7,12 @@ In this folder::
 
     luigi-pai render study Trial --rate 0.1 --batch-size 16
 
-    # on this machine, where --share may be any folder: ``luigi-pai local`` has no containers
-    PYTHONPATH=. luigi-pai local -- luigi --module study Best --local-scheduler --workers 4 --share /tmp/study
+    # on this machine, where the storage is a folder of the data that ``luigi-pai local`` keeps
+    PYTHONPATH=. luigi-pai local --data pai -- luigi --module study Best --local-scheduler --workers 4 \\
+        --here pai/storages/nfs1
 
     # on the cluster of luigi.cfg: its storage nfs1 is mounted at /mnt/nfs1 here, too
-    PYTHONPATH=. luigi --module study Best --local-scheduler --workers 12 --share /mnt/nfs1
+    PYTHONPATH=. luigi --module study Best --local-scheduler --workers 12
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Trial(PaiProtocolTask):
 
     rate = luigi.FloatParameter()
     batch_size = luigi.IntParameter()
-    share = luigi.Parameter(default="/mnt/nfs1", description="the storage, in the containers and here")
+    share = luigi.Parameter(default="/mnt/nfs1", description="the storage in the containers")
+    here = luigi.Parameter(default="/mnt/nfs1", significant=False, description="the storage on this machine")
 
     @property
     def protocol(self) -> JobProtocol:
@@ -51,10 +53,10 @@ class Trial(PaiProtocolTask):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {"rate": self.rate, "batch": self.batch_size, "result": self.output().path}
+        return {"rate": self.rate, "batch": self.batch_size, "result": f"{self.share}/study/{self.name}.json"}
 
     def output(self) -> luigi.LocalTarget:
-        return luigi.LocalTarget(Path(self.share) / "study" / f"{self.name}.json")
+        return luigi.LocalTarget(Path(self.here) / "study" / f"{self.name}.json")
 
 
 class Best(luigi.Task):
@@ -62,14 +64,14 @@ class Best(luigi.Task):
 
     rates = luigi.ListParameter(default=(0.01, 0.1, 0.5))
     batch_sizes = luigi.ListParameter(default=(4, 32))
-    share = luigi.Parameter(default="/mnt/nfs1")
+    here = luigi.Parameter(default="/mnt/nfs1", significant=False)
 
     def requires(self) -> list[Trial]:
         sets = product(self.rates, self.batch_sizes)
-        return [Trial(rate=rate, batch_size=size, share=self.share) for rate, size in sets]
+        return [Trial(rate=rate, batch_size=size, here=self.here) for rate, size in sets]
 
     def output(self) -> luigi.LocalTarget:
-        return luigi.LocalTarget(Path(self.share) / "study" / f"best_{self.task_id[-10:]}.json")
+        return luigi.LocalTarget(Path(self.here) / "study" / f"best_{self.task_id[-10:]}.json")
 
     def run(self) -> None:
         results = [json.loads(Path(target.path).read_text()) for target in self.input()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 from pathlib import Path
@@ -29,7 +30,8 @@ def fit(rate: float, batch: int) -> float:
 
 
 if __name__ == "__main__":
-    rate, batch, file = float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    rate, batch = float(sys.argv[1]), int(sys.argv[2])
+    file = Path(os.environ.get("LUIGI_PAI_MOUNTS", "") + sys.argv[3])  # set by ``luigi-pai local`` only
     result = {"rate": rate, "batch": batch, "loss": fit(rate, batch)}
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".unfinished")

@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples" / "container"
 
 @pytest.fixture(scope="module", params=["v1", "v2"])
 def server(request):
-    with LocalPai(api=request.param) as pai:
+    with LocalPai(api=request.param, hdfs=True) as pai:
         yield pai, request.param
 
 

@@ -142,7 +142,7 @@ def test_a_job_is_stopped_from_luigis_page(cluster, name):
 @pytest.mark.parametrize("api", ["v2", "ltp"])
 def test_the_server_is_killed_in_the_middle(as_settings, name, tmp_path, api):
     """A server that is killed and comes back while the job runs costs the task nothing."""
-    with LocalPai(tmp_path / "data", api=api, port=own_port()) as server:
+    with LocalPai(tmp_path / "data", api=api, port=own_port(), hdfs=True) as server:
         as_settings(server)
         assert build(Code(name))
         task = Train(name, until=str(tmp_path / "go"))
