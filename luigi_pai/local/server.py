@@ -9,6 +9,7 @@ import fcntl
 import logging
 import logging.handlers
 import re
+import shutil
 import sqlite3
 from typing import IO, TYPE_CHECKING
 
@@ -105,7 +106,6 @@ class LocalServer:
             logger.addHandler(self._log_file)
         self._store = Store(data / "server.sqlite", settings.api)
         self.bin = data / "bin"
-        self.bin.mkdir(exist_ok=True)
         clusters = virtual_clusters(settings.virtual_clusters)
         users = Users(self._store, tuple(clusters))
         users.ensure_admin(settings.user, settings.password)
@@ -116,7 +116,7 @@ class LocalServer:
         if self.hdfs.webhdfs_url:
             hdfs_command.install(self.bin)
         else:
-            hdfs_command.remove(self.bin)  # an earlier server of the data folder may have had an HDFS
+            shutil.rmtree(self.bin, ignore_errors=True)  # an earlier server may have had an HDFS
         self.orphans = Orphans()
         self.orphans.adopt()
         folders = JobFolders(data / "jobs", data / "run-task.sh")

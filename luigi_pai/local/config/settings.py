@@ -176,10 +176,6 @@ class HdfsAddress:
     webhdfs_url: str = ""
     fs_uri: str = ""
 
-    def variables(self) -> dict[str, str]:
-        """Return the environment variable that the ``hdfs`` command of jobs reads; empty without an HDFS."""
-        return {"LUIGI_PAI_WEBHDFS_URL": self.webhdfs_url} if self.webhdfs_url else {}
-
 
 def write_whereabouts(data: Path, address: Address, hdfs: HdfsAddress) -> None:
     """Write process, port and URL of the server, and its HDFS, into ``server.json`` of the data folder."""

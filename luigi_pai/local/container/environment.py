@@ -44,7 +44,7 @@ def base_variables(start: TaskStart) -> dict[str, str]:
     environment = {
         **_of_this_machine(start.bin),
         TASK_VARIABLE: str(start.files.folder),
-        **start.hdfs.variables(),
+        **({"LUIGI_PAI_WEBHDFS_URL": start.hdfs.webhdfs_url} if start.hdfs.webhdfs_url else {}),
         **variables("v1", "hadoop_user", job.username),
         **all_variables(api, values),
         "PYTHONUNBUFFERED": "1",  # OpenPAI 0.7 runs commands on a terminal, so their output is not buffered

@@ -22,7 +22,6 @@ _BIND = 0x1000 | 0x4000  # MS_BIND | MS_REC
 _UNBINDABLE = 0x20000  # MS_UNBINDABLE
 _PRIVATE = 0x40000 | 0x4000  # MS_PRIVATE | MS_REC
 _DETACH = 2  # MNT_DETACH
-_KERNEL = ("/proc/", "/sys/")
 
 
 def inside(mounts: Mapping[str, Path], command: Sequence[str]) -> list[str]:
@@ -87,8 +86,6 @@ def _make_mount_points(root: str, paths: Iterable[str]) -> Iterator[str]:
             at = os.path.dirname(at)
         in_mount = any(f"{at}/".startswith(f"{other}/") for other in done)
         if at != path and not in_mount and os.stat(root + at).st_dev not in own:
-            if f"{at}/".startswith(_KERNEL):
-                raise OSError(f"nothing can be mounted at {path}")
             _open(at, root + at)  # a folder of this machine, in which nothing may be made
             own.add(os.stat(root + at).st_dev)
         os.makedirs(root + path, exist_ok=True)
@@ -111,11 +108,7 @@ def _enter(mounts: Mapping[str, str]) -> None:
     os.chdir(work)
 
 
-def _main(words: list[str]) -> None:
-    end = words.index("--")
-    _enter(dict(zip(words[:end:2], words[1:end:2], strict=True)))
-    os.execv(words[end + 1], words[end + 1 :])  # noqa: S606 - running users' commands
-
-
 if __name__ == "__main__":
-    _main(sys.argv[1:])
+    end = sys.argv.index("--")
+    _enter(dict(zip(sys.argv[1:end:2], sys.argv[2:end:2], strict=True)))
+    os.execv(sys.argv[end + 1], sys.argv[end + 1 :])  # noqa: S606 - running users' commands

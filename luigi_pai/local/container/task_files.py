@@ -199,12 +199,7 @@ class JobFolders:
         """Return the files of a task, given the name of its folder."""
         return TaskFiles(self.root / folder)
 
-    def start(
-        self,
-        files: TaskFiles,
-        make_files: Callable[[], Mapping[str, Path] | None],
-        environment: Mapping[str, str],
-    ) -> tuple[subprocess.Popen[bytes], str | None]:
+    def start(self, files: TaskFiles, preparation: Preparation) -> tuple[subprocess.Popen[bytes], str | None]:
         """Make a task's files and start its process in a new session. Blocks, so call it in another thread.
 
         Returns:
@@ -214,6 +209,7 @@ class JobFolders:
             OSError: the files cannot be written, or the process cannot be started.
             ValueError: an environment variable has an illegal name or value.
         """
+        make_files, environment = preparation
         mounts = make_files()
         command = [self._bash, str(self._script), str(files.folder)]
         if mounts:

@@ -111,9 +111,9 @@ class TaskRunner:
             task.launched = now_ms()
             self._services.store.save_task(task)
         try:
-            make_files, environment = self._prepare(task, tasks, allocated)
+            preparation = self._prepare(task, tasks, allocated)
             child, task.pid_started = await asyncio.to_thread(
-                self._services.folders.start, files, make_files, environment
+                self._services.folders.start, files, preparation
             )
         except Exception as error:  # noqa: BLE001 - a job may ask for something unforeseen
             reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)

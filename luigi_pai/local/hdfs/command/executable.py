@@ -22,7 +22,6 @@ from luigi_pai.local.hdfs.command.commands import COMMANDS, Call, Usage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COMMANDS = ("hdfs", "hadoop")
 _GENERIC = ("-D", "-conf", "-fs", "-jt", "-files", "-libjars", "-archives")
 
 # Does not run __init__.py of luigi_pai and luigi_pai.local, as the latter's imports requests and psutil.
@@ -46,18 +45,12 @@ def install(bin_dir: Path) -> None:
     bin_dir.mkdir(parents=True, exist_ok=True)
     package = Path(__file__).resolve().parents[3]
     start = _START.format(packages=[("luigi_pai", str(package)), ("luigi_pai.local", str(package / "local"))])
-    for command in _COMMANDS:
+    for command in ("hdfs", "hadoop"):
         words = [sys.executable, "-I", "-S", "-c", start, command]
         new = bin_dir / f"{command}.new"
         new.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         new.chmod(0o755)
         new.replace(bin_dir / command)
-
-
-def remove(bin_dir: Path) -> None:
-    """Remove the executables from a folder, as a machine without Hadoop has none."""
-    for command in _COMMANDS:
-        (bin_dir / command).unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str]) -> int:
