@@ -148,7 +148,7 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             TransferError: some files cannot be sent, so none was published.
         """
         volume, goal = self._goal(destination, os.path.basename(os.path.abspath(local_path)))  # noqa: PTH100, PTH119
-        tree = local_tree(Path(local_path), posixpath.basename(goal))
+        tree = local_tree(Path(local_path), posixpath.basename(goal), volume.refused)
         send_new(tree, volume, goal)
         if tree.left_out:
             log_left_out(os.fspath(local_path), tree.left_out)

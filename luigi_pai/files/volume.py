@@ -29,6 +29,9 @@ class Volume(abc.ABC):
     one path, at most one succeeds; ``rename_to`` shows its destination either before or after it.
     """
 
+    refused = ""
+    """Characters that no name of a file or folder may have, beside ``/``."""
+
     @property
     @abc.abstractmethod
     def owner(self) -> str:

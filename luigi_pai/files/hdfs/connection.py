@@ -31,6 +31,8 @@ _MAYBE_BELOW_A_FILE = ("AccessControlException", "FileAlreadyExistsException", "
 class Connection(Transport, Volume):
     """The operations of one HDFS with the account of one user. Paths are absolute and normalised."""
 
+    refused = ":"
+
     @functools.cached_property
     def owner(self) -> str:
         """The user who owns this account's files. With Kerberos, it is the name of the user's home folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from luigi_pai.outgoing.never_sent import NeverSent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_REFUSED = ":"  # in names on HDFS
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,13 @@ class LocalFile:
         return TransferError("not everything was sent", [Problem(shown(str(self.place)), reason)])
 
 
-def local_tree(place: Path, name: str) -> Tree[LocalFile]:
+def local_tree(place: Path, name: str, refused: str = "") -> Tree[LocalFile]:
     """Return the tree of a local file or folder; a file gets the name ``name``.
+
+    Args:
+        place: the path of the file or folder.
+        name: the file's name in the tree.
+        refused: ``Volume.refused`` of the file system to which the tree is sent.
 
     Raises:
         TransferError: some files cannot be sent; its ``problems`` have all of them.
@@ -76,17 +80,17 @@ def local_tree(place: Path, name: str) -> Tree[LocalFile]:
         why = "there is no such file or folder" if missing else f"it cannot be read ({error.strerror})"
         raise TransferError("nothing was sent", [Problem(shown(str(place)), why)]) from None
     if place.is_dir():
-        return folder_tree(place)
-    problems = [Problem(shown(name), why) for why in _wrong_with(name)]
+        return folder_tree(place, refused)
+    problems = [Problem(shown(name), why) for why in _wrong_with(name, refused)]
     if why := NeverSent().problem(place):
         problems.append(Problem(shown(str(place)), why))
     _check(place, problems)
     return Tree({name: LocalFile(name, place, found.st_size)}, [], is_file=True)
 
 
-def folder_tree(folder: Path) -> Tree[LocalFile]:
+def folder_tree(folder: Path, refused: str = "") -> Tree[LocalFile]:
     """Return the tree of a folder without ignored files; raises as ``local_tree``."""
-    found = folder_contents(folder, check_name=_wrong_with)
+    found = folder_contents(folder, check_name=partial(_wrong_with, refused=refused))
     _check(folder, found.problems)
     files = {
         name: LocalFile(name, Path(entry.path), entry.stat().st_size) for name, entry in found.files.items()
@@ -94,10 +98,11 @@ def folder_tree(folder: Path) -> Tree[LocalFile]:
     return Tree(files, found.folders, left_out=tuple(found.left_out))
 
 
-def _wrong_with(name: str) -> Iterator[str]:
-    """Yield the reason why HDFS rejects a name."""
-    if _REFUSED in name:
-        yield "HDFS takes no ':' in a name"
+def _wrong_with(name: str, refused: str) -> Iterator[str]:
+    """Yield the reasons why HDFS rejects a name."""
+    for letter in refused:
+        if letter in name:
+            yield f"HDFS takes no {letter!r} in a name"
 
 
 def _check(place: Path, problems: list[Problem]) -> None:

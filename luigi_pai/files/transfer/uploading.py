@@ -125,7 +125,8 @@ class Upload:
         return file_destination(self._volume, self._path)
 
     def _read_tree(self) -> Tree[LocalFile]:
-        return local_tree(self._local, posixpath.basename(self._path) or self._local.name)
+        name = posixpath.basename(self._path) or self._local.name
+        return local_tree(self._local, name, self._volume.refused)
 
     def _send_files(self, files: list[LocalFile], there: Destination) -> None:
         """Send files and publish them. If one file fails, publish the files that were sent completely."""

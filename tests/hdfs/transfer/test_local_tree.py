@@ -120,19 +120,21 @@ def test_all_names_that_hdfs_cannot_take_are_said_at_once(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")).write_text("")
     (tmp_path / ".paiignore").write_text("ignored*\n")
     with pytest.raises(TransferError) as caught:
-        folder_tree(tmp_path)
+        folder_tree(tmp_path, ":")
     assert str(caught.value) == (
         f"nothing of {tmp_path} was sent: 12:30: HDFS takes no ':' in a name; "
         "b:c: HDFS takes no ':' in a name; \\udcff: its name is not UTF-8"
     )
     assert len(caught.value.problems) == 3
+    with pytest.raises(TransferError, match=r"was sent: \\udcff: its name is not UTF-8$"):
+        folder_tree(tmp_path)
 
 
 def test_many_problems_are_counted(tmp_path):
     """An error shows 20 of them and says how many more there are."""
     made(tmp_path, *(f"{number:03}:" for number in range(120)))
     with pytest.raises(TransferError, match=r"019:: HDFS takes no ':' in a name; and 100 more$"):
-        folder_tree(tmp_path)
+        folder_tree(tmp_path, ":")
 
 
 def test_links_inside_are_followed(tmp_path):
