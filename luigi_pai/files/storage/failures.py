@@ -8,7 +8,8 @@ from luigi_pai.files.errors import FileAlreadyExists, HdfsError, HdfsUnreachable
 
 _AWAY = (
     errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET,
-    errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENODEV, errno.ENXIO,
+    errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENODEV,
+    errno.ENXIO,
 )  # fmt: skip
 """Errors of a mount whose server is away."""
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EAGAIN, errno.EBUSY, errno.ENOLCK)
@@ -20,6 +21,8 @@ _NAMES = {  # error -> what HDFS calls it
     errno.ENOTEMPTY: "PathIsNotEmptyDirectoryException",
     errno.EACCES: "AccessControlException",
     errno.EPERM: "AccessControlException",
+    errno.EXDEV: "AccessControlException",
+    errno.EISDIR: "FileNotFoundException",
 }
 _KINDS = {errno.EEXIST: FileAlreadyExists, errno.ENOTDIR: NotADirectory}
 _NO_RIGHT = "ask for permission; files that containers wrote belong to root or nobody, see docs/storages.md"
@@ -29,20 +32,29 @@ _NEXT_STEPS = {
     errno.ENOSPC: "the storage is full; make room",
     errno.EDQUOT: "your quota there is used up; make room, or ask for more",
     errno.EROFS: "mount the storage here so that it can be written",
+    errno.EXDEV: "name a path that is in the storage without links",
+    errno.EISDIR: 'it is a folder: open a file in it, (target / "NAME").open()',
+    errno.ELOOP: "remove the link that leads in a circle",
+    errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
 def failure_of(error: Exception, operation: str, place: str, server: str) -> HdfsError:
     """Return the HdfsError of an error that was raised for a path on this machine."""
-    number = (error.errno or errno.EIO) if isinstance(error, OSError) else 0
+    if not isinstance(error, OSError):  # what was asked for is no mode, no user of this machine, or no path
+        exception = "IllegalArgumentException"
+        return failed(operation, place, server, f"{exception}: {error}", exception=exception, what="")
+    number = error.errno or errno.EIO
     is_away = number in _AWAY
+    name = _NAMES.get(number)
+    reason = error.strerror or str(error)
     failure = failed(
         operation,
         place,
         server,
-        (isinstance(error, OSError) and error.strerror) or str(error),
+        f"{name}: {reason}" if name else reason,
         next_step="check its mount on this machine" if is_away else _NEXT_STEPS.get(number, ""),
-        exception=_NAMES.get(number),
+        exception=name,
         kind=HdfsUnreachable if is_away else _KINDS.get(number),
         what="",
     )

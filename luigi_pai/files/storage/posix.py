@@ -1,4 +1,4 @@
-"""What a storage needs of the operating system: new names in one step, whole writes, and FileStatus."""
+"""What a storage needs of the operating system: new names in one step, whole writes, FileStatus."""
 
 from __future__ import annotations
 
@@ -6,22 +6,84 @@ import contextlib
 import errno
 import functools
 import grp
+import io
 import os
 import posixpath
 import pwd
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import io
+    from collections.abc import Callable
 
     from luigi_pai.files.volume import FileStatus
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 """Flags to create a file, and to fail if anything has its name."""
+READ_BY_ALL, ENTERED_BY_ALL, SHARED = 0o644, 0o755, 0o1777
+"""The modes of a file, of a folder, and of a folder in which all users create files."""
 
-_FILE_MODE = 0o644
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_MODES = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS)
+_BUFFER = 256 * 1024  # bytes
+_PART = 4 * 1024 * 1024  # bytes that are read at once when all of a file is read
+
+
+class OpenedFile(io.RawIOBase):
+    """A file of a storage, open for reading. Like a file on HDFS, it is closed when it is forgotten.
+
+    Each read is handed to ``call``. What it reads is copied afterwards, because a read that hangs may write
+    to its memory when nobody waits for it any more.
+    """
+
+    def __init__(self, file: io.FileIO, call: Callable[[Callable[[], bytes]], bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self._call = call
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return whether reading can go on elsewhere in the file."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go on elsewhere in the file, and return the position."""
+        return self._file.seek(offset, whence)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._file.fileno()
+
+    def close(self) -> None:
+        """Close the file."""
+        super().close()
+        self._file.close()
+
+    def buffered(self) -> io.BufferedReader:
+        """Return the file with a buffer."""
+        return io.BufferedReader(self, _BUFFER)
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes into the buffer, and return their number; 0 at the end of the file."""
+        view = memoryview(buffer).cast("B")
+        part = self._part(len(view))
+        view[: len(part)] = part
+        return len(part)
+
+    def readall(self) -> bytes:
+        """Return the rest of the file."""
+        return b"".join(iter(lambda: self._part(_PART), b""))
+
+    def _part(self, size: int) -> bytes:
+        return self._call(lambda: self._file.read(size) or b"")
+
+
+def open_to_read(place: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
+    """Return a descriptor; of a pipe, too, without waiting for somebody who writes to it."""
+    return os.open(place, flags | os.O_NONBLOCK)
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
@@ -31,46 +93,109 @@ def write_all(file: io.FileIO, data: bytes) -> None:
         view = view[file.write(view) :]
 
 
-def finish(descriptor: int) -> None:
-    """Let other users read a new file, and wait until its data are on the server."""
-    os.fchmod(descriptor, os.fstat(descriptor).st_mode | _FILE_MODE)
-    os.fsync(descriptor)
+def allow(place: str | int, mode: int) -> None:
+    """Add mode bits, such as the umask has taken away. It may be another user's, or have no modes."""
+    found = stat.S_IMODE(os.stat(place).st_mode)  # noqa: PTH116  it may be a descriptor
+    if found & mode != mode:
+        try:
+            os.chmod(place, found | mode)  # noqa: PTH101
+        except OSError as error:
+            if error.errno not in _NO_MODES:
+                raise
+
+
+def look_again(folder: str, root: str) -> None:
+    """Open a folder, so that an NFS client asks the server whether it has entries that seemed missing.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    try:
+        os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+    except FileNotFoundError:
+        if not folder.startswith(f"{root}/"):
+            raise
+        look_again(posixpath.dirname(folder), root)
+        os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def is_in_circle(link: str) -> bool:
+    """Return whether a link leads to a folder that contains it, by the path given or in fact."""
+    target = f"{os.path.realpath(link)}/".replace("//", "/")
+    folder = link
+    while folder != "/":
+        folder = posixpath.dirname(folder)
+        if f"{os.path.realpath(folder)}/".startswith(target):
+            return True
+    return False
 
 
 def rename_new(source: str, goal: str) -> bool:
-    """Rename to a path that does not exist, in one step; return False if it exists."""
-    if stat.S_ISDIR(os.lstat(source).st_mode):
-        if os.path.lexists(goal):
-            return False
-        try:
-            os.rename(source, goal)  # noqa: PTH104  it fails if there is a folder with entries now
-        except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-                return False
-            raise
-        return True
-    done = _link(source, goal)
+    """Rename to a path that does not exist, in one step; return False if it exists.
+
+    Of several folders without entries, each may be renamed to ``goal``.
+    """
+    found = os.lstat(source)
+    if stat.S_ISDIR(found.st_mode):
+        return _rename_folder(source, goal)
+    done = _link(source, goal, found)
     if done:
         _sync(posixpath.dirname(goal))
     return done
 
 
-def _link(source: str, goal: str) -> bool:
+def _rename_folder(source: str, goal: str) -> bool:
+    if os.path.lexists(goal):
+        return False
+    try:
+        os.rename(source, goal)  # noqa: PTH104  it fails if there is a folder with entries now
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and os.path.lexists(goal):
+            return False
+        raise
+    return True
+
+
+def _link(source: str, goal: str, before: os.stat_result) -> bool:
     try:
         os.link(source, goal, follow_symlinks=False)
-    except FileExistsError:  # also if an NFS client repeats a request whose reply was lost
-        if not os.path.samefile(source, goal):  # noqa: PTH121
+    except FileExistsError:
+        if not _has_linked(source, goal, before):
             return False
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        try:
-            os.close(os.open(goal, NEW, 0o666))
-        except FileExistsError:
-            return False
-        os.replace(source, goal)  # noqa: PTH105
-        return True
+        return _rename_without_links(source, goal)
     os.unlink(source)  # noqa: PTH108
+    return True
+
+
+def _has_linked(source: str, goal: str, before: os.stat_result) -> bool:
+    """Return whether a link was made, though its NFS client, which has repeated the request, says it exists.
+
+    The file has a name more since then. It is opened, because that asks the server.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = open_to_read(source, os.O_NOFOLLOW)
+        try:
+            now = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        return now.st_nlink == before.st_nlink + 1 and os.path.samestat(now, os.lstat(goal))
+    return False
+
+
+def _rename_without_links(source: str, goal: str) -> bool:
+    try:
+        os.close(os.open(goal, NEW, 0o666))
+    except FileExistsError:
+        return False
+    try:
+        os.replace(source, goal)  # noqa: PTH105
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(goal)  # noqa: PTH108
+        raise
     return True
 
 

@@ -88,8 +88,8 @@ class Storage(FileSystem):
             HdfsError: the path is not on this storage.
             ConfigError: the storage is not mounted on this machine, or does not exist.
         """
-        root = self._root()
-        return _volume(self.name, root, self._timeout, os.getpid()), storage_path(path, self.mount_path, root)
+        volume = self._volume()
+        return volume, storage_path(path, self.mount_path, volume.root)
 
     def check_path(self, path: str) -> None:
         """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
@@ -113,33 +113,41 @@ class Storage(FileSystem):
             return one == other
         return len(places) == 1
 
-    def _root(self) -> str:
-        """Return the folder of the storage on this machine."""
-        if not self.path:
-            settings = OpenPai.current(self._cluster)
-            facts = settings.cluster().server.storage(self.name)
-            root = _mounted(facts, settings.pai_url, settings.username)
-            if root is None:
-                raise _not_mounted(self.name, facts).in_section(settings.section)
-            return root
-        root = os.path.expandvars(os.path.expanduser(self.path))  # noqa: PTH111
-        if not os.path.isdir(root):  # noqa: PTH112  it never raises
-            text = f"storage_path = {self.path} in [OpenPai] is not a folder here; mount {self.name} there"
-            raise ConfigError(text).in_section(OpenPai.current(self._cluster).section)
-        return root
+    def _volume(self) -> MountedVolume:
+        if self.path:
+            volume = self._at(os.path.expandvars(os.path.expanduser(self.path)))  # noqa: PTH111
+            if not volume.is_there():
+                text = (
+                    f"storage_path = {self.path} in [OpenPai] is not a folder here; mount {self.name} there"
+                )
+                raise ConfigError(text).in_section(OpenPai.current(self._cluster).section)
+            return volume
+        settings = OpenPai.current(self._cluster)
+        facts = settings.cluster().server.storage(self.name)
+        found = _mounted(facts, settings.pai_url)
+        if found is None:
+            raise _not_mounted(self.name, facts).in_section(settings.section)
+        if facts.share:
+            return self._at(found)
+        volume = self._at(posixpath.join(found, settings.username))
+        if not volume.is_there():  # else the first job of the user would make it
+            self._at(found).make_folders(f"/{settings.username}")
+        return volume
+
+    def _at(self, root: str) -> MountedVolume:
+        return _volume(self.name, root, self._timeout, os.getpid())
 
 
 @functools.cache
-def _mounted(facts: StorageFacts, cluster_url: str, user: str) -> str | None:
-    """Return the folder at which this machine has the files that containers see; None if it has none.
+def _mounted(facts: StorageFacts, cluster_url: str) -> str | None:
+    """Return the folder at which this machine has a storage; None if it has none.
 
     It is searched once, because from then on ``MountedVolume`` checks that it is still mounted.
     """
     found = find_mounted(facts.source) or on_this_machine(facts.source, cluster_url)
     if found is None:
         _mounted.cache_clear()
-        return None
-    return found if facts.share else posixpath.join(found, user)
+    return found
 
 
 def _not_mounted(name: str, facts: StorageFacts) -> ConfigError:

@@ -6,17 +6,33 @@ import contextlib
 import errno
 import functools
 import io
+import itertools
 import os
 import posixpath
 import shutil
 import stat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from luigi_pai.files.errors import FileAlreadyExists, HdfsError, failed
+from luigi_pai.files.errors import FileAlreadyExists, HdfsError, missing_ok
+from luigi_pai.files.errors import failed as failed_on
 from luigi_pai.files.storage.calls import within
 from luigi_pai.files.storage.failures import failure_of
 from luigi_pai.files.storage.mounts import mount_of
-from luigi_pai.files.storage.posix import NEW, file_status_of, finish, rename_new, user_of, write_all
+from luigi_pai.files.storage.posix import (
+    ENTERED_BY_ALL,
+    NEW,
+    READ_BY_ALL,
+    SHARED,
+    OpenedFile,
+    allow,
+    file_status_of,
+    is_in_circle,
+    look_again,
+    open_to_read,
+    rename_new,
+    user_of,
+    write_all,
+)
 from luigi_pai.files.volume import Volume
 
 if TYPE_CHECKING:
@@ -27,7 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FOLDER_MODE, _SHARED_MODE = 0o755, 0o1777
+_SYNC_AFTER = 32  # parts of a file, of 1 MiB each: what waits to be sent must not take as long as ``timeout``
 
 
 class MountedVolume(Volume):
@@ -45,14 +61,18 @@ class MountedVolume(Volume):
         name: of the storage.
         root: its folder on this machine.
         timeout: seconds.
+
+    Attributes:
+        root: its folder on this machine, empty for ``/``.
     """
 
     def __init__(self, name: str, root: str, timeout: float) -> None:
         self._name = name
-        self._root = root.rstrip("/")
+        self.root = root.rstrip("/")
         self._timeout = timeout
         self._device: int | None = None  # of the root, when it was first used
         self._mount: Mount | None = None
+        self._real_root = self.root
 
     @functools.cached_property
     def owner(self) -> str:
@@ -66,37 +86,26 @@ class MountedVolume(Volume):
 
     def local_path(self, path: str) -> str:
         """Return the path on this machine."""
-        return self._root + path.rstrip("/") or "/"
+        return self.root + path.rstrip("/") or "/"
 
     def failed(self, operation: str, path: str, reason: str, **about: Any) -> HdfsError:
         """Return the error of an operation that failed; see ``Volume``."""
-        return failed(operation, self.local_path(path), self.server, reason, what="", **about)
+        return failed_on(operation, self.local_path(path), self.server, reason, what="", **about)
 
     # lookups
 
     def file_status(self, path: str) -> FileStatus:
-        """Return the FileStatus of a file or folder.
-
-        If it seems not to exist, its folder is opened and it is looked up again, because an NFS client may
-        remember for a minute that a file was missing, and asks the server when a folder is opened.
-        """
-
-        def look_up() -> FileStatus:
-            place = self._inside(path)
-            try:
-                found = os.stat(place)  # noqa: PTH116  faster
-            except FileNotFoundError:
-                os.close(os.open(posixpath.dirname(place), os.O_RDONLY | os.O_DIRECTORY))
-                found = os.stat(place)  # noqa: PTH116
-            return file_status_of("", found)
-
-        return self._do("GETFILESTATUS", path, look_up)
+        """Return the FileStatus of a file or folder."""
+        return self._look("GETFILESTATUS", path, lambda place: file_status_of("", os.stat(place)))  # noqa: PTH116
 
     def list_status(self, path: str) -> list[FileStatus]:
-        """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name."""
+        """Return the FileStatus of each entry of a folder; for a file, its FileStatus with an empty name.
 
-        def list_all() -> list[FileStatus]:
-            place = self._inside(path)
+        A link is described as what it leads to. If that is nothing, out of the storage, or a folder that
+        contains the link, its type is ``SYMLINK``.
+        """
+
+        def list_all(place: str) -> list[FileStatus]:
             try:
                 with os.scandir(place) as entries:
                     found = [status for entry in entries if (status := self._listed(entry))]
@@ -104,7 +113,7 @@ class MountedVolume(Volume):
             except NotADirectoryError:
                 return [file_status_of("", os.stat(place))]  # noqa: PTH116
 
-        return self._do("LISTSTATUS", path, list_all)
+        return self._look("LISTSTATUS", path, list_all)
 
     def count(self, path: str) -> tuple[int, int, int]:
         """Return the bytes, folders and files of a path and all below it; a folder counts itself."""
@@ -117,17 +126,19 @@ class MountedVolume(Volume):
 
     def open_reader(self, path: str) -> io.BufferedReader:
         """Open a file for reading."""
-        return io.BufferedReader(self._do("OPEN", path, lambda: _File(self, path, self._inside(path))))
+        call: Callable[[Callable[[], bytes]], bytes] = functools.partial(self._do, "OPEN", path)
+        file = self._look("OPEN", path, lambda place: io.FileIO(place, opener=open_to_read))
+        return OpenedFile(file, call).buffered()
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
         """Return at most ``most`` bytes of a file from ``offset`` on."""
 
-        def read() -> bytes:
-            with open(self._inside(path), "rb") as file:  # noqa: PTH123
+        def read(place: str) -> bytes:
+            with open(place, "rb", opener=open_to_read) as file:
                 file.seek(offset)
                 return file.read(most)
 
-        return self._do("OPEN", path, read)
+        return self._look("OPEN", path, read)
 
     def read_rest(self, path: str, offset: int, most: int) -> bytes:
         """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
@@ -138,34 +149,58 @@ class MountedVolume(Volume):
 
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file, and make its folder if the folder is missing; an error if the file exists."""
-        parts = iter([data]) if isinstance(data, bytes) else iter(data)
+        if isinstance(data, bytes):
+            self._do("CREATE", path, lambda: self._create_whole(path, data))
+            return
+        file = self._do("CREATE", path, lambda: self._create(path))
+        numbers = itertools.count(1)
 
-        def create() -> int:
-            place = self._inside(path, is_new=True)
+        def write(part: bytes) -> None:
+            write_all(file, part)
+            if next(numbers) % _SYNC_AFTER == 0:
+                os.fdatasync(file.fileno())
+
+        try:
+            for part in data:  # the parts are made here: it may take long to read them
+                self._do("CREATE", path, functools.partial(write, part))
+            self._do("CREATE", path, lambda: _finish(file))
+        except BaseException:  # also Ctrl-C
+            with contextlib.suppress(HdfsError):
+                self._do("CREATE", path, file.close)
+                self.remove(path, recursive=False)
+            raise
+
+    def _create_whole(self, path: str, data: bytes) -> None:
+        file = self._create(path)
+        try:
+            write_all(file, data)
+            _finish(file)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                file.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self.local_path(path))  # noqa: PTH108
+            raise
+
+    def _create(self, path: str) -> io.FileIO:
+        """Create a file, which is closed when nobody has waited for it."""
+
+        def opened(place: str, _flags: int) -> int:
             with contextlib.suppress(FileNotFoundError):
                 return os.open(place, NEW, 0o666)
             self._make_all(posixpath.dirname(path))
             return os.open(place, NEW, 0o666)
 
-        descriptor = self._do("CREATE", path, create)
-        try:
-            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123
-                for part in parts:  # the parts are made here: it may take long to read them
-                    self._do("CREATE", path, functools.partial(write_all, file, part))
-                self._do("CREATE", path, lambda: finish(file.fileno()))
-        except BaseException:  # also Ctrl-C
-            with contextlib.suppress(HdfsError):
-                self.remove(path, recursive=False)
-            raise
+        return io.FileIO(self._inside(path, is_new=True), "wb", opener=opened)
 
     def append(self, path: str, data: bytes) -> None:
         """Add data to the end of a file."""
 
         def add() -> None:
-            with open(self._inside(path), "r+b", buffering=0) as file:  # noqa: PTH123
-                file.seek(0, os.SEEK_END)
+            descriptor = os.open(self._inside(path), os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+            with io.FileIO(descriptor, "wb") as file:
                 write_all(file, data)
-                os.fsync(file.fileno())
+                os.fsync(descriptor)
 
         self._do("APPEND", path, add)
 
@@ -183,31 +218,35 @@ class MountedVolume(Volume):
 
         def share() -> None:
             self._make_all(path)
-            place = self._inside(path)
-            with contextlib.suppress(PermissionError):  # it is another user's, who has decided about it
-                if os.stat(place).st_mode & _SHARED_MODE != _SHARED_MODE:  # noqa: PTH116
-                    os.chmod(place, _SHARED_MODE)  # noqa: PTH101
+            allow(self._inside(path), SHARED)
 
         self._do("MKDIRS", path, share)
 
     def remove(self, path: str, *, recursive: bool) -> bool:
-        """Delete a path; return False if it did not exist. A link is deleted, and not what it leads to."""
+        """Delete a path; return False if it did not exist. A link is deleted, and not what it leads to.
+
+        With ``recursive``, each entry is deleted by a call of its own, as all of them may take long.
+        """
 
         def delete() -> bool:
             place = self._inside(path, is_new=True)
             try:
-                mode = os.lstat(place).st_mode
-                if not stat.S_ISDIR(mode):
-                    os.unlink(place)  # noqa: PTH108
-                elif recursive:
-                    shutil.rmtree(place)
-                else:
-                    os.rmdir(place)  # noqa: PTH106
+                remove = os.rmdir if stat.S_ISDIR(os.lstat(place).st_mode) else os.unlink
+                remove(place)
             except FileNotFoundError:
                 return False
             return True
 
-        return self._do("DELETE", path, delete)
+        try:
+            return self._do("DELETE", path, delete)
+        except HdfsError as error:
+            if not recursive or error.exception != "PathIsNotEmptyDirectoryException":
+                raise
+        with missing_ok():
+            for name in self._do("DELETE", path, lambda: os.listdir(self._inside(path))):  # noqa: PTH208
+                self.remove(posixpath.join(path, name), recursive=True)
+        self._do("DELETE", path, delete)
+        return True
 
     def rename_to(self, path: str, destination: str, options: str | None = None) -> bool | None:
         """Rename a path; see ``Volume``."""
@@ -215,7 +254,7 @@ class MountedVolume(Volume):
         def rename() -> bool | None:
             source, goal = self._inside(path, is_new=True), self._inside(destination, is_new=True)
             if options == "OVERWRITE":
-                os.replace(source, goal)  # noqa: PTH105
+                _replace(source, goal)
                 return None
             if options is None and os.path.isdir(goal):  # noqa: PTH112
                 goal = posixpath.join(goal, posixpath.basename(source))
@@ -244,8 +283,8 @@ class MountedVolume(Volume):
     @contextlib.contextmanager
     def guarded(self, operation: str, path: str) -> Iterator[None]:
         """Raise HdfsError for an OSError of what is done inside ``with`` at ``local_path(path)``."""
+        self._do(operation, path, lambda: None)
         try:
-            self._check_mounted()
             yield
         except OSError as error:
             failure = failure_of(error, operation, self.local_path(path), self.server)
@@ -255,6 +294,16 @@ class MountedVolume(Volume):
 
     # how an operation is done
 
+    def is_there(self) -> bool:
+        """Return whether its folder exists, or existed once: if it is gone, operations raise HdfsError."""
+
+        def look() -> bool:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                return stat.S_ISDIR(os.stat(f"{self.root}/.").st_mode)  # noqa: PTH116
+            return False
+
+        return self._device is not None or self._call("GETFILESTATUS", "/", look)
+
     def _do(self, operation: str, path: str, work: Callable[[], T]) -> T:
         """Return the result of a function that uses the mount; raise HdfsError for its OSError."""
 
@@ -262,20 +311,43 @@ class MountedVolume(Volume):
             self._check_mounted()
             return work()
 
+        return self._call(operation, path, work_on_mount)
+
+    def _call(self, operation: str, path: str, work: Callable[[], T]) -> T:
         try:
-            return within(self._timeout, work_on_mount)
+            return within(self._timeout, work)
         except (OSError, LookupError, ValueError) as error:
             failure = failure_of(error, operation, self.local_path(path), self.server)
         raise failure
 
+    def _look(self, operation: str, path: str, work: Callable[[str], T]) -> T:
+        """Do as ``_do``, with the path on this machine, twice if it seems not to exist.
+
+        An NFS client may remember for a minute that a file was missing, and asks the server when the folder
+        of the file is opened.
+        """
+
+        def look() -> T:
+            try:
+                return work(self._inside(path))
+            except FileNotFoundError:
+                look_again(posixpath.dirname(self.local_path(path)), self.root)
+            return work(self._inside(path))
+
+        return self._do(operation, path, look)
+
     def _check_mounted(self) -> None:
-        """Raise OSError if the storage is not mounted any more, and its folder is an ordinary one."""
-        device = os.stat(self._root or "/").st_dev  # noqa: PTH116
+        """Raise OSError if the storage is not mounted any more: its folder is an ordinary one, or missing."""
+        try:
+            device = os.stat(f"{self.root}/.").st_dev  # noqa: PTH116  with the dot, autofs mounts it
+        except (FileNotFoundError, NotADirectoryError):
+            raise OSError(errno.ENOTCONN, f"there is no folder {self.root or '/'}") from None
         if self._device == device:
             return
-        mount = mount_of(self._root or "/")
+        mount = mount_of(self.root or "/")
         if self._device is not None and _place_of(mount) != _place_of(self._mount):
-            raise OSError(errno.ENOTCONN, f"it is not mounted at {self._root} any more")
+            raise OSError(errno.ENOTCONN, f"it is not mounted at {self.root} any more")
+        self._real_root = os.path.realpath(self.root or "/").rstrip("/")
         self._device, self._mount = device, mount
 
     def _inside(self, path: str, *, is_new: bool = False) -> str:
@@ -286,58 +358,54 @@ class MountedVolume(Volume):
             is_new: whether its last name is not followed if it is a link.
 
         Raises:
-            PermissionError: a link leads out of the storage.
+            OSError: a link leads out of the storage.
         """
         place = self.local_path(path)
         seen = posixpath.dirname(place) if is_new and path != "/" else place
-        root = os.path.realpath(self._root or "/")
-        if not f"{os.path.realpath(seen)}/".startswith(f"{root.rstrip('/')}/"):
-            raise PermissionError(errno.EPERM, "a link leads out of the storage")
+        if not f"{os.path.realpath(seen)}/".startswith(f"{self._real_root}/"):
+            raise OSError(errno.EXDEV, "a link leads out of the storage")
         return place
 
     def _listed(self, entry: os.DirEntry[str]) -> FileStatus | None:
         """Return the FileStatus of an entry; None if another process has just removed it."""
         try:
             found = entry.stat(follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
-                with contextlib.suppress(OSError):  # it leads nowhere, or out of the storage
-                    self._inside(entry.path[len(self._root) :])
-                    found = entry.stat()
         except FileNotFoundError:
             return None
+        if stat.S_ISLNK(found.st_mode):
+            with contextlib.suppress(OSError):  # it leads nowhere, or out of the storage
+                self._inside(entry.path[len(self.root) :])
+                target = entry.stat()
+                found = found if is_in_circle(entry.path) else target
         return file_status_of(entry.name, found)
 
     def _make_all(self, path: str) -> None:
         place = self._inside(path, is_new=True)
-        if os.path.isdir(place):  # noqa: PTH112
+        if os.path.isdir(self._inside(path)):  # noqa: PTH112
             return
-        if path == "/":
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        self._make_all(posixpath.dirname(path))
+        if path != "/":
+            self._make_all(posixpath.dirname(path))
         try:
             os.mkdir(place)  # noqa: PTH102
         except FileExistsError:
             if not os.path.isdir(place):  # noqa: PTH112
                 raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file") from None
-        else:  # containers read it as other users; a setgid bit stays
-            os.chmod(place, os.stat(place).st_mode | _FOLDER_MODE)  # noqa: PTH101, PTH116
+        else:
+            allow(place, ENTERED_BY_ALL)
 
 
-class _File(io.FileIO):
-    """A file of a storage, open for reading."""
+def _finish(file: io.FileIO) -> None:
+    """Let other users read a new file, and wait until its data are on the server."""
+    allow(file.fileno(), READ_BY_ALL)
+    os.fsync(file.fileno())
+    file.close()
 
-    def __init__(self, volume: MountedVolume, path: str, place: str) -> None:
-        super().__init__(place)
-        self._volume = volume
-        self._path = path
 
-    def readinto(self, buffer: Any) -> int:
-        """Read bytes into the buffer, and return their number; 0 at the end of the file."""
-        return self._volume._do("OPEN", self._path, lambda: super(_File, self).readinto(buffer) or 0)  # noqa: SLF001
-
-    def readall(self) -> bytes:
-        """Return the rest of the file."""
-        return self._volume._do("OPEN", self._path, super().readall)  # noqa: SLF001
+def _replace(source: str, goal: str) -> None:
+    """Rename, replacing a file; a folder is not replaced, not even an empty one by another."""
+    if os.path.isdir(goal) and not os.path.islink(goal):  # noqa: PTH112, PTH114
+        raise OSError(errno.EINVAL, f"{goal} is a folder")
+    os.replace(source, goal)  # noqa: PTH105
 
 
 def _place_of(mount: Mount | None) -> tuple[str, str] | None:
