@@ -1,4 +1,4 @@
-"""A test that takes ``fs``, ``home`` or ``backend`` runs on the local WebHDFS and on each real HDFS.
+"""A test that takes ``fs``, ``home`` or ``backend`` runs on the local WebHDFS, each real HDFS and a storage.
 
 ``make test-newest`` starts the real ones; without them, test_datanodes.py says so. For pytest by itself,
 ``make real-hdfs`` serves one and prints what to set; ``HDFS_TEST_URL`` and ``HDFS_TEST_USER`` may as well
@@ -12,14 +12,14 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import BACKENDS, EACH_HADOOP, LOCAL, Backend
+from hdfs_backend import BACKENDS, EACH_HADOOP, LOCAL, STORAGE, Backend, storage_backend
 from hdfs_backend import real_backend as real
 from webhdfs_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from luigi_pai.files import WebHdfs
+    from luigi_pai.files import FileSystem
 
 
 @pytest.fixture(scope="session")
@@ -37,11 +37,13 @@ def real_backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    """The local WebHDFS and each real HDFS in turn."""
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+    """The local WebHDFS, each real HDFS and a storage in turn."""
     if request.param == LOCAL:
         found: Backend = request.getfixturevalue("local_backend")
         return found
+    if request.param == STORAGE:
+        return storage_backend(tmp_path_factory.mktemp("storage"))
     return real(request.param)
 
 
@@ -52,13 +54,13 @@ def url(backend: Backend) -> str:
 
 
 @pytest.fixture
-def fs(backend: Backend) -> WebHdfs:
+def fs(backend: Backend) -> FileSystem:
     """It as a file system, as its superuser."""
     return backend.fs()
 
 
 @pytest.fixture
-def home(fs: WebHdfs) -> Iterator[str]:
+def home(fs: FileSystem) -> Iterator[str]:
     """A folder on it for one test."""
     path = f"/tmp/luigi-pai-{uuid.uuid4().hex[:10]}"
     fs.mkdir(path)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import luigi.configuration
 import pytest
-from hdfs_backend import Backend, content, written
+from hdfs_backend import ON_HDFS, Backend, content, written
 
 from luigi_pai import HdfsTarget, PaiTask, TaskRole, reset_clusters
 from luigi_pai.config import HdfsAccount, OpenPai
@@ -122,6 +122,7 @@ def test_openpai_comes_first(settings: Callable[..., None]) -> None:
     assert OpenPai().hdfs_account() == HdfsAccount(("http://mine:2",), "anna", "simple")
 
 
+@ON_HDFS
 def test_a_target_with_luigis_configuration(backend: Backend, fs: WebHdfs, home: str) -> None:
     """A target without fs is found over Luigi's sections alone."""
     parts = urlsplit(backend.url)
@@ -131,6 +132,7 @@ def test_a_target_with_luigis_configuration(backend: Backend, fs: WebHdfs, home:
     assert HdfsTarget(f"{home}/f").open().read() == "found"
 
 
+@ON_HDFS
 def test_the_completion_flag_with_luigis_configuration(
     pai: FaultyPai, settings: Callable[..., None], backend: Backend, home: str
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 import requests
 from hadoop_differences import differences_of
 from hdfs import InsecureClient
-from hdfs_backend import WITH_PERMISSIONS, Backend, names, written
+from hdfs_backend import ON_HDFS, WITH_PERMISSIONS, Backend, names, written
 
 if TYPE_CHECKING:
     from luigi_pai.files import WebHdfs
@@ -40,12 +40,14 @@ def test_the_mode_of_a_new_file(backend: Backend, fs: WebHdfs, home: str) -> Non
     assert backend.mode(f"{home}/f") == backend.differences.new_file_mode
 
 
+@ON_HDFS
 def test_percent_in_names_without_us(backend: Backend, fs: WebHdfs, home: str) -> None:
     """With the bare library, the DataNodes of 2.7.4 write another file than they were told."""
     InsecureClient(backend.url, user=backend.user).write(f"{home}/a%2520b", b"data")
     assert names(fs, home) == [{1: "a%2520b", 2: "a%20b"}[backend.differences.datanode_decodes]]
 
 
+@ON_HDFS
 def test_a_colon(backend: Backend, fs: WebHdfs, home: str) -> None:
     """No file can have one in its name: 2.7.4 says so whatever is asked, 3.3.4 to who would make one."""
     written(fs, f"{home}/f")
@@ -57,6 +59,7 @@ def test_a_colon(backend: Backend, fs: WebHdfs, home: str) -> None:
     assert refusal(asked(backend, "PUT", f"{home}/a:b", "CREATE")) == (403, "RemoteException")
 
 
+@ON_HDFS
 def test_below_a_file(backend: Backend, fs: WebHdfs, home: str) -> None:
     """Each has its own error for a path below a file."""
     written(fs, f"{home}/f")
@@ -88,6 +91,7 @@ def test_more_than_the_quota(real_backend: Backend) -> None:
         assert (reply.status_code, sizes) == (201, [(f"{path}/f", 0)])
 
 
+@ON_HDFS
 def test_the_root_of_the_trash(backend: Backend) -> None:
     """2.7.4 does not know the question; both have it in the home folder."""
     reply = asked(backend, "GET", "/", "GETTRASHROOT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hdfs_backend import content, names, written
+from hdfs_backend import Backend, content, names, written
 
 from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.work.flag import CompletionFlag
@@ -72,10 +72,10 @@ def test_an_empty_flag_counts_for_what_was_submitted_there(text: str, fs: WebHdf
     assert names(fs, home) == []
 
 
-def test_flag_on_a_path_of_any_kind(fs: WebHdfs, home: str) -> None:
+def test_flag_on_a_path_of_any_kind(backend: Backend, fs: WebHdfs, home: str) -> None:
     """The folder is written in any way that a path may be."""
     CompletionFlag(fs, f"$PAI_DEFAULT_FS_URI{home}").add("a", submitted_here=False)
-    assert CompletionFlag(fs, f"hdfs://nn:9000{home}").holds("a")
+    assert CompletionFlag(fs, f"{backend.prefix}{home}").holds("a")
 
 
 def test_flag_that_cannot_be_read_is_an_error() -> None:

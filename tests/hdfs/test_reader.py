@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cutting_proxy import CuttingProxy, before_datanodes
-from hdfs_backend import Backend, written
+from hdfs_backend import ON_HDFS, Backend, written
 from leaks import chain
 from webhdfs_scripted import file_status, scripted_fs
 
@@ -40,6 +40,7 @@ def proxy(backend: Backend, fs: WebHdfs, home: str) -> Iterator[CuttingProxy]:
         yield found
 
 
+@ON_HDFS
 @pytest.mark.parametrize("orderly", [False, True], ids=["reset", "end"])
 @pytest.mark.parametrize("cuts", [1, 3])
 def test_a_read_that_breaks_goes_on(
@@ -52,6 +53,7 @@ def test_a_read_that_breaks_goes_on(
     assert proxy.connections == cuts + 1
 
 
+@ON_HDFS
 def test_a_read_that_breaks_in_its_answer_goes_on(backend: Backend, proxy: CuttingProxy, home: str) -> None:
     """A DataNode that dies before it has said anything is no end, either."""
     proxy.cuts, proxy.down = 1, 10
@@ -59,6 +61,7 @@ def test_a_read_that_breaks_in_its_answer_goes_on(backend: Backend, proxy: Cutti
         assert file.read() == DATA
 
 
+@ON_HDFS
 def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProxy, home: str) -> None:
     """After a number of tries without progress there is an error; what was read before is right."""
     proxy.cuts, proxy.down = 1000, 3000
@@ -76,6 +79,7 @@ def test_a_read_that_breaks_again_and_again(backend: Backend, proxy: CuttingProx
     assert proxy.connections < 40  # a GET is sent up to three times
 
 
+@ON_HDFS
 def test_a_file_that_is_replaced_meanwhile(
     backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str
 ) -> None:
@@ -93,6 +97,7 @@ def test_a_file_that_is_replaced_meanwhile(
     assert DATA.startswith(start)
 
 
+@ON_HDFS
 def test_a_file_that_is_gone_meanwhile(backend: Backend, fs: WebHdfs, proxy: CuttingProxy, home: str) -> None:
     """A file that was removed while the connection was broken is an error at once."""
     proxy.cuts, proxy.down = 1, 2_000_000
@@ -153,6 +158,7 @@ def test_a_server_that_does_not_say_how_much_it_sends() -> None:
     assert script.asked == [0, 3]
 
 
+@ON_HDFS
 def test_a_datanode_that_has_just_died(backend: Backend, proxy: CuttingProxy, home: str) -> None:
     """A DataNode that takes no connection is asked for again before that is an error."""
     proxy.close()

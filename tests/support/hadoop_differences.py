@@ -25,24 +25,26 @@ class Differences:
     Attributes:
         new_file_mode: the permission of a file that CREATE makes without one.
         datanode_decodes: how often a DataNode decodes the percent signs of a path.
-        status_of_colon: how GETFILESTATUS refuses a name with ``:``, which no file can have.
+        status_of_colon: how GETFILESTATUS refuses a name with ``:``, which no file can have; None if one can.
         rename_to_colon: how RENAME refuses such a name.
         create_below_file: how CREATE refuses a path below a file.
         mkdirs_below_file: how MKDIRS refuses one.
         owner_named: whom the error of SETOWNER names when alice gives her file to bob.
         over_quota: how CREATE refuses more than the space quota; None where it answers 201.
         has_trash_root: whether GETTRASHROOT is known.
+        missing: what is said of a path that does not exist.
     """
 
     new_file_mode: str
     datanode_decodes: int
-    status_of_colon: Refusal
+    status_of_colon: Refusal | None
     rename_to_colon: Refusal
     create_below_file: Refusal
     mkdirs_below_file: Refusal
     owner_named: str
     over_quota: Refusal | None
     has_trash_root: bool
+    missing: str = "File {path} does not exist"
 
 
 _BY_VERSION = {

@@ -7,11 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from hdfs_backend import WITH_PERMISSIONS, written
+from hdfs_backend import STORAGE, WITH_PERMISSIONS, written
 from webhdfs_scripted import file_status, scripted
 
 from luigi_pai.files import HdfsError, TransferError, WebHdfs, download
 from luigi_pai.files.hdfs.reader import HdfsReader
+from luigi_pai.files.storage.posix import OpenedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,14 +117,14 @@ def test_a_device_or_pipe_is_not_replaced(fs, results, tmp_path):
 
 
 @pytest.mark.parametrize("error", [HdfsError("broken"), OSError(28, "No space left on device")])
-def test_a_file_that_breaks_off_does_not_appear(fs, results, tmp_path, monkeypatch, error):
+def test_a_file_that_breaks_off_does_not_appear(backend, fs, results, tmp_path, monkeypatch, error):
     """Neither under its name nor under another, and what was there before stays as it was."""
     (tmp_path / "metrics.json").write_text("before")
 
     def broken(_self, _buffer):
         raise error
 
-    monkeypatch.setattr(HdfsReader, "readinto", broken)
+    monkeypatch.setattr(OpenedFile if backend.name == STORAGE else HdfsReader, "readinto", broken)
     with pytest.raises(
         (HdfsError, TransferError), match=r"broken|metrics\.json: No space left|bin: No space left"
     ):

@@ -1,4 +1,4 @@
-"""The WebHDFS that the contract tests run against, and what a test does with files there."""
+"""The file systems that the contract tests run against, and what a test does with files there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 from hadoop_differences import Differences, differences_of, local_differences, version_at
 from real_hdfs import HADOOP_2, HADOOPS, Hadoop, Missing, RealHdfs, installed
+from storage_differences import storage_differences
 
-from luigi_pai.files import WebHdfs
+from luigi_pai.files import FileSystem, Storage, WebHdfs
+from luigi_pai.files.hdfs.connection import Connection
+from luigi_pai.files.storage.volume import MountedVolume
+
+if TYPE_CHECKING:
+    from luigi_pai.files.volume import Volume
 
 
 def needs(hadoop: Hadoop) -> pytest.MarkDecorator:
@@ -29,23 +35,26 @@ def needs(hadoop: Hadoop) -> pytest.MarkDecorator:
 
 
 NEEDS_REAL_HDFS = needs(HADOOP_2)
-LOCAL = "local"
+LOCAL, STORAGE = "local", "storage"
 REAL = {hadoop.version: hadoop for hadoop in HADOOPS}
-BACKENDS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(hadoop.variable("URL"))))
+EACH_HDFS = (LOCAL, *(hadoop.version for hadoop in HADOOPS if os.environ.get(hadoop.variable("URL"))))
+BACKENDS = (*EACH_HDFS, STORAGE)
 EACH_HADOOP = [pytest.param(version, marks=needs(hadoop)) for version, hadoop in REAL.items()]
+ON_HDFS = pytest.mark.parametrize("backend", EACH_HDFS, indirect=True)
+"""The mark of a test about what only an HDFS does: its addresses, its requests, its refusals."""
 WITH_PERMISSIONS = pytest.mark.parametrize("backend", EACH_HADOOP, indirect=True)
 """The mark of a test about permissions, which the local WebHDFS keeps and does not check."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A WebHDFS.
+    """A WebHDFS, or a storage.
 
     Attributes:
-        name: ``local``, or the version of a real one.
-        url: ``http://HOST:PORT``.
+        name: ``local``, the version of a real one, or ``storage``.
+        url: ``http://HOST:PORT``; empty for a storage.
         user: its superuser.
-        root: the folder on disk that the local one serves.
+        root: the folder on disk that the local one serves, or that is the storage.
         bin: the folder of the ``hdfs`` command of a real one.
     """
 
@@ -55,21 +64,48 @@ class Backend:
     root: Path | None = None
     bin: Path | None = None
 
-    def fs(self, user: str | None = None, **options: Any) -> WebHdfs:
-        """Return it as a file system, as its superuser or somebody else."""
+    def fs(self, user: str | None = None, **options: Any) -> FileSystem:
+        """Return it as a file system, as its superuser or, on an HDFS, somebody else."""
+        if self.name == STORAGE:
+            return Storage("nfs1", str(self.root))
         options = {"connect_timeout": 5, "read_timeout": 20, **options}
         return WebHdfs(options.pop("url", self.url), user or self.user, **options)
 
     @property
+    def settings(self) -> dict[str, str]:
+        """The keys of [OpenPai] that name it."""
+        if self.name == STORAGE:
+            return {"storage": "nfs1", "storage_path": str(self.root)}
+        return {"webhdfs_url": self.url, "hdfs_user": self.user}
+
+    @property
+    def prefix(self) -> str:
+        """What a path may begin with, beside ``/``."""
+        return "$PAI_DEFAULT_FS_URI" if self.name == STORAGE else "hdfs://nn:1"
+
+    @property
+    def volume_class(self) -> type[Volume]:
+        """The class whose methods do the work."""
+        return MountedVolume if self.name == STORAGE else Connection
+
+    @property
     def differences(self) -> Differences:
         """What it does where others do something else."""
+        if self.name == STORAGE:
+            return storage_differences()
         return local_differences() if self.root else differences_of(version_at(self.url))
 
     def mode(self, path: str) -> str:
         """Return the permission of a file or folder, in octal digits."""
+        if self.name == STORAGE:
+            return f"{Path(f'{self.root}{path}').stat().st_mode & 0o7777:o}"
         query = {"op": "GETFILESTATUS", "user.name": self.user}
         reply = requests.get(f"{self.url}/webhdfs/v1{path}", query, timeout=20)
         return str(reply.json()["FileStatus"]["permission"])
+
+    def shown(self, path: str) -> str:
+        """Return a path as errors show it."""
+        return f"{self.root}{path}" if self.name == STORAGE else path
 
     def quota_folder(self) -> str:
         """Make a folder on a real one that has room for nothing, and return its path."""
@@ -110,19 +146,24 @@ def own_hdfs(version: str = HADOOP_2.version, *, namenodes: int = 1, datanodes: 
     return RealHdfs(found, namenodes=namenodes, datanodes=datanodes)
 
 
-def written(fs: WebHdfs, path: str, text: str = "text") -> str:
+def storage_backend(root: Path) -> Backend:
+    """Return a folder of this machine as a storage."""
+    return Backend(STORAGE, "", getpass.getuser(), root)
+
+
+def written(fs: FileSystem, path: str, text: str = "text") -> str:
     """Write a file and return its path."""
     with fs.open_writer(path) as file:
         file.write(text.encode())
     return path
 
 
-def content(fs: WebHdfs, path: str) -> str:
+def content(fs: FileSystem, path: str) -> str:
     """Return the text of a file."""
     with fs.open_reader(path) as file:
         return file.read().decode()
 
 
-def names(fs: WebHdfs, path: str) -> list[str]:
+def names(fs: FileSystem, path: str) -> list[str]:
     """Return what is under a folder, all levels, relative to it."""
     return sorted(posixpath.relpath(entry, path) for entry in fs.listdir(path, recursive=True))

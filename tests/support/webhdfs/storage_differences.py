@@ -1,0 +1,17 @@
+"""What a storage does where HDFS does something else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hadoop_differences import Differences, local_differences
+
+
+def storage_differences() -> Differences:
+    """Return what a storage does in the place of the local WebHDFS."""
+    return replace(
+        local_differences(),
+        new_file_mode="644",
+        status_of_colon=None,
+        missing="No such file or directory",
+    )
