@@ -45,15 +45,14 @@ def mounts(table: str = _TABLE) -> list[Mount]:
 
 def mount_of(path: str) -> Mount | None:
     """Return the mount on which a path is; None if the mounts are not known."""
-    path = os.path.realpath(path)
-    found = [each for each in mounts() if _below(path, each.folder) is not None]
-    return max(reversed(found), key=lambda each: len(each.folder), default=None)
+    return _covering(os.path.realpath(path), mounts())
 
 
 def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
     """Return the folder at which this machine has what ``source`` names; None if it is not mounted.
 
-    A mount of a folder above it counts. Two host names are the same if they have an address in common.
+    A mount of a folder above it counts, and a mount that a later one hides does not. Two host names are the
+    same if they have an address in common.
 
     Args:
         source: ``HOST:/PATH`` or ``//HOST/SHARE/PATH``.
@@ -62,12 +61,16 @@ def find_mounted(source: str, known: list[Mount] | None = None) -> str | None:
     wanted = _parts(source)
     if wanted is None:
         return None
+    known = mounts() if known is None else known
     found: dict[str, int] = {}
-    for mount in mounts() if known is None else known:
+    for mount in known:
         parts = _parts(mount.source)
-        inside = None if parts is None or parts[0] != wanted[0] else _below(wanted[2], parts[2])
-        if parts is not None and inside is not None and _is_same_host(parts[1], wanted[1]):
-            found[posixpath.join(mount.folder, inside).rstrip("/") or "/"] = len(parts[2])
+        inside = None if parts is None or parts[0] != wanted[0] else _inside(wanted, parts[2])
+        if parts is None or inside is None:
+            continue
+        folder = posixpath.join(mount.folder, inside).rstrip("/") or "/"
+        if _covering(folder, known) is mount and _is_same_host(parts[1], wanted[1], mount.options):
+            found[folder] = len(parts[2])
     return max(found, key=lambda folder: found[folder], default=None)
 
 
@@ -88,9 +91,22 @@ def _parts(source: str) -> tuple[str, str, str] | None:
     for kind, form in (("nfs", _NFS_SOURCE), ("smb", _SMB_SOURCE)):
         match = form.fullmatch(source)
         if match:
-            path = posixpath.normpath(match[2])
-            return kind, match[1].strip("[]").lower(), path.lower() if kind == "smb" else path
+            return kind, match[1].strip("[]").lower(), "/" + posixpath.normpath(match[2]).lstrip("/")
     return None
+
+
+def _covering(path: str, known: list[Mount]) -> Mount | None:
+    """Return the mount at or above a path that is the deepest; of several at one folder, the latest."""
+    found = [each for each in known if _below(path, each.folder) is not None]
+    return max(reversed(found), key=lambda each: len(each.folder), default=None)
+
+
+def _inside(wanted: tuple[str, str, str], mounted: str) -> str | None:
+    """Return the rest of a source's path below a mounted one; SMB ignores case."""
+    kind, _host, path = wanted
+    if kind == "smb" and path[: len(mounted)].lower() == mounted.lower():
+        mounted = path[: len(mounted)]
+    return _below(path, mounted)
 
 
 def _below(path: str, folder: str) -> str | None:
@@ -99,8 +115,12 @@ def _below(path: str, folder: str) -> str | None:
     return path[len(start) :] if f"{path}/".startswith(start) else None
 
 
-def _is_same_host(one: str, other: str) -> bool:
-    return one == other or bool(_addresses(one) & _addresses(other))
+def _is_same_host(mounted: str, wanted: str, options: tuple[str, ...]) -> bool:
+    """Return whether two hosts are the same; the options of a mount have the address that it uses."""
+    if mounted == wanted:
+        return True
+    used = {option.removeprefix("addr=") for option in options if option.startswith("addr=")}
+    return bool((used or _addresses(mounted)) & _addresses(wanted))
 
 
 def _addresses(host: str) -> set[str]:

@@ -98,12 +98,13 @@ class Storage(FileSystem):
     def check_writable(self) -> None:
         """Raise ConfigError if containers or this machine mount the storage read-only."""
         storage = OpenPai.current(self._cluster).cluster().storage
-        with contextlib.suppress(PaiApiError, OSError):  # whoever uses the storage next waits for it
+        with contextlib.suppress(PaiApiError, HdfsError):  # whoever uses the storage next waits for it
             if storage is not None:
                 storage.mount()
-            root = self._root()
-            if os.statvfs(root).f_flag & os.ST_RDONLY:
-                raise ConfigError(f"{root}, where this machine has storage {self.name}, is mounted read-only")
+            volume = self._volume()
+            if volume.is_read_only():
+                text = f"{volume.root}, where this machine has storage {self.name}, is mounted read-only"
+                raise ConfigError(text)
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same in the storage."""
