@@ -52,19 +52,10 @@ def hdfs_path(path: str, fs_uri: str | None) -> str:
         HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
             (If HDFS were asked, it would only answer that the path does not exist, which misleads.)
     """
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise _wrong(path, "it is not UTF-8") from None
     scheme, authority, base = split_uri(fs_uri or "")
-    base = base.rstrip("/")
-    default = _DEFAULT_FS.match(path)
-    if default:
-        return _normal(base + path[default.end() :] or "/")
-    variable = _VARIABLE.search(path)
-    if variable:
-        why = f"{variable[0]} is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
-        raise _wrong(path, why)
+    below = _below_default(path, "HDFS")
+    if below is not None:
+        return _normal(base.rstrip("/") + below or "/")
     path_scheme, path_authority, plain = split_uri(path)
     if not path_scheme:
         if not plain.startswith("/"):
@@ -91,14 +82,34 @@ def storage_path(path: str, mount_path: str, root: str) -> str:
     Raises:
         HdfsError: the path is relative, is not UTF-8, has an unknown variable, or is on another file system.
     """
+    below = _below_default(path, "storage")
+    if below is not None:
+        return _normal(below or "/")
     scheme = split_uri(path)[0]
-    if scheme:
-        raise _wrong(path, f"{scheme}: is not on the storage; begin it with / or $PAI_DEFAULT_FS_URI/")
-    place = hdfs_path(path, None)
-    for start in (mount_path, root):
-        if path.startswith("/") and f"{place}/".startswith(f"{start.rstrip('/')}/"):
-            return _normal(place[len(start.rstrip("/")) :])
+    if scheme or not path.startswith("/"):
+        why = f"{scheme}: is another file system" if scheme else "it is relative"
+        raise _wrong(path, f"{why}; begin it with {mount_path}/ or $PAI_DEFAULT_FS_URI/", "storage")
+    place = _normal(path)
+    for start in (mount_path.rstrip("/"), root.rstrip("/")):
+        if f"{place}/".startswith(f"{start}/"):
+            return _normal(place[len(start) :])
     return place
+
+
+def _below_default(path: str, kind: str) -> str | None:
+    """Return what comes after ``$PAI_DEFAULT_FS_URI``; None if a path does not begin with it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise _wrong(path, "it is not UTF-8", kind) from None
+    default = _DEFAULT_FS.match(path)
+    if default:
+        return path[default.end() :]
+    variable = _VARIABLE.search(path)
+    if variable:
+        why = f"{variable[0]} is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"
+        raise _wrong(path, why, kind)
+    return None
 
 
 def _normal(path: str) -> str:
@@ -110,6 +121,6 @@ def _address(scheme: str, authority: str) -> str:
     return host if scheme != "hdfs" or re.search(r":\d+$", host) else f"{host}:{_NAMENODE_PORT}"
 
 
-def _wrong(path: str, why: str) -> HdfsError:
-    text = f"{path!r} is no path on this HDFS: {why}"
+def _wrong(path: str, why: str, kind: str = "HDFS") -> HdfsError:
+    text = f"{path!r} is no path on this {kind}: {why}"
     return HdfsError(text, operation="resolve", path=path, reason=why)
