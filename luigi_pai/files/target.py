@@ -93,6 +93,19 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
         """The file system."""
         return self._fs or cluster_files(self._cluster, self.path)
 
+    @property
+    def local_path(self) -> str:
+        """The path at which this machine has the file or folder, which need not exist: for pandas or torch.
+
+        What another program writes there is seen before it is complete. ``temporary_path()`` avoids that:
+        ``fs.local_path`` returns the path of what it yields.
+
+        Raises:
+            HdfsError: this machine does not mount the file system, because it is an HDFS.
+            ConfigError: the storage is not mounted on this machine.
+        """
+        return self.fs.local_path(self.path)
+
     def exists(self) -> bool:
         """Return whether the path exists. ``*`` and ``?`` are ordinary characters."""
         return self.fs.exists(self.path)
