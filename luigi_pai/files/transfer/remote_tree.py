@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.transfer.pool import WorkerPool
     from luigi_pai.files.volume import Volume
+
+
+logger = logging.getLogger("luigi-interface")
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,9 @@ def remote_tree(volume: Volume, path: str, pool: WorkerPool) -> Tree[RemoteFile]
         return Tree({name: _file(volume, path, name, status)}, [], is_file=True)
     found = list_tree(volume, path, pool, _is_content)
     entries = {name: entry for name, entry in found.items() if _is_content(name)}
+    for name in [name for name, entry in entries.items() if entry["type"] == "SYMLINK"]:
+        logger.warning("%s/%s is left out: it is a link that leads nowhere, in a circle or out", path, name)
+        del entries[name]
     files = {
         name: _file(volume, posixpath.join(path, name), name, entry)
         for name, entry in entries.items()
