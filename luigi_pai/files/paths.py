@@ -92,7 +92,7 @@ def storage_path(path: str, mount_path: str, root: str) -> str:
     place = _normal(path)
     for start in (mount_path.rstrip("/"), root.rstrip("/")):
         if f"{place}/".startswith(f"{start}/"):
-            return _normal(place[len(start) :])
+            return _normal(place[len(start) :] or "/")
     return place
 
 

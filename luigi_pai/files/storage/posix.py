@@ -82,8 +82,13 @@ class OpenedFile(io.RawIOBase):
 
 
 def open_to_read(place: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
-    """Return a descriptor; of a pipe, too, without waiting for somebody who writes to it."""
-    return os.open(place, flags | os.O_NONBLOCK)
+    """Return a descriptor; OSError if it is a pipe or a device, which may keep a reader waiting."""
+    descriptor = os.open(place, flags | os.O_NONBLOCK)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is neither a file nor a folder")
+    return descriptor
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:

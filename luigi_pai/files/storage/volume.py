@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.volume import FileStatus
 
+_TRIES = 50  # to make a folder of temporary files that others remove as soon as it is empty
 _SYNC_AFTER = 32  # parts of a file, of 1 MiB each: what waits to be sent must not take as long as ``timeout``
 
 
@@ -145,9 +146,10 @@ class MountedVolume(MountPoint):
         """Create a file, which is closed when nobody has waited for it."""
 
         def opened(place: str, _flags: int) -> int:
-            with contextlib.suppress(FileNotFoundError):
-                return os.open(place, NEW, 0o666)
-            self._make_all(posixpath.dirname(path))
+            for _ in range(_TRIES):
+                with contextlib.suppress(FileNotFoundError):
+                    return os.open(place, NEW, 0o666)
+                self._make_all(posixpath.dirname(path))
             return os.open(place, NEW, 0o666)
 
         return io.FileIO(self._inside(path, is_new=True), "wb", opener=opened)
@@ -253,11 +255,18 @@ class MountedVolume(MountPoint):
         return file_status_of(entry.name, found)
 
     def _make_all(self, path: str) -> None:
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                self._make_each(path)
+                return
+        self._make_each(path)
+
+    def _make_each(self, path: str) -> None:
         place = self._inside(path, is_new=True)
         if os.path.isdir(self._inside(path)):  # noqa: PTH112
             return
         if path != "/":
-            self._make_all(posixpath.dirname(path))
+            self._make_each(posixpath.dirname(path))
         try:
             os.mkdir(place)  # noqa: PTH102
         except FileExistsError:

@@ -1,0 +1,154 @@
+"""Where this machine mounts what a cluster says of a storage."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from luigi_pai.files.storage import mounts as module
+from luigi_pai.files.storage.mounts import Mount, find_mounted, mount_of, mounts, on_this_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTS = {
+    "nas": ["10.0.0.5"],
+    "nas.site.org": ["10.0.0.5", "10.0.0.6"],
+    "10.0.0.5": ["10.0.0.5"],
+    "other": ["10.0.0.9"],
+    "me": ["127.0.0.1"],
+    "localhost": ["::1", "127.0.0.1"],
+    "127.0.0.1": ["127.0.0.1"],
+    "fd00::5": ["fd00::5"],
+}
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The hosts that were looked up, in this table."""
+    names: list[str] = []
+
+    def getaddrinfo(host, _port, *_more):
+        names.append(host)
+        if host not in HOSTS:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in HOSTS[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return names
+
+
+def table(*rows: str) -> list[Mount]:
+    """Return mounts, each written as ``SOURCE FOLDER [TYPE [OPTIONS]]``."""
+    fields = [[*row.split(), "nfs4", "rw"] for row in rows]
+    return [
+        Mount(one[0], one[1], one[2], tuple(one[3].split(","))) if len(one) > 4 else Mount(*one[:3], ())
+        for one in fields
+    ]
+
+
+def test_the_table_of_this_machine() -> None:
+    """It is read, and the root of files is on one of its mounts."""
+    assert mount_of("/") in mounts()
+
+
+def test_blanks_and_other_letters_in_the_table(tmp_path: Path) -> None:
+    """They are written in octal; lines that are no mounts are ignored, and so is a table that is not there."""
+    (tmp_path / "mounts").write_bytes(
+        rb"nas:/my\040data /mnt/my\040data nfs4 rw,addr=10.0.0.5 0 0" + b"\n"
+        rb"//nas/a\134b\011c\012d /mnt/\043x cifs ro 0 0" + b"\n"
+        b"tmpfs /mnt/\xff tmpfs rw 0 0\nbroken\n\n"
+    )
+    assert mounts(str(tmp_path / "mounts")) == [
+        Mount("nas:/my data", "/mnt/my data", "nfs4", ("rw", "addr=10.0.0.5")),
+        Mount("//nas/a\\b\tc\nd", "/mnt/#x", "cifs", ("ro",)),
+        Mount("tmpfs", "/mnt/\udcff", "tmpfs", ("rw",)),
+    ]
+    assert mounts(str(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "found"),
+    [
+        ("nas:/export/data", ["nas:/export/data /mnt/data"], "/mnt/data"),
+        ("nas:/export/data/", ["nas:/export/data /mnt/data"], "/mnt/data"),
+        ("nas:/export/data", ["nas:/export /mnt/all"], "/mnt/all/data"),
+        ("nas:/export/data", ["nas:/ /mnt/all"], "/mnt/all/export/data"),
+        ("nas:/", ["nas:/ /mnt/all"], "/mnt/all"),
+        ("nas:/", ["nas:/ /"], "/"),
+        ("nas:/export", ["nas:/export/data /mnt/data"], None),
+        ("nas:/export/data", ["nas:/export/dat /mnt/data"], None),
+        ("nas:/export/data", ["nas:/export/data2 /mnt/data"], None),
+        ("nas:/export/data", [], None),
+        # hosts
+        ("NAS:/data", ["nas:/data /mnt/data"], "/mnt/data"),
+        ("nas.site.org:/data", ["nas:/data /mnt/data"], "/mnt/data"),
+        ("nas:/data", ["10.0.0.5:/data /mnt/data"], "/mnt/data"),
+        ("nas:/data", ["alias:/data /mnt/data nfs4 rw,addr=10.0.0.5"], "/mnt/data"),
+        ("nas:/data", ["alias:/data /mnt/data nfs4 rw,addr=10.0.0.9"], None),
+        ("nas:/data", ["other:/data /mnt/data"], None),
+        ("unknown:/data", ["unknown2:/data /mnt/data"], None),
+        ("unknown:/data", ["unknown:/data /mnt/data"], "/mnt/data"),
+        ("[fd00::5]:/data", ["[fd00::5]:/data /mnt/data"], "/mnt/data"),
+        ("[fd00::5]:/data", ["[FD00::5]:/ /mnt/data"], "/mnt/data/data"),
+        # SMB
+        ("//nas/share", ["//nas/share /mnt/s cifs rw"], "/mnt/s"),
+        ("//NAS/Share/Sub", ["//nas/share /mnt/s cifs rw"], "/mnt/s/Sub"),
+        ("//nas/share", ["nas:/share /mnt/s"], None),
+        ("nas:/share", ["//nas/share /mnt/s cifs rw"], None),
+        ("nas:/Data", ["nas:/data /mnt/s"], None),
+        ("//a.file.core.windows.net/s", ["//A.file.core.windows.net/s /mnt/az cifs rw"], "/mnt/az"),
+        # which of several
+        ("nas:/a/b", ["nas:/a /mnt/a", "nas:/a/b /mnt/b"], "/mnt/b"),
+        ("nas:/a/b", ["nas:/a/b /mnt/b", "nas:/a /mnt/a"], "/mnt/b"),
+        ("nas:/a/b/c", ["nas:/a/b /mnt/b", "nas:/a /mnt/a", "nas:/ /mnt/all"], "/mnt/b/c"),
+        ("nas:/a", ["nas:/a /mnt/a", "tmpfs /mnt/a tmpfs rw"], None),
+        ("nas:/a", ["nas:/a /mnt/a", "tmpfs /mnt/a tmpfs rw", "nas:/a /mnt/a"], "/mnt/a"),
+        ("nas:/a/b", ["nas:/a /mnt/a", "tmpfs /mnt/a/b tmpfs rw"], None),
+        ("nas:/a/b", ["nas:/a /mnt/a", "other:/b /mnt/a/b", "nas:/a /srv"], "/srv/b"),
+        # what is mounted nowhere
+        ("", ["nas:/a /mnt/a"], None),
+        ("nas", ["nas /mnt/a"], None),
+        ("None:None", ["nas:/a /mnt/a"], None),
+    ],
+)
+def test_find_mounted(source: str, rows: list[str], found: str | None) -> None:
+    assert find_mounted(source, table(*rows)) == found
+
+
+def test_hosts_are_looked_up_only_where_the_paths_fit(asked: list[str]) -> None:
+    """A name server that is away would keep each of many mounts waiting."""
+    rows = ["far:/x /mnt/x", "nas:/data /mnt/d", "//far/data /mnt/s cifs rw"]
+    assert find_mounted("nas:/data", table(*rows)) == "/mnt/d"
+    assert asked == []
+
+
+def test_the_deepest_mount_is_the_one_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = table("/dev/sda / ext4 rw", "nas:/a /mnt ", "nas:/b /mnt/b", "nas:/c /mnt/b", "x:/y /mnt/bb")
+    monkeypatch.setattr(module, "mounts", lambda: known)
+    monkeypatch.setattr("os.path.realpath", lambda path: path)
+    sources = [mount.source for path in ("/mnt/b/c", "/mnt/c", "/mntb") if (mount := mount_of(path))]
+    assert sources == ["nas:/c", "nas:/a", "/dev/sda"]
+
+
+@pytest.mark.parametrize(
+    ("host", "cluster", "is_here"),
+    [
+        ("127.0.0.1", "http://localhost:9186", True),
+        ("me", "http://me/rest-server", True),
+        ("me", "http://nas", False),
+        ("nas", "http://localhost", False),
+        ("me", "no-url", False),
+        ("unknown", "http://localhost", False),
+    ],
+)
+def test_a_folder_of_this_machine(host: str, cluster: str, tmp_path: Path, *, is_here: bool) -> None:
+    """The export itself is taken only if the cluster, too, is this machine: it could name any folder."""
+    assert on_this_machine(f"{host}:{tmp_path}", cluster) == (str(tmp_path) if is_here else None)
+
+
+def test_what_is_no_folder_of_this_machine(tmp_path: Path) -> None:
+    assert on_this_machine(f"127.0.0.1:{tmp_path}/none", "http://127.0.0.1") is None
+    assert on_this_machine(f"//127.0.0.1{tmp_path}", "http://127.0.0.1") is None

@@ -1,0 +1,553 @@
+"""A storage: where it is, its paths, links, modes and views, processes and threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+import responses
+from hdfs_backend import content, names, written
+
+from luigi_pai.errors import ConfigError
+from luigi_pai.files import HdfsError, HdfsTarget, Storage, WebHdfs, download, upload
+from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.files.storage import storage as storage_module
+from luigi_pai.files.storage.mounts import find_mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from luigi_pai.files.storage.volume import MountedVolume
+
+PAI = "http://pai.example"
+
+
+@pytest.fixture
+def says(settings: Callable[..., None]) -> Iterator[Callable[..., None]]:
+    """Let the cluster say something of its storage ``nfs1``."""
+    settings(pai_url=PAI, username="anna", token="t", storage="nfs1")
+    with responses.RequestsMock() as rest:
+
+        def say(**detail: object) -> None:
+            rest.get(f"{PAI}/api/v2/storages/nfs1", json={"name": "nfs1", **detail})
+
+        yield say
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, *rows: str) -> None:
+    """Let the mounts of this machine be these lines of ``/proc/self/mounts``."""
+    from luigi_pai.files.storage.mounts import Mount  # noqa: PLC0415
+
+    known = [Mount(*row.split()[:3], ()) for row in rows]
+    monkeypatch.setattr(storage_module, "find_mounted", lambda source: find_mounted(source, known))
+
+
+# where it is
+
+
+def test_what_the_cluster_says_is_searched_in_the_mounts(
+    says: Callable[..., None], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says(type="nfs", share=True, data={"server": "nas", "path": f"/export{root}"})
+    mounted(monkeypatch, f"nas:/export{root} {root} nfs4")
+    fs = Storage.from_config()
+    written(fs, "/d/f")
+    assert (root / "d" / "f").read_text() == "text"
+    assert fs.local_path("/mnt/nfs1/d/f") == f"{root}/d/f"
+
+
+def test_a_folder_of_the_user(says: Callable[..., None], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``share: false`` containers see it as the whole storage; it is made if it is missing."""
+    says(type="nfs", share=False, data={"server": "nas", "path": f"/own{root}"})
+    mounted(monkeypatch, f"nas:/own{root} {root} nfs4")
+    fs = Storage.from_config()
+    assert not fs.exists("/f")
+    written(fs, "/f")
+    assert names(Storage("x", str(root)), "/") == ["anna", "anna/f"]
+    assert fs.exists(f"{root}/anna/f")
+
+
+@pytest.mark.parametrize(
+    ("detail", "text"),
+    [
+        (
+            {"type": "nfs", "data": {"server": "nas", "path": "/my data"}},
+            "(nfs, nas:/my data) is not mounted on this machine; "
+            "mount it: sudo mount -t nfs 'nas:/my data' /mnt/nfs1; or set storage_path in [OpenPai]",
+        ),
+        (
+            {"type": "samba", "data": {"address": "//nas/s", "password": "SECRET"}},
+            "(samba, //nas/s) is not mounted on this machine; mount it: sudo mount -t cifs //nas/s /mnt/nfs1;",
+        ),
+        (
+            {"type": "azureFile", "data": {"accountName": "a", "shareName": "s", "accountKey": "SECRET"}},
+            "mount it: sudo mount -t cifs //a.file.core.windows.net/s /mnt/nfs1; or set storage_path",
+        ),
+        (
+            {"type": "azureBlob", "data": {"accountName": "a", "containerName": "c", "accountKey": "SECRET"}},
+            "(azureBlob) is not mounted on this machine; set storage_path in [OpenPai] to the folder at which",
+        ),
+    ],
+)
+def test_it_is_not_mounted(
+    detail: dict[str, object], text: str, says: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error has the command that mounts it; what the cluster says later is what counts."""
+    says(**detail)
+    mounted(monkeypatch, "other:/x /mnt/x nfs4")
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            Storage.from_config().exists("/f")
+        assert text in str(caught.value)
+        assert str(caught.value).startswith("storage = nfs1 in [OpenPai] (")
+        assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["missing", "file"])
+def test_a_storage_path_that_is_no_folder(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error that names the key; once it is there, it is used."""
+    if kind == "file":
+        (tmp_path / "x").write_text("")
+    monkeypatch.setenv("WHERE", str(tmp_path))
+    fs = Storage("nfs1", "$WHERE/x")
+    with pytest.raises(
+        ConfigError, match=r"^storage_path = \$WHERE/x in \[OpenPai\] is not a folder here; mount nfs1 there$"
+    ):
+        fs.exists("/f")
+    if kind == "missing":
+        (tmp_path / "x").mkdir()
+        assert not fs.exists("/f")
+
+
+def test_a_folder_that_has_gone_is_not_an_empty_one(storage: Storage, root: Path) -> None:
+    """Else all its files would be missing, and their work be done again."""
+    written(storage, "/f")
+    root.rename(f"{root}2")
+    for _ in range(2):
+        with pytest.raises(HdfsError, match="there is no folder") as caught:
+            storage.exists("/f")
+        assert caught.value.transient
+        assert caught.value.exception is None
+    root.with_name("root2").rename(root)
+    assert storage.exists("/f")
+
+
+# paths
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "$PAI_DEFAULT_FS_URI/d/f",
+        "${PAI_DEFAULT_FS_URI}/d/f",
+        "/d/f",
+        "/d//x/../f",
+        "/mnt/nfs1/d/f",
+        "/mnt/nfs1//d/./f",
+        "{root}/d/f",
+    ],
+)
+def test_forms_of_a_path(form: str, storage: Storage, root: Path) -> None:
+    """They are one file."""
+    written(storage, form.replace("{root}", str(root)))
+    assert content(storage, "/d/f") == "text"
+    assert (root / "d" / "f").exists()
+    if "{root}" not in form:  # which a machine without the storage does not know
+        assert storage.is_same(form, "/mnt/nfs1/d/f")
+
+
+@pytest.mark.parametrize(
+    "form", ["$PAI_DEFAULT_FS_URI", "${PAI_DEFAULT_FS_URI}/", "/", "/mnt/nfs1", "/mnt/nfs1/"]
+)
+def test_forms_of_the_root(form: str, storage: Storage, root: Path) -> None:
+    assert storage.at(form)[1] == "/"
+    assert storage.local_path(form) == str(root)
+    assert storage.isdir(form)
+    storage.mkdir(form)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("d/f", "it is relative; begin it with /mnt/nfs1/ or $PAI_DEFAULT_FS_URI/"),
+        ("", "it is relative; begin it with"),
+        ("s3://bucket/f", "s3: is another file system; begin it with /mnt/nfs1/ or $PAI_DEFAULT_FS_URI/"),
+        ("hdfs://nn:9000/f", "hdfs: is another file system; begin it with"),
+        ("hdfs:///f", "hdfs: is another file system; begin it with"),
+        ("webhdfs://nn:1/f", "webhdfs: is another file system; begin it with"),
+        ("file:///f", "file: is another file system; begin it with"),
+        ("$HOME/f", "$HOME is unknown; only $PAI_DEFAULT_FS_URI is resolved, at the beginning"),
+        ("/a/${PAI_JOB_NAME}/f", "${PAI_JOB_NAME} is unknown; only $PAI_DEFAULT_FS_URI is resolved"),
+        ("/\udc80", "it is not UTF-8"),
+    ],
+)
+def test_what_is_no_path_on_it(path: str, why: str, storage: Storage) -> None:
+    """It says what to write, and is said before the storage is looked for."""
+    for work in (storage.exists, Storage("nfs1", "/nowhere").check_path):
+        with pytest.raises(HdfsError) as caught:
+            work(path)
+        assert str(caught.value).startswith(f"{path!r} is no path on this storage: {why}")
+    assert not storage.is_same(path, "/f")
+
+
+def test_a_path_that_begins_like_another(storage: Storage) -> None:
+    assert storage.at("/mnt/nfs10/f")[1] == "/mnt/nfs10/f"
+    assert not storage.is_same("/mnt/nfs1/f", "/mnt/nfs10/f")
+
+
+def test_the_local_path_of_a_target(storage: Storage, root: Path) -> None:
+    """For programs that read files by themselves; an HDFS has none, and says what to do."""
+    target = HdfsTarget("/mnt/nfs1/d/f", fs=storage)
+    assert target.local_path == f"{root}/d/f"
+    with target.temporary_path() as path, open(storage.local_path(path), "w") as file:  # noqa: PTH123
+        file.write("pandas")
+    with open(target.local_path) as file:  # noqa: PTH123
+        assert file.read() == "pandas"
+    with pytest.raises(
+        HdfsError, match=r'has no path on this machine; open it, or copy it .* "luigi-pai get"'
+    ):
+        _ = HdfsTarget("/d/f", fs=WebHdfs("http://127.0.0.1:9", "anna")).local_path
+
+
+# links
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder with a file, to which a link in the storage leads."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "secret").write_text("secret")
+    (tmp_path / "root" / "out").symlink_to(folder)
+    (tmp_path / "root" / "file").symlink_to(folder / "secret")
+    return folder
+
+
+LED_OUT: dict[str, Callable[[Storage, Path], object]] = {
+    "read": lambda fs, _: content(fs, "/out/secret"),
+    "read a file": lambda fs, _: content(fs, "/file"),
+    "read_small": lambda fs, _: read_small(fs, "/file", 9),
+    "exists": lambda fs, _: fs.exists("/out/secret"),
+    "write": lambda fs, _: written(fs, "/out/new"),
+    "append": lambda fs, _: fs.at("/")[0].append("/file", b"x"),
+    "list": lambda fs, _: list(fs.listdir("/out")),
+    "count": lambda fs, _: fs.count("/out"),
+    "mkdir": lambda fs, _: fs.mkdir("/out/d/e"),
+    "share": lambda fs, _: fs.at("/")[0].share_folder("/out"),
+    "touchz": lambda fs, _: fs.touchz("/out/new"),
+    "create_once": lambda fs, _: create_once(fs, "/out/new", b"x"),
+    "upload": lambda fs, local: upload(fs, local, "/out/code"),
+    "upload into": lambda fs, local: upload(fs, local, "/out"),
+    "download": lambda fs, local: download(fs, "/out", local / "x"),
+    "rename to": lambda fs, _: fs.move(written(fs, "/f"), "/out/f"),
+    "rename exactly": lambda fs, _: fs.rename_dont_move(written(fs, "/f"), "/out/f"),
+    "replace": lambda fs, _: fs.replace(written(fs, "/f"), "/out/secret"),
+    "rename from": lambda fs, _: fs.move("/out/secret", "/f"),
+    "remove": lambda fs, _: fs.remove("/out/secret"),
+    "chmod": lambda fs, _: fs.chmod("/file", 0o777),
+}
+
+
+@pytest.mark.parametrize("work", LED_OUT)
+def test_a_link_that_leads_out(work: str, storage: Storage, outside: Path, tmp_path: Path) -> None:
+    """A container may have made it, which says nothing about this machine: it is followed by nothing."""
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "a").write_text("a")
+    with pytest.raises(HdfsError, match="a link leads out of the storage; name a path") as caught:
+        LED_OUT[work](storage, tmp_path / "local")
+    assert caught.value.exception == "AccessControlException"
+    assert not caught.value.transient
+    assert [place.name for place in outside.iterdir()] == ["secret"]
+    assert (outside / "secret").read_text() == "secret"
+    assert stat.S_IMODE((outside / "secret").stat().st_mode) != 0o777
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(storage: Storage, outside: Path, root: Path) -> None:
+    written(storage, "/d/f")
+    (root / "in").symlink_to("d")
+    (root / "d" / "up").symlink_to(root)
+    (root / "d" / "away").symlink_to(outside)
+    for path in ("/out", "/file", "/in"):
+        storage.remove(path)
+    assert (outside / "secret").exists()
+    assert names(storage, "/") == ["d", "d/away", "d/f", "d/up"]
+    storage.remove("/d")
+    assert names(storage, "/") == []
+    assert (outside / "secret").exists()
+
+
+def test_links_inside(storage: Storage, root: Path) -> None:
+    """They are what they lead to, for reading and writing; a file that is replaced leaves its target alone."""
+    written(storage, "/runs/5/f", "five")
+    (root / "latest").symlink_to("runs/5")
+    (root / "f").symlink_to(root / "runs" / "5" / "f")
+    assert content(storage, "/latest/f") == content(storage, "/f") == "five"
+    written(storage, "/latest/g")
+    assert storage.isdir("/latest")
+    assert names(storage, "/") == [
+        "f",
+        "latest",
+        "latest/f",
+        "latest/g",
+        "runs",
+        "runs/5",
+        "runs/5/f",
+        "runs/5/g",
+    ]
+    written(storage, "/f", "new")
+    assert content(storage, "/runs/5/f") == "five"
+
+
+def test_links_that_cannot_be_followed(
+    storage: Storage, outside: Path, root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In a circle, to nowhere, out: they are listed, downloads say that they are left out, and all end."""
+    written(storage, "/a/f")
+    (root / "a" / "x").symlink_to("../b")
+    (root / "b").mkdir()
+    (root / "b" / "y").symlink_to(root / "a")
+    (root / "a" / "self").symlink_to(root)
+    (root / "a" / "none").symlink_to("/mnt/nfs1/a/f")
+    kinds = {status["pathSuffix"]: status["type"] for status in storage.at("/")[0].list_status("/a")}
+    assert kinds == {"f": "FILE", "none": "SYMLINK", "self": "SYMLINK", "x": "DIRECTORY"}
+    assert names(storage, "/a") == ["f", "none", "self", "x", "x/y"]
+    assert storage.count("/a")["dir_count"] == 2
+    done = download(storage, "/a", tmp_path / "here")
+    assert done.files == 1
+    left_out = [
+        line.partition(" is left out: it is a link")[0] for line in caplog.messages if "left out" in line
+    ]
+    assert sorted(left_out) == ["/a/none", "/a/self", "/a/x/y"]
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(HdfsError, match="symbolic links") as caught:
+        content(storage, "/loop")
+    assert not caught.value.transient
+    assert outside.exists()
+
+
+def test_a_root_that_is_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    fs = Storage("nfs1", f"{tmp_path}/link/")
+    written(fs, "/d/f")
+    assert names(fs, "/") == ["d", "d/f"]
+    assert fs.local_path("/d") == f"{tmp_path}/link/d"
+
+
+def test_a_pipe_is_not_waited_for(storage: Storage, root: Path) -> None:
+    """A container may make one; nobody writes to it."""
+    os.mkfifo(root / "pipe")
+    for work in (content, lambda fs, path: read_small(fs, path, 9)):
+        with pytest.raises(HdfsError, match="it is neither a file nor a folder$"):
+            work(storage, "/pipe")
+
+
+# renames to the same file
+
+
+@pytest.mark.parametrize("rename", ["move", "rename_dont_move", "replace"])
+@pytest.mark.parametrize("goal", ["/d/f", "/link/f", "/d/hard"])
+def test_a_file_that_is_renamed_to_itself_stays(rename: str, goal: str, storage: Storage, root: Path) -> None:
+    """Also by another path, and where both are names of one file."""
+    written(storage, "/d/f")
+    (root / "link").symlink_to("d")
+    os.link(root / "d" / "f", root / "d" / "hard")
+    try:
+        getattr(storage, rename)("/d/f", goal)
+    except HdfsError as error:
+        assert rename != "replace"
+        assert "exists" in str(error)  # noqa: PT017
+    assert content(storage, goal) == "text"
+    assert content(storage, "/d/hard") == "text"
+
+
+# modes
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    """What this process makes is its user's alone."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_others_may_read(storage: Storage, root: Path, tmp_path: Path) -> None:
+    """Containers, which run as other users."""
+    written(storage, "/a/b/f")
+    create_once(storage, "/a/claim", b"x")
+    storage.mkdir("/a/c/d")
+    storage.touchz("/a/e/f")
+    (tmp_path / "up" / "sub").mkdir(parents=True)
+    (tmp_path / "up" / "sub" / "g").write_text("g")
+    (tmp_path / "up" / "big").write_bytes(bytes(3_000_000))
+    upload(storage, tmp_path / "up", "/code")
+    modes = {(place.is_dir(), stat.S_IMODE(place.stat().st_mode)) for place in root.rglob("*")}
+    assert modes == {(True, 0o755), (False, 0o644)}
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_shared_folder(volume: MountedVolume, root: Path) -> None:
+    """All users may create files in it; the bit that hands its group on stays, here and below."""
+    (root / "a").mkdir()
+    (root / "a").chmod(0o2750)
+    volume.share_folder("/a")
+    volume.share_folder("/a")
+    volume.share_folder("/a/b")
+    volume.make_folders("/a/c")
+    modes = [stat.S_IMODE((root / name).stat().st_mode) for name in ("a", "a/b", "a/c")]
+    assert modes == [0o3777, 0o3777, 0o2755]
+
+
+def test_a_folder_whose_modes_are_anothers(
+    volume: MountedVolume, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay: a mount of SMB has one mode for all, and an owner of a folder has decided about it."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    (root / "a").mkdir(0o700)
+    monkeypatch.setattr(os, "chmod", refused)
+    volume.share_folder("/a")
+    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700
+    before = os.umask(0o077)
+    try:
+        volume.create_file("/b/f", b"x")
+    finally:
+        os.umask(before)
+    assert (root / "b" / "f").read_text() == "x"
+
+
+# views
+
+
+def test_a_stale_view(storage: Storage, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that this machine remembers as missing is looked up again once its folder is opened."""
+    written(storage, "/d/e/f")
+    real_stat, real_open = os.stat, os.open
+    unseen: set[str] = set()
+    looked: list[str] = []
+
+    def see(path: object) -> None:
+        if str(path) in unseen:
+            raise FileNotFoundError(2, "No such file or directory")
+
+    def seen(path: object, *more: object, **about: object) -> object:
+        see(path)
+        return real_stat(path, *more, **about)  # type: ignore[arg-type]
+
+    def opened(path: object, flags: int, *more: object, **about: object) -> int:
+        see(path)
+        if flags & os.O_DIRECTORY:
+            looked.append(str(path))
+            unseen.difference_update({each for each in unseen if os.path.dirname(each) == str(path)})  # noqa: PTH120
+        return real_open(path, flags, *more, **about)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", seen)
+    monkeypatch.setattr(os, "open", opened)
+    work: dict[str, Callable[[], object]] = {
+        "stat": lambda: storage.exists("/d/e/f"),
+        "open": lambda: content(storage, "/d/e/f") == "text",
+        "read": lambda: read_small(storage, "/d/e/f", 9) == b"text",
+    }
+    for look in work.values():
+        for missing in ([root / "d/e/f"], [root / "d/e", root / "d/e/f"]):
+            unseen.update(map(str, missing))
+            assert look()
+            assert unseen == set()
+    looked.clear()
+    assert not storage.exists("/d/g")
+    assert looked == [f"{root}/d"]
+    assert not storage.exists("/x/y/z")
+
+
+# processes and threads
+
+
+def test_pickles(storage: Storage) -> None:
+    """To a process of its own; also targets, and after use."""
+    written(storage, "/f")
+    target = HdfsTarget("/f", fs=storage)
+    assert target.exists()
+    copy = pickle.loads(pickle.dumps(target))
+    assert copy.open().read() == "text"
+    assert repr(copy.fs) == repr(storage)
+
+
+def in_fork(storage: Storage, number: int) -> None:
+    for _ in range(20):
+        assert content(storage, "/f") == "text"
+    written(storage, f"/{number}")
+
+
+def test_forks(storage: Storage) -> None:
+    """A fork works on while its parent does, also if a call of the parent was on its way."""
+    written(storage, "/f")
+    forks = [
+        multiprocessing.get_context("fork").Process(target=in_fork, args=(storage, number))
+        for number in range(3)
+    ]
+    with ThreadPoolExecutor(4) as pool:
+        reads = [pool.submit(content, storage, "/f") for _ in range(40)]
+        for fork in forks:
+            fork.start()
+        assert {read.result() for read in reads} == {"text"}
+    for fork in forks:
+        fork.join(60)
+        assert fork.exitcode == 0
+    assert names(storage, "/") == ["0", "1", "2", "f"]
+
+
+def test_threads(storage: Storage) -> None:
+    """More of them than calls at once are allowed for."""
+
+    def work(number: int) -> str:
+        return content(storage, written(storage, f"/{number % 7}/{number}", str(number) * 1000))
+
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(work, range(300))) == [str(number) * 1000 for number in range(300)]
+
+
+def test_nothing_stays_open(storage: Storage, tmp_path: Path) -> None:
+    """Neither descriptors nor threads."""
+    import threading  # noqa: PLC0415
+
+    def work() -> None:
+        written(storage, "/d/f", "x" * 2_000_000)
+        create_once(storage, "/d/c", b"x")
+        with pytest.raises(HdfsError):
+            content(storage, "/d")
+        with pytest.raises(HdfsError):
+            storage.touchz("/d/f")
+        download(storage, "/d", tmp_path / "here")
+        HdfsTarget("/d/f", fs=storage).open().read(3)
+        storage.remove("/d")
+
+    work()
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()  # noqa: PTH208
+    for _ in range(5):
+        work()
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before  # noqa: PTH208
+
+
+def test_an_open_file_is_a_stream(storage: Storage) -> None:
+    """It can be read in any parts and order, and stays what it was when it is replaced."""
+    data = os.urandom(3_000_000)
+    with storage.open_writer("/f") as file:
+        file.write(data)
+    with storage.open_reader("/f") as file:
+        written(storage, "/f", "new")
+        assert file.read(10) == data[:10]
+        assert file.seek(-10, os.SEEK_END) == len(data) - 10
+        assert file.read() == data[-10:]
+        assert file.read() == b""
+        file.seek(5)
+        assert file.tell() == 5
+        assert file.read() == data[5:]
