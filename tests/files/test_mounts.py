@@ -55,7 +55,7 @@ def test_the_table_of_this_machine() -> None:
 
 
 def test_blanks_and_other_letters_in_the_table(tmp_path: Path) -> None:
-    """They are written in octal; lines that are no mounts are ignored, and so is a table that is not there."""
+    """They are written in octal. Lines that are no mounts are ignored; without a table there are none."""
     (tmp_path / "mounts").write_bytes(
         rb"nas:/my\040data /mnt/my\040data nfs4 rw,addr=10.0.0.5 0 0" + b"\n"
         rb"//nas/a\134b\011c\012d /mnt/\043x cifs ro 0 0" + b"\n"

@@ -78,12 +78,11 @@ def test_a_folder_of_the_user(says: Callable[..., None], root: Path, monkeypatch
     [
         (
             {"type": "nfs", "data": {"server": "nas", "path": "/my data"}},
-            "(nfs, nas:/my data) is not mounted on this machine; "
-            "mount it: sudo mount -t nfs 'nas:/my data' /mnt/nfs1; or set storage_path in [OpenPai]",
+            "mount it: sudo mount -t nfs 'nas:/my data' /mnt/nfs1; or set storage_path in [OpenPai] to",
         ),
         (
             {"type": "samba", "data": {"address": "//nas/s", "password": "SECRET"}},
-            "(samba, //nas/s) is not mounted on this machine; mount it: sudo mount -t cifs //nas/s /mnt/nfs1;",
+            "is not mounted on this machine; mount it: sudo mount -t cifs //nas/s /mnt/nfs1",
         ),
         (
             {"type": "azureFile", "data": {"accountName": "a", "shareName": "s", "accountKey": "SECRET"}},
@@ -91,7 +90,7 @@ def test_a_folder_of_the_user(says: Callable[..., None], root: Path, monkeypatch
         ),
         (
             {"type": "azureBlob", "data": {"accountName": "a", "containerName": "c", "accountKey": "SECRET"}},
-            "(azureBlob) is not mounted on this machine; set storage_path in [OpenPai] to the folder at which",
+            "(azureBlob) is not mounted on this machine; set storage_path in [OpenPai] to the folder",
         ),
     ],
 )
@@ -283,7 +282,7 @@ def test_a_link_is_removed_and_not_what_it_leads_to(storage: Storage, outside: P
 
 
 def test_links_inside(storage: Storage, root: Path) -> None:
-    """They are what they lead to, for reading and writing; a file that is replaced leaves its target alone."""
+    """They are what they lead to. A file that takes the place of one leaves its target alone."""
     written(storage, "/runs/5/f", "five")
     (root / "latest").symlink_to("runs/5")
     (root / "f").symlink_to(root / "runs" / "5" / "f")
@@ -343,7 +342,7 @@ def test_a_pipe_is_not_waited_for(storage: Storage, root: Path) -> None:
     """A container may make one; nobody writes to it."""
     os.mkfifo(root / "pipe")
     for work in (content, lambda fs, path: read_small(fs, path, 9)):
-        with pytest.raises(HdfsError, match="it is neither a file nor a folder$"):
+        with pytest.raises(HdfsError, match=r"it is neither a file nor a folder$"):
             work(storage, "/pipe")
 
 

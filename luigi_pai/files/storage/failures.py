@@ -33,7 +33,7 @@ _NEXT_STEPS = {
     errno.EDQUOT: "your quota there is used up; make room, or ask for more",
     errno.EROFS: "mount the storage here so that it can be written",
     errno.EXDEV: "name a path that is in the storage without links",
-    errno.EISDIR: 'it is a folder: open a file in it, (target / "NAME").open()',
+    errno.EISDIR: 'open a file in it, (target / "NAME").open()',
     errno.ELOOP: "remove the link that leads in a circle",
     errno.ENAMETOOLONG: "choose a shorter name",
 }

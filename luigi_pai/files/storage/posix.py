@@ -36,9 +36,9 @@ class OpenedFile(io.RawIOBase):
     to its memory when nobody waits for it any more.
     """
 
-    def __init__(self, file: io.FileIO, call: Callable[[Callable[[], bytes]], bytes]) -> None:
+    def __init__(self, place: str, call: Callable[[Callable[[], bytes]], bytes]) -> None:
         super().__init__()
-        self._file = file
+        self._descriptor = open_to_read(place)
         self._call = call
 
     def readable(self) -> bool:
@@ -46,21 +46,23 @@ class OpenedFile(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Return whether reading can go on elsewhere in the file."""
-        return self._file.seekable()
+        """Return True."""
+        return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go on elsewhere in the file, and return the position."""
-        return self._file.seek(offset, whence)
+        return os.lseek(self._descriptor, offset, whence)
 
     def fileno(self) -> int:
         """Return the descriptor."""
-        return self._file.fileno()
+        return self._descriptor
 
     def close(self) -> None:
         """Close the file."""
-        super().close()
-        self._file.close()
+        if not self.closed:
+            super().close()
+            with contextlib.suppress(AttributeError):  # if it could not be opened
+                os.close(self._descriptor)
 
     def buffered(self) -> io.BufferedReader:
         """Return the file with a buffer."""
@@ -78,15 +80,17 @@ class OpenedFile(io.RawIOBase):
         return b"".join(iter(lambda: self._part(_PART), b""))
 
     def _part(self, size: int) -> bytes:
-        return self._call(lambda: self._file.read(size) or b"")
+        return self._call(lambda: os.read(self._descriptor, size))
 
 
-def open_to_read(place: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
-    """Return a descriptor; OSError if it is a pipe or a device, which may keep a reader waiting."""
-    descriptor = os.open(place, flags | os.O_NONBLOCK)
+def open_to_read(place: str, flags: int = 0) -> int:
+    """Return a descriptor; OSError if it is no file: a pipe or a device may keep a reader waiting."""
+    descriptor = os.open(place, flags | os.O_RDONLY | os.O_NONBLOCK)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+    if kind != stat.S_IFREG:
         os.close(descriptor)
+        if kind == stat.S_IFDIR:
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
         raise OSError(errno.EINVAL, "it is neither a file nor a folder")
     return descriptor
 

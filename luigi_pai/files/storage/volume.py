@@ -87,8 +87,7 @@ class MountedVolume(MountPoint):
     def open_reader(self, path: str) -> io.BufferedReader:
         """Open a file for reading."""
         call: Callable[[Callable[[], bytes]], bytes] = functools.partial(self._do, "OPEN", path)
-        file = self._look("OPEN", path, lambda place: io.FileIO(place, opener=open_to_read))
-        return OpenedFile(file, call).buffered()
+        return self._look("OPEN", path, lambda place: OpenedFile(place, call)).buffered()
 
     def read_part(self, path: str, offset: int, most: int) -> bytes:
         """Return at most ``most`` bytes of a file from ``offset`` on."""

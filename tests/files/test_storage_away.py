@@ -1,0 +1,345 @@
+"""A storage that is away, full, or hangs: an error that says so, and never a wrong answer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hdfs_backend import content, names, written
+
+from luigi_pai.files import (
+    FileAlreadyExists,
+    HdfsError,
+    HdfsUnreachable,
+    NotADirectory,
+    Storage,
+    upload,
+)
+from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.files.storage import calls, mount_point
+from luigi_pai.files.storage.mounts import Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from luigi_pai.files.storage.volume import MountedVolume
+
+AWAY = ("EIO", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EHOSTDOWN")
+PASSING = ("ENOSPC", "EROFS", "EDQUOT", "EBUSY")
+LASTING = ("EACCES", "EPERM", "ENAMETOOLONG", "ELOOP", "EINVAL")
+
+# the function of the operating system -> what uses it
+WORK: dict[str, Callable[[Storage], object]] = {
+    "stat": lambda fs: fs.exists("/d/f"),
+    "open": lambda fs: content(fs, "/d/f"),
+    "scandir": lambda fs: list(fs.listdir("/d")),
+    "fsync": lambda fs: fs.touchz("/d/g"),
+    "link": lambda fs: fs.move("/d/f", "/d/g"),
+    "rename": lambda fs: fs.move("/d", "/e"),
+    "replace": lambda fs: fs.replace("/d/f", "/d/g"),
+    "mkdir": lambda fs: fs.mkdir("/e"),
+    "unlink": lambda fs: fs.remove("/d/f"),
+    "rmdir": lambda fs: fs.remove("/d/empty"),
+    "chmod": lambda fs: fs.chmod("/d/f", 0o600),
+}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, what: Callable[[], object], after: int = 0) -> None:
+    """Let a function of ``os`` do something first in calls to storages, after it was called some times."""
+    real, counted = getattr(os, name), [0]
+
+    def fail(*given: Any, **about: Any) -> Any:
+        if threading.current_thread().name == "storage":
+            counted[0] += 1
+            if counted[0] > after:
+                what()
+        return real(*given, **about)
+
+    monkeypatch.setattr(os, name, fail)
+
+
+def error_of(name: str) -> Callable[[], None]:
+    number = getattr(errno, name)
+
+    def fail() -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.fixture
+def filled(storage: Storage) -> Storage:
+    """It has a few files."""
+    written(storage, "/d/f")
+    storage.mkdir("/d/empty")
+    return storage
+
+
+@pytest.mark.parametrize("name", [*AWAY, *PASSING, *LASTING])
+@pytest.mark.parametrize("function", WORK)
+def test_an_error_of_the_operating_system(
+    function: str, name: str, filled: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is one line with what, where, why and what to do; it passes or not, and nothing is changed."""
+    if (function, name) in {("link", "EPERM"), ("chmod", "EPERM")}:
+        pytest.skip("a file system without links, or without modes")
+    before = names(filled, "/")
+    with monkeypatch.context() as patch:
+        failing(patch, function, error_of(name))
+        with pytest.raises(HdfsError) as caught:
+            WORK[function](filled)
+    error = caught.value
+    assert error.transient == (name in AWAY + PASSING)
+    assert isinstance(error, HdfsUnreachable) == (name in AWAY)
+    assert not isinstance(error, FileAlreadyExists)
+    assert os.strerror(getattr(errno, name)) in error.reason
+    text = str(error)
+    assert text.startswith(f"{error.operation} {error.path} on storage nfs1: ")
+    assert error.path.startswith(filled.path or "?")
+    assert ("check its mount on this machine" in text) == (name in AWAY)
+    assert len(text.splitlines()) == 1
+    assert error.exception == ("AccessControlException" if name in ("EACCES", "EPERM") else None)
+    if name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES"):
+        assert "make room" in text or "can be written" in text or "ask for permission" in text
+    assert names(filled, "/") == before
+
+
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT", "EIO"])
+@pytest.mark.parametrize("size", [10, 5_000_000])
+def test_a_write_that_fails(name: str, size: int, filled: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was there stays, and nothing is left; when there is room, the same write succeeds."""
+    with monkeypatch.context() as patch:
+        failing(patch, "fsync", error_of(name))
+        for work in (
+            lambda: written(filled, "/d/f", "x" * size),
+            lambda: create_once(filled, "/d/once", b"x" * size),
+        ):
+            with pytest.raises(HdfsError, match=r"^CREATE .* on storage nfs1"):
+                work()
+    assert content(filled, "/d/f") == "text"
+    assert names(filled, "/") == ["d", "d/empty", "d/f"]
+    assert len(content(filled, written(filled, "/d/f", "x" * size))) == size
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_upload_that_fails(
+    filled: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    """What was sent whole is there, nothing else is, and the next upload goes on."""
+    if not is_new:
+        filled.mkdir("/code")
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / f"{number}").write_text(f"{number:03}")
+    with monkeypatch.context() as patch:
+        failing(patch, "fsync", error_of("ENOSPC"), after=8)
+        with pytest.raises(HdfsError, match="the storage is full; make room"):
+            upload(filled, source, "/code", jobs=2)
+    there = [name for name in names(filled, "/") if name.startswith("code/") and name[-1].isdigit()]
+    assert all(len(content(filled, f"/{name}")) == 3 for name in there)
+    assert not [name for name in names(filled, "/") if "tmp" in name]
+    upload(filled, source, "/code")
+    assert len(names(filled, "/code")) == 21
+
+
+def test_below_a_file(filled: Storage) -> None:
+    """It is what is there that stands in the way."""
+    for work in (
+        lambda: written(filled, "/d/f/x"),
+        lambda: filled.mkdir("/d/f/x/y"),
+        lambda: filled.touchz("/d/f/x"),
+        lambda: filled.move("/d/empty", "/d/f/x"),
+        lambda: filled.rename_dont_move("/d/empty", "/d/f/x"),
+    ):
+        with pytest.raises(NotADirectory):
+            work()
+    for path in ("/d/empty", "/d"):
+        with pytest.raises(HdfsError, match=r"FileNotFoundException: it is a folder; open a file in it"):
+            content(filled, path)
+
+
+# hangs
+
+
+@pytest.fixture
+def hung(root: Path) -> Storage:
+    """A storage of which nobody waits for long."""
+    return Storage("nfs1", str(root), timeout=0.2)
+
+
+@pytest.mark.parametrize("function", WORK)
+def test_a_call_that_hangs(
+    function: str, filled: Storage, hung: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an error after the timeout. When the server is back, it may still be done."""
+    back = threading.Event()
+    with monkeypatch.context() as patch:
+        failing(patch, function, lambda: back.wait(30) and None)
+        before = time.monotonic()
+        with pytest.raises(
+            HdfsUnreachable, match=r"no answer within 0.2 s \(read_timeout\); check"
+        ) as caught:
+            WORK[function](hung)
+        assert time.monotonic() - before < 5
+        assert caught.value.transient
+        back.set()
+        while any(thread.name == "storage" for thread in threading.enumerate()):
+            time.sleep(0.01)
+    assert filled.exists("/e" if function == "rename" else "/d")
+
+
+def test_calls_that_hang_are_bounded(filled: Storage, hung: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that asks again and again starts no thread for each; when the server is back, it goes on."""
+    monkeypatch.setattr(calls, "_MOST", 5)
+    monkeypatch.setattr(calls, "_room", calls._Room())
+    back = threading.Event()
+    with monkeypatch.context() as patch:
+        failing(patch, "stat", lambda: back.wait(30) and None)
+        errors = []
+        for _ in range(8):
+            with pytest.raises(HdfsUnreachable) as caught:
+                hung.exists("/d/f")
+            errors.append(str(caught.value))
+        threads = [thread for thread in threading.enumerate() if thread.name == "storage"]
+        assert len(threads) == 5
+        assert ["no answer to 5 earlier calls" in error for error in errors] == [False] * 5 + [True] * 3
+        back.set()
+        for thread in threads:
+            thread.join(10)
+    assert filled.exists("/d/f")
+
+
+HANGS = """
+import os, sys, threading, time
+from luigi_pai.files import HdfsUnreachable, Storage
+fs = Storage("nfs1", sys.argv[1], timeout=0.3)
+fs.exists("/f")
+real = os.stat
+def hang(*given, **about):
+    if threading.current_thread().name == "storage":
+        time.sleep(600)
+    return real(*given, **about)
+os.stat = hang
+try:
+    fs.exists("/f")
+except HdfsUnreachable:
+    print("unreachable")
+"""
+
+
+def test_a_process_ends_while_a_call_hangs(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, str(root)], capture_output=True, text=True, check=True, timeout=100
+    )
+    assert done.stdout == "unreachable\n"
+    assert done.stderr == ""
+
+
+def test_a_read_that_hangs_changes_nothing_later(
+    hung: Storage, filled: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it reads in the end is nobody's any more."""
+    written(filled, "/big", "x" * 1_000_000)
+    back = threading.Event()
+    file = hung.open_reader("/big")
+    with monkeypatch.context() as patch:
+        failing(patch, "stat", lambda: back.wait(30) and None)
+        with pytest.raises(HdfsUnreachable):
+            file.read(10)
+        back.set()
+    assert file.read(10) == b"x" * 10
+
+
+# mounts that go
+
+
+def table(monkeypatch: pytest.MonkeyPatch, *found: Mount | None) -> None:
+    answers = list(found)
+
+    def mount_of(_path: str) -> Mount | None:
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    monkeypatch.setattr(mount_point, "mount_of", mount_of)
+
+
+def mount(source: str = "nas:/data", folder: str = "/mnt/nfs1") -> Mount:
+    return Mount(source, folder, "nfs4", ())
+
+
+def moved(volume: MountedVolume) -> None:
+    """Let the folder of a storage be on another device than before."""
+    assert volume._device is not None
+    volume._device += 1
+
+
+def test_unmounted_meanwhile(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written into the folder below, and nothing seems missing; mounted again, it is used."""
+    table(monkeypatch, mount(), Mount("/dev/sda", "/", "ext4", ()))
+    fs = Storage("nfs1", str(root))
+    written(fs, "/f")
+    moved(fs.at("/")[0])
+    for work in (
+        lambda: written(fs, "/g"),
+        lambda: fs.exists("/gone"),
+        lambda: create_once(fs, "/g", b""),
+        lambda: read_small(fs, "/f", 9),
+        lambda: fs.remove("/f"),
+        lambda: fs.mkdir("/d"),
+    ):
+        with pytest.raises(HdfsUnreachable, match=rf"it is not mounted at {root} any more; check") as caught:
+            work()
+        assert caught.value.transient
+    assert sorted(place.name for place in root.iterdir()) == ["f"]
+    table(monkeypatch, mount())
+    assert content(fs, "/f") == "text"
+
+
+def test_mounted_anew(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By autofs, for example: another device, and the same source."""
+    table(monkeypatch, mount())
+    fs = Storage("nfs1", str(root))
+    written(fs, "/f")
+    moved(fs.at("/")[0])
+    assert content(fs, "/f") == "text"
+
+
+def test_a_real_mount_that_goes(tmp_path: Path) -> None:
+    """Where this machine lets a process mount something for itself alone."""
+    code = f"""
+import subprocess, sys
+from luigi_pai.files import HdfsUnreachable, Storage
+root = {str(tmp_path)!r}
+if subprocess.run(["mount", "-t", "tmpfs", "nas", root], capture_output=True).returncode:
+    sys.exit(77)
+fs = Storage("nfs1", root)
+fs.touchz("/f")
+assert fs.exists("/f")
+subprocess.run(["umount", root], check=True)
+for work in (fs.exists, fs.touchz, fs.mkdir):
+    try:
+        work("/g")
+    except HdfsUnreachable as error:
+        assert error.transient and "is not mounted" in str(error), error
+    else:
+        raise AssertionError(work)
+subprocess.run(["mount", "-t", "tmpfs", "nas", root], check=True)
+fs.touchz("/g")
+print(fs.count("/")["file_count"])
+"""
+    command = ["unshare", "-m", sys.executable, "-c", code]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    except FileNotFoundError:
+        pytest.skip("no unshare")
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip("no right to mount")
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert list(tmp_path.iterdir()) == []
