@@ -31,6 +31,8 @@ class Volume(abc.ABC):
 
     refused = ""
     """Characters that no name of a file or folder may have, beside ``/``."""
+    keeps_modes = False
+    """Whether uploads keep the executable bit, which containers of HDFS jobs do not get."""
 
     @property
     @abc.abstractmethod

@@ -391,6 +391,21 @@ def test_others_may_read(storage: Storage, root: Path, tmp_path: Path) -> None:
     assert modes == {(True, 0o755), (False, 0o644)}
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_uploads_keep_executables(storage: Storage, root: Path, tmp_path: Path, *, is_new: bool) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name, mode in (("run.sh", 0o700), ("data", 0o600)):
+        (source / name).write_text(name)
+        (source / name).chmod(mode)
+    if not is_new:
+        storage.mkdir("/code")
+    upload(storage, source, "/code")
+    modes = [stat.S_IMODE((root / "code" / name).stat().st_mode) for name in ("run.sh", "data")]
+    assert modes == [0o755, 0o644]
+    assert upload(storage, source, "/code").moved == 0
+
+
 @pytest.mark.usefixtures("umask")
 def test_a_shared_folder(volume: MountedVolume, root: Path) -> None:
     """All users may create files in it; the bit that hands its group on stays, here and below."""

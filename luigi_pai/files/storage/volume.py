@@ -47,6 +47,8 @@ class MountedVolume(MountPoint):
     it is empty for a moment. Data are on the server when a method returns.
     """
 
+    keeps_modes = True
+
     @functools.cached_property
     def owner(self) -> str:
         """The user who runs this process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,10 @@ class LocalFile:
             raise self._wrong(error.strerror or str(error)) from error
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise self._wrong("it was changed while it was read; send it when no program writes to it")
+
+    def is_executable(self) -> bool:
+        """Return whether its owner may execute it."""
+        return bool(self.place.stat().st_mode & stat.S_IXUSR)
 
     def sha256(self) -> str:
         """Return the checksum of the content in hex; raises what ``parts()`` raises."""

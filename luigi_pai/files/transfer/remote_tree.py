@@ -39,6 +39,10 @@ class RemoteFile:
     size: int
     time: int
 
+    def is_executable(self) -> bool:
+        """Return False: copies have the modes of new files."""
+        return False
+
     def parts(self) -> Generator[bytes, None, None]:
         """Yield the content in parts; HdfsError if it cannot be read to its end."""
         with self.volume.open_reader(self.path) as reader:

@@ -86,6 +86,10 @@ class Stage:
         inside = str(next(self._numbers)) if self._there.exists else file.name
         place = self._places[file.name] = posixpath.join(self._path, inside)
         self._volume.create_file(place, parts() if file.size > READ_AT_ONCE else b"".join(parts()))
+        if self._volume.keeps_modes:
+            with contextlib.suppress(HdfsError, OSError):  # it has been sent, though as a file like any other
+                if file.is_executable():
+                    self._volume.set_mode(place, "755")
         self.sent[file.name] = (length, digest.hexdigest())
 
     def publish(self, folders: Iterable[str], *, is_upload: bool = True) -> None:
