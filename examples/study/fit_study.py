@@ -10,7 +10,7 @@ from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
 class Fit(PaiTask):
     rate = luigi.FloatParameter()
     batch = luigi.IntParameter()
-    image = "openpai/pai.example.sklearn"  # has Python and the hdfs command
+    image = "openpai/pai.example.sklearn"  # has Python
     runtime = True
     uploads = {"train_line.py": "$PAI_DEFAULT_FS_URI/fit/code/train_line.py"}
     code_dir = "$PAI_DEFAULT_FS_URI/fit/code"
