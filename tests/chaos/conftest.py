@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def chaos_servers() -> Iterator[Callable[[str], LocalPai]]:
-    """Return the server of an API; rounds kill and restart it, and leave it empty."""
-    servers: dict[str, LocalPai] = {}
+def chaos_servers() -> Iterator[Callable[[Round], LocalPai]]:
+    """Return the server of a round; rounds kill and restart it, and leave it empty."""
+    servers: dict[tuple[str, bool], LocalPai] = {}
 
-    def get(api: str) -> LocalPai:
-        if api not in servers:
-            servers[api] = LocalPai(api=api, port=own_port()).start()
-        return servers[api]
+    def get(one: Round) -> LocalPai:
+        key = one.api, one.place == "hdfs"
+        if key not in servers:
+            hdfs = True if one.place == "hdfs" else None
+            servers[key] = LocalPai(api=one.api, port=own_port(), hdfs=hdfs).start()
+        return servers[key]
 
     yield get
     for server in servers.values():
@@ -34,13 +36,13 @@ def chaos_servers() -> Iterator[Callable[[str], LocalPai]]:
 
 @pytest.fixture
 def play_round(
-    chaos_servers: Callable[[str], LocalPai], tmp_path: Path
+    chaos_servers: Callable[[Round], LocalPai], tmp_path: Path
 ) -> Callable[[Round, Callable[[Table], None]], Played]:
     """Return a function that plays a round."""
 
     def run(one: Round, nemesis: Callable[[Table], None]) -> Played:
         folder = tmp_path / str(one)
         folder.mkdir()
-        return play(one, folder, chaos_servers(one.api), nemesis)
+        return play(one, folder, chaos_servers(one), nemesis)
 
     return run

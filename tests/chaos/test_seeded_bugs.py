@@ -29,7 +29,7 @@ def test_each_bug_has_its_signs():
 def test_a_seeded_bug_is_found(play_round, bug):
     """Within some rounds; the same rounds without it find nothing, see test_kills.py and test_races.py."""
     workload, nemesis, verdicts = SIGNS[bug]
-    one = Round(0, workload, "v2", with_hdfs=True, nemesis=nemesis, bug=bug)
+    one = Round(0, workload, "v2", "hdfs", nemesis=nemesis, bug=bug)
     harm = {**KILLS, **RACES}[nemesis]
     for seed in range(_MOST):
         found = {finding.verdict for finding in play_round(replace(one, seed=seed), harm).findings}

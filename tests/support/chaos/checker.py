@@ -47,6 +47,8 @@ def findings(history: History, workload: Workload) -> list[Finding]:
         *(found for run in history.runs for found in _run(run, workload)),
         *_last_run(history, expected),
         *_tables(history, workload, expected),
+        *(Finding(WRONG, f"{path} was seen half-written") for path in history.torn),
+        *(Finding(WRONG, f"{path} is left behind") for path in history.leftovers),
         *(_order(history, list(expected)) if workload.is_ordered else ()),
     ]
 
@@ -73,7 +75,7 @@ def _task(history: History, name: str, expected: Expected) -> Iterator[Finding]:
         yield Finding(TWICE, f"{name} has run as submissions {numbers}, of {most} at most")
     if sorted({*numbers, *void}) != list(range(1, len({*numbers, *void}) + 1)):
         yield Finding(LOST, f"{name} has run as submissions {numbers}; one between them has not")
-    if ran and history.with_hdfs:
+    if ran and history.place != "none":
         yield from _evidence(history, name, expected, max(numbers))
 
 

@@ -7,15 +7,17 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.cluster import Cluster
-from luigi_pai.files import WebHdfs
+from luigi_pai.files import Storage, WebHdfs
 from luigi_pai.jobspec.names import base_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from luigi_pai.files.file_system import FileSystem
     from luigi_pai.local import LocalPai
 
-__all__ = ["History", "Run", "read_history"]
+__all__ = ["History", "Run", "read_history", "torn_files"]
 
 
 @dataclass
@@ -43,18 +45,20 @@ class History:
 
     Attributes:
         prefix: of the names of its jobs.
-        with_hdfs: whether there is HDFS.
+        place: of the files, see ``Round``.
         runs: of the pipeline, in their order.
         ran: names of submissions, in the order in which their commands began.
         jobs: on the server: name -> state.
-        claims: on HDFS: task -> number of the submission -> job that it was claimed for, and recorded end.
+        claims: in the output folder: task -> number of the submission -> job that it was claimed for, and recorded end.
         flags: tasks with the completion flag.
         tables: of sweeps: name -> rows, see ``SweepResults``.
         reports: turns whose last task has run.
+        torn: files on the storage that had their name, but not their whole content, when a run had ended.
+        leftovers: hidden files on the storage, which have not become what they were to be.
     """
 
     prefix: str
-    with_hdfs: bool
+    place: str
     runs: list[Run] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
     jobs: dict[str, str] = field(default_factory=dict)
@@ -62,6 +66,8 @@ class History:
     flags: list[str] = field(default_factory=list)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
 
     def submissions(self, name: str) -> list[str]:
         """Return the submissions of a task whose command has begun, once for each time."""
@@ -84,8 +90,12 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
     tables: dict[str, str | bytes] = {
         path.parent.name: path.read_text() for path in folder.glob("results/*/results.json")
     }
-    if history.with_hdfs:
-        fs = WebHdfs(server.webhdfs_url, server.username)
+    if history.place != "none":
+        fs: FileSystem = WebHdfs(server.webhdfs_url, server.username)
+        if history.place == "storage":
+            root = server.data / "storages" / "nfs1"
+            fs = Storage("nfs1", str(root))
+            history.leftovers = [str(path) for path in root.rglob(".*")]
         for name in sorted({base_name(ran) for ran in history.ran}):
             _read_evidence(history, fs, name)
         for table in fs.glob(f"/results/{history.prefix}-*/results.json"):
@@ -95,7 +105,19 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
     return history
 
 
-def _read_evidence(history: History, fs: WebHdfs, name: str) -> None:
+def torn_files(storage: Path) -> Iterator[str]:
+    """Yield the claims and flags on a storage that have their name, but not their whole content."""
+    for path in storage.glob("*/output/_SUCCESS"):
+        if not path.read_text().endswith("\n"):
+            yield str(path)
+    for path in (*storage.glob("*/output/_luigi_pai/[!.]*.json"), *storage.glob("results/*/*.json")):
+        try:
+            json.loads(path.read_text())
+        except ValueError:
+            yield str(path)
+
+
+def _read_evidence(history: History, fs: FileSystem, name: str) -> None:
     """Read the flag and the claims of a task, as files, not by the code that writes them."""
     output = f"/{name}/output"
     if not fs.exists(output):
@@ -117,5 +139,5 @@ def _read_evidence(history: History, fs: WebHdfs, name: str) -> None:
     history.claims[name] = found
 
 
-def _names(fs: WebHdfs, folder: str) -> list[str]:
+def _names(fs: FileSystem, folder: str) -> list[str]:
     return [path.rpartition("/")[2] for path in fs.listdir(folder)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from chaos.rounds import Played, Round, Started, Table
 
-__all__ = ["KILLS", "MEETINGS", "RACES", "crash_at"]
+__all__ = ["KILLS", "MACHINES", "MEETINGS", "RACES", "crash_at"]
 
 _LATEST = 1.6  # seconds after its start when a run is killed
 _REQUESTS = 60  # of a run, about
@@ -96,8 +96,8 @@ KILLS: dict[str, Callable[[Table], None]] = {
 """By their names, those of one process at a time."""
 
 
-def _race(count: int, kills: int) -> Callable[[Table], None]:
-    """Return a nemesis that starts processes at once, and kills some of them."""
+def _race(count: int, kills: int, machines: int = 1) -> Callable[[Table], None]:
+    """Return a nemesis that starts processes at once, on some machines by turns, and kills some of them."""
 
     def nemesis(table: Table) -> None:
         all_ = [
@@ -105,7 +105,8 @@ def _race(count: int, kills: int) -> Callable[[Table], None]:
                 # of two searches, one goes on; a task whose point runs in a job of a sweep may say so
                 disturbed=table.round.workload == "search" or bool(table.round.work.beside),
                 kill_at=table.random.randint(5, _REQUESTS) if number < kills else 0,
-                only=number if table.round.work.parts > 1 else None,
+                only=number if table.round.work.parts > 1 and machines == 1 else None,
+                machine=number % machines,
             )
             for number in range(count)
         ]
@@ -121,6 +122,12 @@ def _one_build(table: Table) -> None:
 
 MEETINGS: dict[str, Callable[[Table], None]] = {"one-build": _one_build, "two-at-once": _race(2, 0)}
 """By their names: how the sweeps and tasks of a pipeline meet without being killed."""
+
+MACHINES: dict[str, Callable[[Table], None]] = {
+    "two-machines": _race(2, 0, machines=2),
+    "two-machines-one-killed": _race(2, 1, machines=2),
+}
+"""By their names: how one pipeline runs on several machines, which have the cluster's files in common."""
 
 RACES: dict[str, Callable[[Table], None]] = {
     "two-at-once": _race(2, 0),

@@ -33,17 +33,20 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
-def start(arguments: str, folder: Path, log: Path, program: Path = _PROGRAM) -> Any:
+def start(
+    arguments: str, folder: Path, log: Path, program: Path = _PROGRAM, state: str = "state"
+) -> Any:
     """Start a program with the ``luigi.cfg`` of a folder; return the process.
 
-    Processes of one folder share a machine: claims without HDFS are in the folder, as are temporary files.
+    Processes of one folder share a machine: claims that are not in an output folder are in ``state`` there,
+    and temporary files beside it. Processes with different ``state`` are on different machines.
     """
-    process = _CONTEXT.Process(target=_run, args=(arguments, str(folder), str(log), str(program)))
+    process = _CONTEXT.Process(target=_run, args=(arguments, str(folder), str(log), str(program), state))
     process.start()
     return process
 
 
-def _run(arguments: str, folder: str, log: str, program: str) -> None:
+def _run(arguments: str, folder: str, log: str, program: str, state: str) -> None:
     multiprocessing.set_start_method("fork", force=True)  # as in a new interpreter, which has no parent
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
     os.setsid()
@@ -51,7 +54,7 @@ def _run(arguments: str, folder: str, log: str, program: str) -> None:
     for name in list(os.environ):
         if name.startswith(("PAI_", "LUIGI_")) or name.lower().endswith("_proxy"):
             del os.environ[name]
-    os.environ["XDG_STATE_HOME"] = f"{folder}/state"
+    os.environ["XDG_STATE_HOME"] = f"{folder}/{state}"
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)

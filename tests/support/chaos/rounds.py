@@ -15,7 +15,7 @@ from waiting import wait_until
 from chaos import processes
 from chaos.checker import findings
 from chaos.dice import BUG
-from chaos.history import History, Run, read_history
+from chaos.history import History, Run, read_history, torn_files
 from chaos.workloads import ONE_MACHINE, WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
 
@@ -31,7 +31,7 @@ __all__ = ["Played", "Round", "Started", "Table", "drawn", "judged", "play"]
 _RERUNS = 5
 _LONGEST = 150.0  # seconds of a run
 _KEPT = ROOT / "build" / "chaos"
-_WITH_HDFS = 0.7  # share of the rounds
+_PLACES = ("hdfs", "hdfs", "hdfs", "storage", "storage", "none")  # each is as likely as the others
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
@@ -41,7 +41,8 @@ class Round:
 
     Attributes:
         seed: of the round.
-        workload, api, with_hdfs: what runs where.
+        workload, api: what runs where.
+        place: of the files: ``hdfs``, ``storage``, or ``none``.
         nemesis: its name, for the table.
         workers: of Luigi, in each process.
         seconds: that each command takes.
@@ -51,7 +52,7 @@ class Round:
     seed: int
     workload: str
     api: str
-    with_hdfs: bool
+    place: str
     nemesis: str
     workers: int = 1
     seconds: float = 0.1
@@ -63,8 +64,7 @@ class Round:
         return (WORKLOADS | ONE_MACHINE)[self.workload]
 
     def __str__(self) -> str:
-        place = "hdfs" if self.with_hdfs else "no-hdfs"
-        return f"{self.seed}-{self.workload}-{self.api}-{place}-{self.nemesis}-{self.workers}"
+        return f"{self.seed}-{self.workload}-{self.api}-{self.place}-{self.nemesis}-{self.workers}"
 
 
 @dataclass
@@ -100,13 +100,16 @@ class Table:
     history: History
     _turns: int = field(default=0)
 
-    def start(self, *, disturbed: bool = False, kill_at: int = 0, only: int | None = None) -> Started:
+    def start(
+        self, *, disturbed: bool = False, kill_at: int = 0, only: int | None = None, machine: int = 0
+    ) -> Started:
         """Start the pipeline.
 
         Args:
             disturbed: a nemesis meets it.
             kill_at: see ``kill_at_request``.
             only: the sweep or task of this index alone.
+            machine: number of the machine; runs on different machines have nothing in common but the cluster.
         """
         work, turn = self.round.work, f"{self._turns}"
         labels, beside = work.labels, work.beside
@@ -118,7 +121,7 @@ class Table:
         words = {
             "folder": str(self.folder),
             "prefix": self.history.prefix,
-            "results": "$PAI_DEFAULT_FS_URI/results" if self.round.with_hdfs else f"{self.folder}/results",
+            "results": f"{self.folder}/results" if self.round.place == "none" else "$PAI_DEFAULT_FS_URI/results",
             "workload": self.round.workload,
             "labels": labels,
             "beside": beside,
@@ -134,7 +137,8 @@ class Table:
         log = self.folder / f"log-{turn}"
         run = Run(turn, disturbed or kill_at != 0)
         self.history.runs.append(run)
-        return Started(run, processes.start(json.dumps(words), self.folder, log), log)
+        process = processes.start(json.dumps(words), self.folder, log, state=f"state-{machine}")
+        return Started(run, process, log)
 
     def end(self, started: Started) -> int:
         """Wait for the end of a run and of its processes, and return the exit code."""
@@ -149,6 +153,7 @@ class Table:
         if code is not None:
             started.run.left = processes.left(started.session)
         started.process.close()
+        self.history.torn += torn_files(self.server.data / "storages" / "nfs1")
         return -1 if code is None else code
 
     def finish(self) -> None:
@@ -174,7 +179,7 @@ def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], 
     """Play a round; its folder keeps its history and logs."""
     drawn = random.Random(one.seed)
     prefix = f"{one.workload}-{one.seed}"
-    table = Table(one, folder, server, drawn, History(prefix, one.with_hdfs))
+    table = Table(one, folder, server, drawn, History(prefix, one.place))
     _write_config(one, folder, server)
     try:
         nemesis(table)
@@ -189,8 +194,10 @@ def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], 
 def _write_config(one: Round, folder: Path, server: LocalPai) -> None:
     given = {**server.luigi_section, "poll_min": "0.05", "poll_max": "0.3", "poll_patience": "60"}
     given["api_version"] = "v1" if one.api == "v1" else "v2"
-    if not one.with_hdfs:
-        del given["webhdfs_url"]
+    if one.place != "hdfs":
+        given.pop("webhdfs_url", None)
+    if one.place != "storage":
+        given.pop("storage", None)
     parser = configparser.ConfigParser(interpolation=None)
     parser["OpenPai"] = given
     parser["worker"] = {"wait_interval": "0.1", "ping_interval": "0.5"}
@@ -207,9 +214,12 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     names, chosen = list(nemeses), random.Random(seed)
     nemesis = names[seed % len(names)]
     work = chosen.choice(list(WORKLOADS.values()))
-    with_hdfs = chosen.random() < _WITH_HDFS
+    api = chosen.choice(work.apis)
+    place = chosen.choice([each for each in _PLACES if each != "storage" or api != "v1"])
+    if nemesis == "lost-hdfs-replies":
+        place = "hdfs"
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
-    return Round(seed, work.name, chosen.choice(work.apis), with_hdfs, nemesis, workers, bug=BUG)
+    return Round(seed, work.name, api, place, nemesis, workers, bug=BUG)
 
 
 def judged(played: Played, module: str, crash_point: int | None = None, choice: str = "") -> None:
@@ -234,7 +244,7 @@ def judged(played: Played, module: str, crash_point: int | None = None, choice: 
     kept = shutil.copytree(played.folder, _KEPT / played.folder.name, dirs_exist_ok=True)
     how = f"CHAOS_SEED={one.seed} CHAOS_ROUNDS=1"
     if crash_point is not None:
-        how, choice = f"CHAOS_CRASH_POINTS={crash_point}", f"{one.workload}-{one.api}-{one.with_hdfs}"
+        how, choice = f"CHAOS_CRASH_POINTS={crash_point}", f"{one.workload}-{one.api}-{one.place}"
     if one.bug:
         how += f" CHAOS_BUG={one.bug}"
     raise AssertionError(
