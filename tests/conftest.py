@@ -218,6 +218,18 @@ def hdfs(tmp_path: Path, settings: Callable[..., None]) -> Iterator[Path]:
         yield root
 
 
+@pytest.fixture
+def storage(tmp_path: Path, pai: FaultyPai, settings: Callable[..., None]) -> Path:
+    """The folder that is the storage ``nfs1`` of ``pai``, a 1.8 without HDFS; configured in [OpenPai]."""
+    root = tmp_path / "nfs1"
+    root.mkdir()
+    pai.release = "1.8.0"
+    where = {"server": "127.0.0.1", "path": str(root)}
+    pai.storages["nfs1"] = {"type": "nfs", "share": True, "readOnly": False, "data": where}
+    settings(storage="nfs1")
+    return root
+
+
 _CLUSTERS = ["default:gpu=24", "vc1"]  # horovod_job on 3 nodes has 12
 
 
@@ -240,6 +252,28 @@ def local_pai_ltp() -> Iterator[LocalPai]:
     """One local LTP 1.5, with an HDFS beside it, for all tests of a process; job names must differ."""
     with LocalPai(api="ltp", hdfs=True) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def storage_pai_v2() -> Iterator[LocalPai]:
+    """One local OpenPAI 1.8 with a storage and no HDFS, for all tests of a process; job names must differ."""
+    with LocalPai() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def storage_pai_ltp() -> Iterator[LocalPai]:
+    """One local LTP 1.5 with a storage and no HDFS, for all tests of a process; job names must differ."""
+    with LocalPai(api="ltp") as server:
+        yield server
+
+
+@pytest.fixture(params=["v2", "ltp"])
+def storage_pai(request: pytest.FixtureRequest, settings: Callable[..., None]) -> LocalPai:
+    """The session's local OpenPAI of either release that has a storage and no HDFS, as [OpenPai]."""
+    server: LocalPai = request.getfixturevalue(f"storage_pai_{request.param}")
+    settings(**{**server.luigi_section, "poll_min": 0.05, "poll_max": 0.5})
+    return server
 
 
 @pytest.fixture

@@ -7,10 +7,12 @@ import logging
 import posixpath
 import re
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.files.errors import HdfsError, HdfsUnreachable, missing_ok
+from luigi_pai.files.temporary import is_abandoned, unique
+from luigi_pai.files.temporary import is_temporary as is_folder_of_temporary_files
+from luigi_pai.files.temporary import tidy as tidy_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +27,8 @@ T = TypeVar("T")
 _SMALL = 64 * 1024  # bytes
 _TRIES = 3  # attempts in all to write a file, if replies are lost
 _LONGEST_STEM = 200  # maximum number of characters of a file's name in its temporary name
-_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\..+", re.DOTALL)
-_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}(?:-[0-9]{1,9}-[0-9a-f]{12})?\..+", re.DOTALL)
+_ABANDONED = 6 * 3600  # age in seconds from which a temporary file is abandoned, whoever has written it
 
 
 def read_small(fs: FileSystem, path: str, most: int, offset: int = 0) -> bytes | None:
@@ -91,14 +93,20 @@ def remove_once(fs: FileSystem, path: str) -> None:
 def tidy_beside(volume: Volume, folder: str, entries: Iterable[Mapping[str, Any]]) -> None:
     """Remove this user's temporary files that killed processes left in a folder; errors are only logged.
 
+    These are files of processes of this machine that have ended, and files that are older than six hours.
+
     Args:
         volume: the file system.
         folder: the folder.
-        entries: the statuses of the files in the folder. Files younger than six hours stay.
+        entries: the statuses of the files in the folder.
     """
     for entry in entries:
-        is_old = entry["modificationTime"] / 1000 < time.time() - _ABANDONED
-        if not is_old or not is_temporary(entry["pathSuffix"]) or entry["owner"] != volume.owner:
+        name, changed = entry["pathSuffix"], entry["modificationTime"] / 1000
+        if is_folder_of_temporary_files(name):
+            tidy_folder(volume, f"{folder}/{name}")
+        if not is_temporary(name) or entry["owner"] != volume.owner:
+            continue
+        if changed >= time.time() - _ABANDONED and not is_abandoned(name[1:], changed):
             continue
         place = f"{folder}/{entry['pathSuffix']}"
         try:
@@ -116,7 +124,7 @@ def is_temporary(name: str) -> bool:
 def _beside(place: str) -> str:
     """Return a new temporary name beside a path."""
     folder, name = posixpath.split(place)
-    return f"{folder}/.{uuid.uuid4().hex[:12]}.{name[-_LONGEST_STEM:]}"
+    return f"{folder}/.{unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def _write_beside(volume: Volume, place: str, data: bytes) -> str:

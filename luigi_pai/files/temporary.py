@@ -45,7 +45,7 @@ def temporary_path(path: str, user: str) -> str:
     """Return a new temporary path beside a path, which may be a URI. Nothing is made."""
     folder, name = posixpath.split(path.rstrip("/"))
     hidden = _FOLDER + re.sub(r"[^\w.-]", "_", user)
-    return f"{folder.rstrip('/')}/{hidden}/{_unique()}.{name[-_LONGEST_STEM:]}"
+    return f"{folder.rstrip('/')}/{hidden}/{unique()}.{name[-_LONGEST_STEM:]}"
 
 
 def tidy(volume: Volume, folder: str) -> None:
@@ -72,7 +72,7 @@ def _sweep(volume: Volume, folder: str) -> None:
     for status in volume.list_folder(folder):
         name = status["pathSuffix"]
         changed = status["modificationTime"] / 1000
-        if status["owner"] != volume.owner or not _is_abandoned(name, changed):
+        if status["owner"] != volume.owner or not is_abandoned(name, changed):
             left += 1
             continue
         place = f"{folder}/{name}"
@@ -84,7 +84,7 @@ def _sweep(volume: Volume, folder: str) -> None:
 
 def local_temporary(place: Path) -> Path:
     """Return a new temporary path beside a local file."""
-    return place.with_name(f"{_FOLDER}{_unique()}.{place.name[-_LONGEST_STEM:]}")
+    return place.with_name(f"{_FOLDER}{unique()}.{place.name[-_LONGEST_STEM:]}")
 
 
 def tidy_local(folder: Path) -> None:
@@ -94,13 +94,18 @@ def tidy_local(folder: Path) -> None:
             name = found.name.removeprefix(_FOLDER)
             if name == found.name or not _NAME.fullmatch(name) or not found.is_file(follow_symlinks=False):
                 continue
-            if _is_abandoned(name, found.stat().st_mtime):
+            if is_abandoned(name, found.stat().st_mtime):
                 Path(found.path).unlink()
                 logger.info("Removed %s, which a process that has ended left behind", found.path)
 
 
-def _is_abandoned(name: str, changed: float) -> bool:
-    """Return whether a temporary file is abandoned; ``changed``: last change, in seconds since 1970."""
+def is_abandoned(name: str, changed: float) -> bool:
+    """Return whether a temporary file is abandoned.
+
+    Args:
+        name: of the file; it begins with ``unique()`` of the process that wrote it.
+        changed: its last change, in seconds since 1970.
+    """
     match = _NAME.fullmatch(name)
     if not match or match[1] != _host():
         return changed < time.time() - _ABANDONED
@@ -111,7 +116,8 @@ def _is_abandoned(name: str, changed: float) -> bool:
     return False
 
 
-def _unique() -> str:
+def unique() -> str:
+    """Return the beginning of the name of a temporary file, which identifies this process."""
     return f"{_host()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from luigi_pai.files.errors import HdfsError
-from luigi_pai.files.small_files import create_once, read_small
+from luigi_pai.files.errors import HdfsError, missing_ok
+from luigi_pai.files.small_files import create_once, read_small, tidy_beside
 
 if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem
@@ -51,6 +52,12 @@ class CompletionFlag:
             return
         if not self.holds(job, submitted_here=submitted_here):
             create_once(self._fs, self._path_of(job), b"")
+
+    def tidy(self) -> None:
+        """Remove the temporary files of ended processes beside the flag; they may have been about to add it."""
+        volume, place = self._fs.at(posixpath.dirname(self.path))
+        with missing_ok():
+            tidy_beside(volume, place, volume.list_status(place))
 
     def discard(self, job: str) -> None:
         """Remove a job; ``_SUCCESS`` is deleted if it names no other job, so also if it is empty."""

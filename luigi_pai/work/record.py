@@ -56,7 +56,9 @@ def record(
 
         KeptLogs(work.book, work.outputs.fs, work.folder, work.secrets()).keep(status)
 
-    act = functools.partial(_succeeded if entry.succeeded else _failed, work, evidence, entry, status)
+    act = functools.partial(_failed, work, evidence, entry, status)
+    if entry.succeeded:
+        act = functools.partial(_succeeded, work, evidence, entry, status, watched=watched)
     try:
         if watched or evidence.is_durable:
             _with(retry, act)
@@ -83,7 +85,7 @@ def _with(retry: Retry | None, act: Callable[[], None]) -> None:
         retry.call(act)
 
 
-def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) -> None:
+def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, *, watched: bool) -> None:
     """Write the completion flag and the end."""
     claim, flag = _claim_of(evidence, entry, status), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
@@ -91,6 +93,8 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus) 
         flag.add(work.name, submitted_here=False)
     elif flag is not None and claim is not None and claim.state is None:
         flag.add(work.name, submitted_here=True)
+        if not watched:  # the process that has watched it may have been killed when it added the flag
+            flag.tidy()
     evidence.end(claim, entry, status)
 
 

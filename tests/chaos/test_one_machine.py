@@ -32,7 +32,9 @@ def test_what_meets_with_a_storage_runs_each_point_once(play_round, workload, se
     api, nemesis = WAYS[seed % len(WAYS)]
     one = Round(seed, workload, api, "storage", nemesis=nemesis, workers=4, seconds=SECONDS)
     judged(
-        play_round(one, MEETINGS[nemesis]), "tests/chaos/test_one_machine.py", choice=f"storage and {workload}-{seed}"
+        play_round(one, MEETINGS[nemesis]),
+        "tests/chaos/test_one_machine.py",
+        choice=f"storage and {workload}-{seed}",
     )
 
 
@@ -41,7 +43,11 @@ def test_what_meets_with_a_storage_runs_each_point_once(play_round, workload, se
 def test_one_pipeline_on_two_machines_runs_each_point_once(play_round, workload, seed):
     """Two users' processes at once, which share the storage alone; one of them may be killed."""
     nemesis = list(MACHINES)[seed % len(MACHINES)]
-    one = Round(seed, workload, ("v2", "ltp")[seed // 2 % 2], "storage", nemesis=nemesis, workers=2, seconds=SECONDS)
+    one = Round(
+        seed, workload, ("v2", "ltp")[seed // 2 % 2], "storage", nemesis=nemesis, workers=2, seconds=SECONDS
+    )
     judged(
-        play_round(one, MACHINES[nemesis]), "tests/chaos/test_one_machine.py", choice=f"machines and {workload}-{seed}"
+        play_round(one, MACHINES[nemesis]),
+        "tests/chaos/test_one_machine.py",
+        choice=f"machines and {workload}-{seed}",
     )

@@ -135,7 +135,7 @@ def test_the_documented_command_runs_on_a_server_of_its_own(tmp_path):
     """``luigi-pai local -- luigi ...``: the study says what is best; again: nothing is submitted."""
     local = ["luigi-pai", "local", "--data", str(tmp_path / "pai"), "--"]
     luigi_command = ["luigi", "--module", "study", "Best", "--local-scheduler", "--rates", "[0.1]"]
-    words = [*local, *luigi_command, "--here", str(tmp_path / "pai" / "storages" / "nfs1")]
+    words = [*local, *luigi_command, "--folder", str(tmp_path)]
     first = command(*words)
     assert first.returncode == 0, first.stderr
     assert first.stderr.count("Submitted job study_") == 2
@@ -335,11 +335,12 @@ def test_a_role_lists_what_its_data_require_only_when_it_is_sent(example):
 
 
 @pytest.mark.slow
-def test_the_study_finds_the_best_of_its_trials(example, cluster, local_pai_v2):
-    """Each set of parameters is a job of its own; their results are read where the storage is mounted."""
+def test_the_study_finds_the_best_of_its_trials(example, storage_pai, tmp_path):
+    """Each set of parameters is a job of its own; their results are read from the storage."""
+    cluster = ProtocolClient(storage_pai)
     study, fit = example("study"), example("study_fit").fit
     rates, sizes = [0.01, 0.3], [4, 32]
-    task = study.Best(rates=rates, batch_sizes=sizes, here=str(local_pai_v2.data / "storages" / "nfs1"))
+    task = study.Best(rates=rates, batch_sizes=sizes, folder=str(tmp_path))
     build(task)
     trials = task.requires()
     jobs = [ended(cluster, trial) for trial in trials]
@@ -352,6 +353,7 @@ def test_the_study_finds_the_best_of_its_trials(example, cluster, local_pai_v2):
     config = yaml.safe_load(cluster.send("GET", f"/jobs/admin~{trials[0].name}/config").text)
     assert config["parameters"]["rate"] == 0.01
     assert config["extras"]["storages"] == [{"name": "nfs1", "mountPath": "/mnt/nfs1"}]
+    assert not list((storage_pai.data / "storages" / "nfs1" / "study").rglob(".*"))
 
 
 # ---------------------------------------------------------------- the page about them

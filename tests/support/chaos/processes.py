@@ -33,9 +33,7 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
-def start(
-    arguments: str, folder: Path, log: Path, program: Path = _PROGRAM, state: str = "state"
-) -> Any:
+def start(arguments: str, folder: Path, log: Path, program: Path = _PROGRAM, state: str = "state") -> Any:
     """Start a program with the ``luigi.cfg`` of a folder; return the process.
 
     Processes of one folder share a machine: claims that are not in an output folder are in ``state`` there,

@@ -16,6 +16,7 @@ from chaos import processes
 from chaos.checker import findings
 from chaos.dice import BUG
 from chaos.history import History, Run, read_history, torn_files
+from chaos.nemeses import MACHINES, RACES
 from chaos.workloads import ONE_MACHINE, WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
 
@@ -121,7 +122,9 @@ class Table:
         words = {
             "folder": str(self.folder),
             "prefix": self.history.prefix,
-            "results": f"{self.folder}/results" if self.round.place == "none" else "$PAI_DEFAULT_FS_URI/results",
+            "results": f"{self.folder}/results"
+            if self.round.place == "none"
+            else "$PAI_DEFAULT_FS_URI/results",
             "workload": self.round.workload,
             "labels": labels,
             "beside": beside,
@@ -185,6 +188,8 @@ def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], 
         nemesis(table)
         table.finish()
         read_history(table.history, folder, server, "v1" if one.api == "v1" else "v2")
+        if one.nemesis in RACES | MACHINES:  # whoever ends the work does not wait for those who are killed
+            table.history.leftovers.clear()
         return Played(one, folder, findings(table.history, one.work))
     finally:
         (folder / "history.json").write_text(table.history.text())

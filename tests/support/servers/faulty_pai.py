@@ -93,6 +93,8 @@ class FaultyPai(FaultServer):
         admin: whether its user is an administrator.
         database_down: the jobs are there, and their database does not answer (``ltp-1.5``).
         virtual_clusters: by name; there is no such API unless a test sets them.
+        storages: by name, as ``GET /api/v2/storages/NAME`` of 1.0 and later shows them; none unless a test
+            sets them.
         events: of each job (1.3 and later).
         left_clusters: virtual clusters whose jobs its lists leave out (``ltp-1.5``).
     """
@@ -108,6 +110,7 @@ class FaultyPai(FaultServer):
         self.admin = True
         self.database_down = False
         self.virtual_clusters: dict[str, Any] = {}
+        self.storages: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.left_clusters: set[str] = set()
         self._password_lost = False
@@ -217,6 +220,8 @@ class FaultyPai(FaultServer):
             return self._people(request, path)
         if self.virtual_clusters and path in ("/api/v1/virtual-clusters", "/api/v2/virtual-clusters"):
             return self._show_virtual_clusters(release, path)
+        if path.startswith("/api/v2/storages") and self.release >= "1":
+            return self._show_storages(request, path) if self._is_known(request) else _unauthorized()
         found = re.fullmatch(r"/api/(v1|v2)/jobs/?(.*)", path)
         router = {"v1": release.v1_jobs, "v2": "v2" if release.v2_jobs else None}[found[1]] if found else None
         if found is None or router is None:
@@ -281,6 +286,17 @@ class FaultyPai(FaultServer):
         if "/v1/" in path and router == "v2":  # 0.15 to 1.0 look for them in YARN, which they have not
             return Reply(500, {"message": "Cannot read property 'default' of undefined"})
         return Reply(200, self.virtual_clusters)
+
+    def _show_storages(self, request: Request, path: str) -> Reply:
+        name = unquote(path.removeprefix("/api/v2/storages").strip("/"))
+        if request.method != "GET":
+            return _no_api(path)
+        if not name:
+            known = [{"name": each, "share": True} for each in self.storages]
+            return Reply(200, {"storages": known})
+        if name not in self.storages:
+            return Reply(404, {"code": "NoStorageError", "message": f"Storage {name} is not found."})
+        return Reply(200, {"name": name, **self.storages[name]})
 
     def _v1(self, request: Request, route: list[str], query: dict) -> Reply:
         if not route:

@@ -1,0 +1,120 @@
+"""How many requests a task with a storage sends to the rest-server, and how often it uses the storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import luigi
+import pytest
+from luigi_process import run_pipeline
+
+from luigi_pai import PaiJobFailed, PaiTask, TaskRole, reset_clusters
+from luigi_pai.api.book.entries import Entry
+from luigi_pai.api.status import JobState
+from luigi_pai.files.storage.volume import MountedVolume
+from luigi_pai.tasks.task_work import TaskWork
+from luigi_pai.work.evidence import Evidence
+
+STORAGE = "GET /api/v2/storages/nfs1"
+
+
+class Train(PaiTask):
+    """A task as users write it."""
+
+    name = luigi.Parameter(default="train")
+    image = "openpai/pai.example.sklearn"
+    tasks = [TaskRole("main", "python train.py")]
+
+
+def life(pai) -> Counter[str]:
+    """Run a task to its end, and look at it again; return the requests."""
+    pai.calls.clear()
+    reset_clusters()
+    task = Train()
+    assert not task.complete()
+    try:
+        task.run()
+        is_complete = True
+    except PaiJobFailed:
+        is_complete = False
+    assert task.complete() == is_complete
+    return Counter(f"{method} {path}" for method, path in pai.calls)
+
+
+@pytest.mark.parametrize("ends_as", ["SUCCEEDED", "FAILED"])
+@pytest.mark.parametrize("release", ["1.8.0", "ltp-1.5"])
+def test_a_storage_costs_one_request(pai, storage, settings, release, ends_as):
+    """It is asked for once; without HDFS and storage, the stored job is compared, which is not needed now."""
+    pai.release, pai.plan = release, {"ends_as": ends_as, "runs_for": 5.0}
+    with_storage = life(pai)
+    pai.jobs.clear()
+    settings(storage="")
+    without = life(pai)
+    assert with_storage.pop(STORAGE) == 1
+    assert with_storage - without == Counter()
+    assert (storage / "train" / "output" / "_luigi_pai" / f"train.1.{ends_as}").exists()
+
+
+def finish(pai, name: str) -> None:
+    """Let a task be as a run has left it that has ended."""
+    pai.add(name)
+    work = TaskWork(Train(name=name))
+    evidence = Evidence(work)
+    claim = evidence.claim(1, name)
+    evidence.flag.add(name, submitted_here=True)
+    evidence.end(claim, Entry(1, name), SimpleNamespace(state=JobState.SUCCEEDED))
+
+
+@pytest.mark.slow
+def test_a_thousand_finished_tasks_take_four_requests(pai, storage, monkeypatch):
+    """As many as without a storage, and one for the storage; each looks into its folder of claims."""
+    used = Counter()
+    monkeypatch.setattr(
+        MountedVolume,
+        "_do",
+        lambda self, operation, path, work, do=MountedVolume._do: (
+            used.update([operation]),
+            do(self, operation, path, work),
+        )[1],
+    )
+    names = [f"t{number}" for number in range(1000)]
+    for name in names:
+        finish(pai, name)
+    pai.calls.clear()
+    used.clear()
+    reset_clusters()
+    assert all(Train(name=name).complete() for name in names)
+    assert [f"{method} {path}" for method, path in pai.calls] == [
+        "GET /api/v1/jobs/t0",
+        "POST /api/v1/token",
+        "GET /api/v2/jobs/admin~t0",
+        STORAGE,
+        "GET /api/v2/jobs?username=admin&offset=0&limit=5000",
+    ]
+    assert used == {"LISTSTATUS": 1000, "OPEN": 1000}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_time", "storage")
+def test_twenty_tasks_in_four_workers_ask_for_the_storage_once(pai, tmp_path):
+    """Forked workers share what one of them has asked."""
+    openpai = {"pai_url": pai.url, "username": "admin", "password": "admin-password", "storage": "nfs1"}
+    result = run_pipeline(tmp_path, {**openpai, "poll_min": 0.05, "poll_max": 0.2}, count=20, workers=4)
+    assert result.done, result.log
+    assert len(pai.jobs) == 20
+    assert pai.count("GET", r"/storages/") == 1
+
+
+@pytest.mark.usefixtures("storage")
+def test_what_a_job_of_its_life_does_on_the_storage(pai, monkeypatch):
+    """Operations, in each of which the mount is used for a handful of calls."""
+    done, do = [], MountedVolume._do
+
+    def note(self, operation, path, work):
+        done.append(operation)
+        return do(self, operation, path, work)
+
+    monkeypatch.setattr(MountedVolume, "_do", note)
+    life(pai)
+    assert len(done) <= 14, done
