@@ -54,7 +54,7 @@ class CompletionFlag:
             create_once(self._fs, self._path_of(job), b"")
 
     def tidy(self) -> None:
-        """Remove the temporary files of ended processes beside the flag; they may have been about to add it."""
+        """Remove the temporary files beside the flag of processes that have ended."""
         volume, place = self._fs.at(posixpath.dirname(self.path))
         with missing_ok():
             tidy_beside(volume, place, volume.list_status(place))
