@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.server import Greeting
+    from luigi_pai.config import HdfsAccount
     from luigi_pai.files import FileSystem
 
 _MOST_SKEW = 60.0  # seconds; if this machine's clock is further off the server's, times in tokens mislead
@@ -89,7 +90,7 @@ def diagnose(image: str | None = None) -> Iterator[Check]:
         greeting = yield from _network(settings)
         if greeting is not None:
             yield from _cluster(settings, greeting)
-        yield from _to_first_error("files", _files(settings, image))
+        yield from _files(settings, image)
     finally:
         logging.getLogger("luigi-interface").setLevel(level)
 
@@ -248,23 +249,24 @@ def _storages(cluster: Cluster) -> Iterator[Check]:
 
 
 def _files(settings: OpenPai, image: str | None) -> Iterator[Check]:
-    """Check the cluster's HDFS and storage; in a job, too, if ``image`` names its image."""
+    """Check the cluster's HDFS and storage; the storage in a job, too, if ``image`` names its image."""
     account, cluster = settings.hdfs_account(), settings.section.partition(":")[2]
-    if account is None and not settings.storage:
+    if account is not None:
+        yield from _to_first_error("hdfs", _hdfs(settings, account, WebHdfs.from_config(cluster)))
+    if settings.storage:
+        yield from _to_first_error("storage", _storage(settings, Storage.from_config(cluster), image))
+    elif account is None:
         text = "neither storage nor webhdfs_url is set: outputs and completion flags cannot be kept there"
         yield Check("files", "warn", text, f"write storage = NAME; {_NO_STORAGE}")
-    if account is not None:
-        fs = WebHdfs.from_config(cluster)
-        fs.exists("/")
-        yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
-        if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
-            text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
-            yield Check(
-                "hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is"
-            )
-        yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
-    if settings.storage:
-        yield from _storage(settings, Storage.from_config(cluster), image)
+
+
+def _hdfs(settings: OpenPai, account: HdfsAccount, fs: WebHdfs) -> Iterator[Check]:
+    fs.exists("/")
+    yield Check("hdfs", "ok", f"{', '.join(account.urls)} answers, as user {account.user}")
+    if urlsplit(settings.fs_uri or "").port in _WEBHDFS_PORTS:
+        text = f"fs_uri = {settings.fs_uri}: that is the port of WebHDFS, not of HDFS"
+        yield Check("hdfs", "warn", text, "write hdfs://HOST:9000, or what fs.defaultFS of the cluster is")
+    yield _writes("hdfs", fs, "/tmp", _DATANODES)  # noqa: S108  on HDFS
 
 
 def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Check]:

@@ -44,7 +44,7 @@ def test_all_is_well(pai_command, dialect):
     text = "\n".join(lines)
     assert "login: as admin; the token lives " in text
     assert "clock: agrees with the server's" in text
-    assert "hdfs: wrote, renamed, read and removed a file in /tmp" in text
+    assert "hdfs: wrote, claimed, renamed, read and removed a file in /tmp" in text
     assert f"API {dialect}" in text
     assert ("storages: nfs1" in text) == (dialect == "v2")
 
