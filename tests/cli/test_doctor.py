@@ -112,3 +112,40 @@ def test_a_wrong_port_of_hdfs(pai_command, settings, cluster):
     text = pai_command("doctor", expect=1).stdout
     assert "fail  hdfs: HDFS GETFILESTATUS / on 127.0.0.1:9: no answer (Connection refused)" in text
     assert cluster.url in text
+
+
+def test_a_storage_in_a_job(storage_pai, pai_command):
+    """It is found, written to, and used by a short job, of which nothing is left."""
+    lines = pai_command("doctor", "--job", "python:3").stdout.splitlines()
+    assert [line for line in lines if line.startswith(("fail", "warn  storage"))] == []
+    root = storage_pai.data / "storages" / "nfs1"
+    text = "\n".join(lines)
+    assert f"(nfs 127.0.0.1:{root}) is {root} here, and /mnt/nfs1 in jobs" in text
+    assert "storage: wrote, claimed, renamed, read and removed a file in its root folder" in text
+    assert "reads and writes the same files, as user" in text
+    assert not [path for path in root.iterdir() if path.name.startswith("luigi-pai-doctor")]
+
+
+def test_a_job_that_sees_other_files(storage_pai, pai_command, settings, tmp_path):
+    """storage_path leads elsewhere, so that the job does not find the file of this machine."""
+    settings(**storage_pai.luigi_section, storage_path=tmp_path, poll_min=0.05)
+    text = pai_command("doctor", "--job", "python:3", expect=1).stdout
+    assert "fail  storage: job luigi-pai-doctor-" in text
+    assert "does not see the files of this machine" in text
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_storage_that_does_not_exist(storage_pai, pai_command, settings):
+    settings(**{**storage_pai.luigi_section, "storage": "nfs9"})
+    text = pai_command("doctor", expect=1).stdout
+    assert (
+        "fail  storage: storage = nfs9 in [OpenPai] does not exist, or you may not use it; you may use"
+        in text
+    )
+
+
+def test_neither_hdfs_nor_a_storage(storage_pai, pai_command, settings):
+    settings(**{**storage_pai.luigi_section, "storage": ""})
+    text = pai_command("doctor").stdout
+    assert "warn  files: neither storage nor webhdfs_url is set" in text
+    assert "write storage = NAME; on OpenPAI 0.7 to 0.14 webhdfs_url" in text
