@@ -83,7 +83,7 @@ pytestmark = [pytest.mark.tree, pytest.mark.timeout(400), pytest.mark.slow]  # a
 
 @pytest.fixture(scope="module")
 def server():
-    with LocalPai(password="admin-password", hdfs=True) as running:
+    with LocalPai(password="admin-password") as running:
         yield running
 
 
