@@ -279,7 +279,7 @@ def _storage(settings: OpenPai, fs: Storage, image: str | None) -> Iterator[Chec
     if own is not None and own.folder == "/" and facts.source.rpartition(":")[2] != here:
         text = f"{here} is on the disk of this machine, so {fs.name} may not be mounted there"
         yield Check("storage", "warn", text, "see the output of findmnt, and set storage_path")
-    if own is not None and "blobfuse" in own.type:
+    if own is not None and "blobfuse" in own.type + own.source:
         text = "blobfuse caches files on each machine: two machines that run one task may submit it twice"
         yield Check("storage", "warn", text, "run a task on one machine only, or use another storage")
     yield _writes("storage", fs, "", "output_dir and results_dir can name folders of yours on it")

@@ -138,8 +138,8 @@ class PaiTask(JobTask):
         folder = self._output_folder()
         if is_foreign(folder):
             raise NotImplementedError(
-                f"output_dir = {folder!r} of job {self.name!r} is not on HDFS; override output() to return "
-                "the targets of its results"
+                f"output_dir = {folder!r} of job {self.name!r} is not on the cluster's file system; override "
+                "output() to return the targets of its results"
             )
         return HdfsTarget(folder, cluster=self.cluster)
 

@@ -207,7 +207,7 @@ def lost_job(api: RestApi, name: str) -> PaiJobLost:
     """Return the error for a job that the server no longer knows."""
     return PaiJobLost(
         f"job {name!r} is no longer on {api.url}: it was deleted, or it ended longer ago than the "
-        "server keeps jobs; if its results on HDFS are complete, put a file _SUCCESS into its output folder, "
+        "server keeps jobs; if its results are complete, put a file _SUCCESS into its output folder, "
         "else run the task again to submit it again",
         name,
     )

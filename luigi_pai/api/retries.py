@@ -99,7 +99,7 @@ class Retry:
         """
         if error.mocked or (isinstance(error, ClusterUnreachable) and error.never_replied):
             raise error
-        self._failed = "OpenPAI" if isinstance(error, PaiApiError) else "HDFS"
+        self._failed = "OpenPAI" if isinstance(error, PaiApiError) else "the file system"
         if isinstance(error, RateLimited) and error.reset_at is not None:
             return self._wait_after_limit(error, error.reset_at)
         now = self._clock.monotonic()

@@ -65,7 +65,7 @@ def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:
 
 def _upload_lines(uploads: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if uploads:
-        titles = ["upload", "to HDFS", "files", "bytes"]
+        titles = ["upload", "to the cluster", "files", "bytes"]
         rows = [[row["local"], row["hdfs"], f"{row['files']:,}", f"{row['size']:,}"] for row in uploads]
         yield from table(titles, rows)
         yield ""

@@ -54,8 +54,8 @@ class FileSystem(HdfsFileSystem, abc.ABC):
         """Raise HdfsError if a path is not on this file system. No file is looked up."""
         self.at(path)
 
-    def check_writable(self) -> None:
-        """Raise ConfigError if settings of the cluster or of this machine let nobody write."""
+    def check_writable(self, path: str) -> None:
+        """Raise ConfigError if no job can write to a path, whoever submits it."""
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same on this file system. Hosts are ignored."""

@@ -131,7 +131,7 @@ class Payload:
         if len(data) > _LARGEST:
             self.problems.append(
                 f"{what} has {len(data):,} bytes; at most {_LARGEST:,} travel: load it in {METHOD}(), from "
-                "HDFS or a mount"
+                "HDFS or a storage"
             )
             return b""
         return data

@@ -188,7 +188,7 @@ class TaskWork(Work):
     def check_job(self) -> list[str]:
         """Validate the job, check that its folder can be written, and return warnings."""
         if self.outputs.fs is not None:
-            self.outputs.fs.check_writable()
+            self.outputs.fs.check_writable(str(self.folder))
         return self._task._check(self.job)  # noqa: SLF001  of this package
 
     def secrets(self) -> Sequence[str]:

@@ -54,8 +54,8 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
             "webhdfs_url = http://NAMENODE:PORT (0.7 to 0.14; PORT: 5070 on an OpenPAI)"
         ).in_section(chosen_section(task.cluster))
     problems: list[Problem] = []
-    uploads = list(_prepared(base_folder(task, "uploads"), named, fs, problems))
-    problems += _over_the_limit(code_dir, uploads, fs)
+    uploads = list(_prepared(task, named, problems))
+    problems += () if fs.is_mounted else _over_the_limit(code_dir, uploads, fs)
     if problems:
         raise SpecError(task.name, problems)
     for upload in uploads:
@@ -65,20 +65,20 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
     """Return the upload of ``pai_runtime.py`` to the code folder: local path -> remote path."""
     if not code_dir:
-        wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on HDFS"
+        wrong = "puts pai_runtime.py beside the code, and there is no code_dir; name one on the cluster"
         raise SpecError(job, [Problem("runtime", wrong)])
     return {str(RUNTIME_FILE): f"{code_dir.rstrip('/')}/{RUNTIME_NAME}"}
 
 
-def _prepared(
-    folder: Path, named: Mapping[Any, Any], fs: FileSystem, problems: list[Problem]
-) -> Iterator[Upload]:
+def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) -> Iterator[Upload]:
     """Yield the valid uploads; the problems of the others are added to ``problems``."""
-    from luigi_pai.files import TransferError, Upload  # noqa: PLC0415  costs what only files need
+    from luigi_pai.files import TransferError, Upload, cluster_files  # noqa: PLC0415  costs what only files need
 
+    folder = base_folder(task, "uploads")
     for local, destination in named.items():
         where = f"uploads[{str(local)!r}]"
         try:
+            fs = cluster_files(task.cluster, str(destination))
             yield Upload(fs, folder / Path(os.fspath(local)).expanduser(), str(destination))
         except TransferError as error:
             problems += (Problem(where, str(problem)) for problem in error.problems)

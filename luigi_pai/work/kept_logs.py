@@ -57,9 +57,10 @@ class KeptLogs:
     def keep(self, status: JobStatus) -> None:
         """Copy a job's logs. Errors are only logged, because the job's end does not depend on the copies."""
         if self._fs is None or self._folder is None:
-            if self._book.api.session.times("keep_logs without HDFS") == 1:
+            if self._book.api.session.times("keep_logs without files") == 1:
                 logger.warning(
-                    "keep_logs: no log of job %s, or of other jobs without output folder on HDFS, is kept",
+                    "keep_logs: no log of job %s is kept, nor of other jobs without an output folder on the "
+                    "cluster",
                     status.name,
                 )
             return

@@ -67,8 +67,8 @@ def record(
     except PaiError as error:
         logger.log(
             logging.WARNING if evidence.is_durable else logging.DEBUG,
-            "The end of job %s, %s, could not be recorded on HDFS (%s); the next run records it, if the "
-            "server still knows the job; if not, it raises PaiJobForgotten",
+            "The end of job %s, %s, could not be recorded in its output folder (%s); the next run records it "
+            "if the server still knows the job; if not, it raises PaiJobForgotten",
             status.name,
             status.state.value,
             error,

@@ -276,7 +276,7 @@ def test_a_job_that_the_server_loses_is_lost(faulty, faulty_cluster, clock):
         job.wait()
     assert str(caught.value) == (
         f"job 'j' is no longer on {faulty.url}: it was deleted, or it ended longer ago than the "
-        "server keeps jobs; if its results on HDFS are complete, put a file _SUCCESS into its output folder, "
+        "server keeps jobs; if its results are complete, put a file _SUCCESS into its output folder, "
         "else run the task again to submit it again"
     )
     assert caught.value.job_name == "j"

@@ -168,7 +168,7 @@ def test_a_limit_that_was_not_run_into_does_not_count(clock, bear, call):
 # ---------------------------------------------------------------- the log
 
 
-@pytest.mark.parametrize(("fault", "server"), [(ServerFault, "OpenPAI"), (HdfsError, "HDFS")])
+@pytest.mark.parametrize(("fault", "server"), [(ServerFault, "OpenPAI"), (HdfsError, "the file system")])
 def test_an_outage_is_logged_once_at_its_begin_and_end(clock, bear, caplog, fault, server):
     """One warning when it begins, one line when it is over, nothing for each try; by a logger of our own."""
     caplog.set_level(logging.INFO, logger="luigi_pai")

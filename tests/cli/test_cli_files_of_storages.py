@@ -44,7 +44,8 @@ def test_what_cannot_be_deleted(root, pai_command, tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr("os.unlink", refuse)
-    text = " ".join(pai_command("rm", f"/{folder.name}/of-root", expect=1).stderr.split())
-    assert f"DELETE {folder}/of-root on storage nfs1: Permission denied" in text
-    assert "files that containers wrote belong to root or nobody" in text
+    text = pai_command("rm", f"/{folder.name}/of-root", expect=1).stderr
+    assert f"{folder.name}/of-root on storage" in " ".join(text.split())
+    assert "Permission denied" in text
+    assert "files that containers" in text
     assert (folder / "of-root").exists()

@@ -152,7 +152,7 @@ def test_an_end_is_recorded_when_hdfs_answers_again(pai, hdfs, clock, monkeypatc
         task.run()
     is_recorded = ["train.1.json", f"train.1.{state}"] if outage == 5 else ["train.1.json"]
     assert claims(hdfs) == sorted(is_recorded)
-    warning = f"The end of job train, {state}, could not be recorded on HDFS ("
+    warning = f"The end of job train, {state}, could not be recorded in its output folder ("
     assert (warning in caplog.text) is (outage > 5)
     if outage > 5:
         assert (

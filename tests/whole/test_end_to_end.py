@@ -288,7 +288,7 @@ def test_hdfs_that_fails_after_the_success_fails_no_task(cluster, name, settings
     new_process()
     settings(webhdfs_url="http://127.0.0.1:9")
     assert task.complete()
-    assert "could not be recorded on HDFS" in caplog.text
+    assert "could not be recorded in its output folder" in caplog.text
     assert cluster.url
 
 

@@ -115,9 +115,12 @@ class JobStorage:
     def _of_config(self, config: Mapping[str, Any]) -> StorageFacts:
         """Return the facts of a storage config of 0.16 and 0.17, which may mount several folders."""
         mounts = objects_of(config, "mountInfos")
-        wanted = [each for each in mounts if each.get("mountPoint") == self._mount_path] or mounts
-        if not wanted:
+        wanted = [each for each in mounts if self._mount_path in (None, each.get("mountPoint"))]
+        if not mounts:
             raise self._wrong("mounts nothing, as the server says", "name another")
+        if not wanted:
+            places = ", ".join(str(each.get("mountPoint")) for each in mounts)
+            raise self._wrong(f"is mounted at {places} on this cluster", "set storage_mount to one of these")
         mount = wanted[0]
         server = self._get(f"{_SERVERS}/{quote(str(mount.get('server')), safe='')}")
         data, user = mapping_of(server.get("data")), self._session.account.username

@@ -95,8 +95,8 @@ class Storage(FileSystem):
         """Raise HdfsError if a path is not on this storage. The cluster is not asked where it is mounted."""
         storage_path(path, self.mount_path, self.mount_path)
 
-    def check_writable(self) -> None:
-        """Raise ConfigError if containers or this machine mount the storage read-only."""
+    def check_writable(self, path: str) -> None:
+        """Raise ConfigError if a job cannot use a path, or the storage is read-only there or here."""
         storage = OpenPai.current(self._cluster).cluster().storage
         with contextlib.suppress(PaiApiError, HdfsError):  # whoever uses the storage next waits for it
             if storage is not None:
@@ -105,6 +105,10 @@ class Storage(FileSystem):
             if volume.is_read_only():
                 text = f"{volume.root}, where this machine has storage {self.name}, is mounted read-only"
                 raise ConfigError(text)
+            place = storage_path(path, self.mount_path, volume.root)
+            if place != storage_path(path, self.mount_path, self.mount_path):
+                text = f"{path} is a path of this machine, which containers do not have"
+                raise ConfigError(f"{text}: write $PAI_DEFAULT_FS_URI{place}")
 
     def is_same(self, one: str, other: str) -> bool:
         """Return whether two paths are the same in the storage."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LARGEST = 500_000_000  # bytes
 _MOST_FILES = 1000  # maximum number of a journal's files, because a faulty server could report ever more
+_HOMES = "/user/"  # has the default folders of sweeps
 _TAKEN = ("AlreadyBeingCreatedException", "FileAlreadyExistsException", "RecoveryInProgressException")
 
 
@@ -48,6 +49,8 @@ def journal_files(folder: str) -> HdfsFiles | LocalFile:
     if not isinstance(files, Storage):
         return HdfsFiles(folder)
     volume, place = files.at(folder)
+    if place.startswith(_HOMES):  # what the first user makes there, others need too
+        volume.share_folder(_HOMES.rstrip("/"))
     return LocalFile(volume.local_path(place), functools.partial(volume.guarded, "APPEND", place))
 
 
