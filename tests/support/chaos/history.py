@@ -49,7 +49,8 @@ class History:
         runs: of the pipeline, in their order.
         ran: names of submissions, in the order in which their commands began.
         jobs: on the server: name -> state.
-        claims: in the output folder: task -> number of the submission -> job that it was claimed for, and recorded end.
+        claims: in output folders: task -> number of the submission -> job that it was claimed for, and
+            recorded end.
         flags: tasks with the completion flag.
         tables: of sweeps: name -> rows, see ``SweepResults``.
         reports: turns whose last task has run.

@@ -152,7 +152,7 @@ def test_the_page_shows_reports_while_the_job_runs(root, monkeypatch):
                 "main",
                 'python3 -c \'import sys, time; sys.path.insert(0, "code"); import pai_runtime as pai; '
                 "pai.report(step=30, steps=40, loss=0.25)'; "
-                f"while [ ! -e $PAI_DEFAULT_FS_URI/{seen.name} ]; do sleep 0.1; done; rm $PAI_DEFAULT_FS_URI/{seen.name}",
+                f"f=$PAI_DEFAULT_FS_URI/{seen.name}; while [ ! -e $f ]; do sleep 0.1; done; rm $f",
                 memoryMB=100,
             )
         ]
@@ -193,7 +193,7 @@ def test_two_thousand_files_are_sent_once(root, tmp_path, monkeypatch):
         uploads = {str(source): f"$PAI_DEFAULT_FS_URI/{name}/data"}
         data_dir = f"$PAI_DEFAULT_FS_URI/{name}/data"
 
-    count = 'cat $(find "$PAI_DATA_DIR" -name "*.txt") | sort -n | md5sum | hdfs dfs -put -f - $PAI_OUTPUT_DIR/sum'
+    count = 'cat $(find "$PAI_DATA_DIR" -name "*.txt") | sort -n | md5sum > $PAI_OUTPUT_DIR/sum'
     Count(name, count).run()
     first = len(done)
     assert first < 3 * 2000 + 200

@@ -67,7 +67,8 @@ def finish(pai, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_finished_tasks_take_four_requests(pai, storage, monkeypatch):
+@pytest.mark.usefixtures("storage")
+def test_a_thousand_finished_tasks_take_four_requests(pai, monkeypatch):
     """As many as without a storage, and one for the storage; each looks into its folder of claims."""
     used = Counter()
     monkeypatch.setattr(

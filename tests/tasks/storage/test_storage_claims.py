@@ -1,0 +1,65 @@
+"""Claims on a storage: two processes that claim one submission."""
+
+from __future__ import annotations
+
+import json
+
+import luigi.configuration
+import pytest
+from chaos import processes
+
+ROUNDS = 200
+
+PROGRAM = """
+import json
+import os
+import sys
+import time
+
+from train_task import Train
+
+from luigi_pai.tasks.task_work import TaskWork
+from luigi_pai.work.evidence import Evidence
+
+me = sys.argv[1]
+other = "b" if me == "a" else "a"
+held = []
+for number in range(ROUNDS):
+    name = f"train-{number}"
+    evidence = Evidence(TaskWork(Train(name=name)))
+    with open(f"at-{me}-{number}", "w"):
+        pass
+    while not os.path.exists(f"at-{other}-{number}"):
+        time.sleep(0)
+    claim = evidence.claim(1, name)
+    held.append([evidence.is_mine, claim.token, evidence.last().token])
+with open(f"held-{me}.json", "w") as file:
+    json.dump(held, file)
+"""
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_has_the_claim(pai, storage, settings, tmp_path):
+    """They are on two machines, and meet two hundred times; both know whose claim it is."""
+    settings(storage_path=storage)
+    config = luigi.configuration.get_config()
+    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
+    (tmp_path / "luigi.cfg").write_text("\n".join(["[OpenPai]", *lines, ""]))
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.replace("ROUNDS", str(ROUNDS)))
+    both = [
+        processes.start(name, tmp_path, tmp_path / f"log-{name}", script, state=f"state-{name}")
+        for name in "ab"
+    ]
+    for process in both:
+        process.join(150)
+    logs = "".join((tmp_path / f"log-{name}").read_text() for name in "ab")
+    assert [process.exitcode for process in both] == [0, 0], logs
+    one, other = (json.loads((tmp_path / f"held-{name}.json").read_text()) for name in "ab")
+    for number, (first, second) in enumerate(zip(one, other, strict=True)):
+        assert [first[0], second[0]].count(True) == 1, number
+        assert first[1:] == second[1:] == [first[1]] * 2
+        folder = storage / f"train-{number}" / "output" / "_luigi_pai"
+        (claim,) = folder.iterdir()
+        assert json.loads(claim.read_text())["token"] == first[1]
+    assert pai.submissions == 0
