@@ -119,18 +119,22 @@ def worker(pai, tmp_path, log):
         process.wait()
 
 
-@pytest.mark.parametrize("sampler", ["TPE", "unseeded"])
-def test_a_search_killed_at_random_moments(pai, worker, tmp_path, sampler):
-    """Three times: as many jobs as trials, and a row for each."""
+@pytest.mark.parametrize(("sampler", "place"), [("TPE", "here"), ("unseeded", "here"), ("TPE", "storage")])
+def test_a_search_killed_at_random_moments(pai, worker, tmp_path, request, sampler, place):
+    """Three times: as many jobs as trials, and a row for each. The journal is here, or on a storage."""
     script = SEARCH.replace("SAMPLER", SAMPLERS[sampler])
+    folder, openpai = tmp_path, {}
+    if place == "storage":
+        folder, openpai = request.getfixturevalue("storage"), {"storage": "nfs1"}
+        script = script.replace('"results"', '"$PAI_DEFAULT_FS_URI/results"')
     pai.plan = {"runs_for": 0.4}
     for count in sorted(random.sample(range(1, 16), 3)):
-        process = worker(script)
+        process = worker(script, **openpai)
         wait_until(lambda: pai.submissions >= count)  # noqa: B023  called in this round
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert worker(script).wait(60) == 0
-    rows = json.loads((tmp_path / "results" / "results.json").read_text())["rows"]
+    assert worker(script, **openpai).wait(60) == 0
+    rows = json.loads((folder / "results" / "results.json").read_text())["rows"]
     assert len(pai.posts()) == 16
     assert sorted(row["job"] for row in rows) == sorted(pai.posts())
     assert {row["state"] for row in rows} == {"SUCCEEDED"}
