@@ -12,7 +12,7 @@ from pipelines import new_process
 from sweep_tasks import Study
 
 from luigi_pai import HdfsError
-from luigi_pai.files.storage import volume
+from luigi_pai.files.storage import mount_point
 from luigi_pai.sweep.journal import files as journal
 
 NUMBERS = range(1, 100, 7)
@@ -46,7 +46,7 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
     pai.plan = {"runs_for": 5.0}
     monkeypatch.setattr(Study, "results_dir", "$PAI_DEFAULT_FS_URI/results")
     outage = Outage(pai.clock, first, getattr(errno, name))
-    within, sync = volume.within, os.fsync
+    within, sync = mount_point.within, os.fsync
 
     def failing_within(timeout, work):
         outage.strike("operation")
@@ -57,7 +57,7 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
         sync(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(volume, "within", failing_within)
+        patch.setattr(mount_point, "within", failing_within)
         patch.setattr(journal, "os", SimpleNamespace(fsync=failing_sync))
         try:
             Study().run()

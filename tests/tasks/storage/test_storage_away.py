@@ -16,9 +16,11 @@ from waiting import wait_until
 
 from luigi_pai import HdfsError
 from luigi_pai.files import small_files
-from luigi_pai.files.storage import volume
+from luigi_pai.files.storage import mount_point
 
-OPERATIONS = 14  # of a job's life, see test_storage_requests.py
+OPERATIONS = (
+    10  # of a job's life, see test_storage_requests.py, and one that records when it was seen running
+)
 POST = 8  # the job is posted before this one
 CASES = [
     *(
@@ -53,7 +55,7 @@ class Outage:
         self._clock, self._first, self._number, self._seconds = clock, first, number, seconds
         self._is_done = is_done
         self._is_over = False
-        self._within = volume.within
+        self._within = mount_point.within
 
     def end(self) -> None:
         self._is_over = True
@@ -75,7 +77,7 @@ def run(outage: Outage, monkeypatch) -> HdfsError | None:
     """Run a task in an outage, as a process does that ends then; return the error, if there is one."""
     own = small_files.unique
     with monkeypatch.context() as patch:
-        patch.setattr(volume, "within", outage.within)
+        patch.setattr(mount_point, "within", outage.within)
         patch.setattr(small_files, "unique", lambda: own().replace(f"-{os.getpid()}-", f"-{_DEAD}-"))
         task = Train()
         try:
