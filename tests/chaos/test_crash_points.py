@@ -27,6 +27,7 @@ LIVES = [
     ("failing", "v2", "storage"),
     ("arrays", "ltp", "storage"),
     ("search", "ltp", "storage"),
+    ("files", "v2", "storage"),
 ]
 LANES = 4  # tests of a life, so that several workers of pytest may share it
 

@@ -96,7 +96,9 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
         if history.place == "storage":
             root = server.data / "storages" / "nfs1"
             fs = Storage("nfs1", str(root))
-            history.leftovers = [str(path) for path in root.rglob(".*")]
+            history.leftovers = [
+                str(path) for path in root.rglob(".*") if path.name != ".luigi-pai-manifest.json"
+            ]
         for name in sorted({base_name(ran) for ran in history.ran}):
             _read_evidence(history, fs, name)
         for table in fs.glob(f"/results/{history.prefix}-*/results.json"):
@@ -108,9 +110,14 @@ def read_history(history: History, folder: Path, server: LocalPai, api_version: 
 
 def torn_files(storage: Path) -> Iterator[str]:
     """Yield the claims and flags on a storage that have their name, but not their whole content."""
-    for path in storage.glob("*/output/_SUCCESS"):
-        if not path.read_text().endswith("\n"):
-            yield str(path)
+    for pattern, end in (
+        ("*/output/_SUCCESS", "\n"),
+        ("*/code/part-*/[!.]*", "end\n"),
+        ("*/output/_logs/*/[!.]*.stdout", "said\n"),
+    ):
+        for path in storage.glob(pattern):
+            if not path.read_text().endswith(end):
+                yield str(path)
     for path in (*storage.glob("*/output/_luigi_pai/[!.]*.json"), *storage.glob("results/*/*.json")):
         try:
             json.loads(path.read_text())

@@ -78,6 +78,29 @@ class Retried(Step):
     max_attempts = 2
 
 
+class Whole(Retried):
+    """A task with uploads and kept logs; its command fails if it finds a part of a file."""
+
+    keep_logs = True
+    code_dir = f"$PAI_DEFAULT_FS_URI/{prefix}/code"
+
+    @property
+    def uploads(self):
+        code = folder / "code"
+        for number in range(4):
+            file = code / f"part-{number % 2}" / f"{number}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                file.write_text("line\n" * 1000 + "end\n")
+        return {str(code): self.code_dir}
+
+    @property
+    def tasks(self):
+        (role,) = super().tasks
+        whole = "[ $(cat code/part-*/*.txt | wc -l) = 4004 ] || exit 9; echo said"
+        return [TaskRole("main", f"{whole}; {role.command}", memoryMB=100)]
+
+
 class Link(Step):
     """A task of a chain: each requires the one before."""
 
@@ -142,6 +165,8 @@ class Report(luigi.Task):
             return Link(label=labels[0][-1])
         if workload == "failing":
             return [Retried(label=label) for label in labels[0]]
+        if workload == "files":
+            return [Whole(label=label) for label in labels[0]]
         if workload == "search":
             return Search()
         studies = zip(labels, given["packs"], strict=True)

@@ -17,7 +17,7 @@ from chaos.checker import findings
 from chaos.dice import BUG
 from chaos.history import History, Run, read_history, torn_files
 from chaos.nemeses import MACHINES, RACES
-from chaos.workloads import ONE_MACHINE, WORKLOADS, Workload
+from chaos.workloads import ONE_MACHINE, WITH_FILES, WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Round:
     @property
     def work(self) -> Workload:
         """Its workload."""
-        return (WORKLOADS | ONE_MACHINE)[self.workload]
+        return (WORKLOADS | ONE_MACHINE | WITH_FILES)[self.workload]
 
     def __str__(self) -> str:
         return f"{self.seed}-{self.workload}-{self.api}-{self.place}-{self.nemesis}-{self.workers}"

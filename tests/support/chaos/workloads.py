@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["APIS", "ONE_MACHINE", "WORKLOADS", "Expected", "Workload"]
+__all__ = ["APIS", "ONE_MACHINE", "TASKS", "WITH_FILES", "WORKLOADS", "Expected", "Workload"]
 
 APIS = ("v1", "v2", "ltp")
 
@@ -50,7 +50,7 @@ class Workload:
 
     def expected(self) -> dict[str, Expected]:
         """Return what has to become of each task, by label; of a search, nothing is known beforehand."""
-        is_sweep = self.name not in ("chain", "failing")
+        is_sweep = self.name not in TASKS
         kinds = {
             "ok": Expected(1, "SUCCEEDED"),
             "flaky": Expected(2, "SUCCEEDED"),
@@ -68,6 +68,9 @@ class Workload:
         """Whether each task requires the one before."""
         return self.name == "chain"
 
+
+TASKS = ("chain", "failing", "files")
+"""Names of the workloads without sweeps."""
 
 _V2 = ("v2", "ltp")
 _POINTS = ("ok-0", "ok-1", "hopeless-2", "ok-3", "flaky-4", "ok-5")
@@ -102,3 +105,6 @@ ONE_MACHINE = {
     )
 }
 """Of jobs with several points, without HDFS: nothing but this machine decides who submits a point."""
+
+WITH_FILES = {"files": Workload("files", (("ok-0", "flaky-1"),))}
+"""Of tasks with uploads and kept logs, which need a file system of the cluster."""
