@@ -21,8 +21,10 @@ BIN := $(VENV)/bin
 HDFS ?=
 HDFS_USER ?= $(shell id -un)
 ON_HDFS := $(if $(HDFS),--hdfs "$(HDFS)" --user "$(HDFS_USER)")
-# Jobs are on this machine and their results on that HDFS: each HDFS has jobs of its own.
-DEMO := $(CURDIR)/demo-run$(if $(HDFS),/on-$(shell printf %s '$(HDFS)' | tr -c 'A-Za-z0-9' -))
+# make demo API=v2 runs on an OpenPAI 1.8, and API=ltp on an LTP, which have a storage in place of HDFS.
+API ?= v1
+# Jobs are on this machine and their results on that HDFS: each HDFS, and each API, has jobs of its own.
+DEMO := $(CURDIR)/demo-run$(if $(filter-out v1,$(API)),/$(API))$(if $(HDFS),/on-$(shell printf %s '$(HDFS)' | tr -c 'A-Za-z0-9' -))
 
 # A virtual environment works at the place where it was made: one that was moved is made anew.
 PLACE := $(shell pwd | cksum | cut -d' ' -f1)
@@ -43,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo 'make demo          run the example pipeline (examples/digits) on an OpenPAI of its own on this machine'
 	@echo '                   (MODELS=nearest,network,svm,forest  ROWS=1..1200 change what it trains)'
-	@echo '                   (HDFS=http://NAMENODE:PORT puts a real HDFS under it, HDFS_USER=... writes there)'
+	@echo '                   (API=v2 or API=ltp: on a storage; HDFS=http://NAMENODE:PORT, HDFS_USER=...: on a real HDFS)'
 	@echo 'make demo-clean    forget the jobs, files and reports of the demo'
 	@echo 'make quick         ruff, mypy, import-linter and the tests that are fast, to run while working'
 	@echo 'make test          lint, and all tests: newest Luigi, and the built wheel with the oldest, side by side'
@@ -132,7 +134,7 @@ $(OLDEST_READY): pyproject.toml tests/constraints-oldest.txt
 demo: $(DEMO_READY)
 	@mkdir -p "$(DEMO)"
 	@trap 'echo >&2; echo "Stopped. Run \`make demo\` again to go on from here." >&2; exit 130' INT TERM; \
-	cd examples/digits && PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --api v1 --data "$(DEMO)/pai" $(ON_HDFS) -- \
+	cd examples/digits && DEMO_API=$(API) PYTHONPATH=. "$(CURDIR)/$(BIN)/luigi-pai" local --api $(API) --data "$(DEMO)/pai" $(ON_HDFS) -- \
 		"$(CURDIR)/$(BIN)/luigi" --module digits Digits --models "$(MODELS)" --rows "$(ROWS)" \
 		--folder "$(DEMO)/report" --workers 3 --local-scheduler \
 	|| { code=$$?; \

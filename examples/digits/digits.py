@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +174,11 @@ def where_to_go(task: Digits, what_happened: str) -> None:
     """Print the last lines: the report, and what to try next."""
     print(f"\n{what_happened}\nReport: {task.requires()[-1].output().path}\n\nTry next:")
     pai = OpenPai()
-    make, look = "make demo", ".venv/bin/luigi-pai local --api v1 --data demo-run/pai"
-    if pai.webhdfs_url != pai.pai_url:  # another HDFS than that of the local OpenPAI
+    api = os.environ.get("DEMO_API", "v1")
+    make, look = "make demo", f".venv/bin/luigi-pai local --api {api} --data demo-run/pai"
+    if api != "v1":
+        make, look = f"make demo API={api}", look.replace("demo-run", f"demo-run/{api}")
+    elif pai.webhdfs_url != pai.pai_url:  # another HDFS than that of the local OpenPAI
         make += f" HDFS={pai.webhdfs_url} HDFS_USER={pai.username}"
         data = f"demo-run/{Path(task.folder).parent.name}/pai"  # one for each HDFS
         look = (

@@ -32,7 +32,7 @@ def demo(tmp_path_factory):
         command = [BIN / "luigi-pai", "local", "--api", api, "--data", folder / f"pai-{api}", *options, "--"]
         command += [BIN / "luigi", "--module", "digits", "Digits", "--models", models, "--rows", str(rows)]
         command += ["--folder", folder / f"report-{api}", "--workers", "3", "--local-scheduler"]
-        env = {**os.environ, "PYTHONPATH": "."}
+        env = {**os.environ, "PYTHONPATH": ".", "DEMO_API": api}
         env.pop("LUIGI_CONFIG_PATH", None)
         return subprocess.run(
             command,
@@ -83,6 +83,10 @@ def test_the_demo_runs_on_later_releases(demo, api):
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("Submitted job") == 2
     assert "Done: 2 jobs ran.\n" in run.stdout
+    assert f"\n  make demo API={api} " in run.stdout
+    assert f"luigi-pai local --api {api} --data demo-run/{api}/pai" in run.stdout
+    storage = demo.folder / f"pai-{api}" / "storages" / "nfs1"
+    assert (storage / "digits-svm-200" / "output" / "metrics.json").is_file()
 
 
 @pytest.mark.slow
