@@ -155,9 +155,7 @@ def test_an_end_is_recorded_when_hdfs_answers_again(pai, hdfs, clock, monkeypatc
     warning = f"The end of job train, {state}, could not be recorded in its output folder ("
     assert (warning in caplog.text) is (outage > 5)
     if outage > 5:
-        assert (
-            "; the next run records it, if the server still knows the job; if not, it raises" in caplog.text
-        )
+        assert "; the next run records it if the server still knows the job; if not, it raises" in caplog.text
         assert clock.monotonic() - began >= OpenPai.current().poll_patience
         tries.clear()
         assert task.complete() is (state == "SUCCEEDED")
