@@ -22,12 +22,14 @@ def bare_python(tmp_path_factory):
 
 @pytest.fixture(params=CLUSTERS, ids=label)
 def any_cluster(request, settings, bare_python, monkeypatch, tmp_path):
-    """Each API, with HDFS and without; results and the like go to the folder of the test."""
+    """Each API, with HDFS and without any files; results and the like go to the folder of the test."""
     api, has_hdfs = request.param
     server = request.getfixturevalue(f"local_pai_{api}")
     section = {**server.luigi_section, "poll_min": 0.05, "poll_max": 0.5}
     if not has_hdfs:
-        section = {key: value for key, value in section.items() if key not in ("webhdfs_url", "fs_uri")}
+        section = {
+            key: value for key, value in section.items() if key not in ("webhdfs_url", "fs_uri", "storage")
+        }
     settings(**section)
     monkeypatch.setattr(InImage, "python", bare_python)
     monkeypatch.chdir(tmp_path)

@@ -94,8 +94,8 @@ def test_as_json(payload):
 
 def test_uploads_have_their_sizes(payload):
     assert payload("sends", "PayloadSends").splitlines() == [
-        "upload  to HDFS     files  bytes",
-        "code    /Data/code  1      1,200",
+        "upload  to the cluster  files  bytes",
+        "code    /Data/code      1      1,200",
         "",
     ]
     assert payload("sends", "PayloadBare") == "PayloadBare() sends only its job, see luigi-pai render\n"
