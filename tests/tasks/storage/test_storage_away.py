@@ -96,7 +96,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(
     """The run goes on when the storage is back, or says in one line what is the matter; the next one ends."""
     settings(poll_patience=10_000)
     pai.plan = {"runs_for": 5.0}
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "luigi_pai")
     outage = Outage(pai.clock, first, getattr(errno, name), is_done=is_done)
     error = run(outage, monkeypatch)
     assert outage.failed
