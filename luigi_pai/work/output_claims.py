@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from luigi_pai.files.errors import FileAlreadyExists, HdfsError, missing_ok
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem
 
 _FOLDER = "_luigi_pai"  # Hadoop's own readers skip names that begin with an underscore
+_PAUSES = (0.01, 0.05, 0.2)  # seconds
 _CHECK = "check that its file system works, and run the task again"
 
 
@@ -49,8 +51,16 @@ class OutputClaimFolder:
         return []
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist, or is just being created and empty."""
-        return read_small(self._fs, self._path(name), LARGEST) or None
+        """Return the content of a file; None if it does not exist.
+
+        Where a storage has no links, a file that is just being created is empty, so it is read again.
+        """
+        for pause in _PAUSES:
+            data = read_small(self._fs, self._path(name), LARGEST)
+            if data != b"":
+                return data
+            time.sleep(pause)
+        return read_small(self._fs, self._path(name), LARGEST)
 
     def create_once(self, name: str, data: bytes) -> bool:
         """Create a file; return False if it exists, or was not created."""
