@@ -529,6 +529,22 @@ def test_threads(storage: Storage) -> None:
         assert list(pool.map(work, range(300))) == [str(number) * 1000 for number in range(300)]
 
 
+def test_a_folder_that_another_has_made_and_removed_meanwhile(storage: Storage, monkeypatch) -> None:
+    """As happens to the hidden folder of temporary files, which is removed when it is empty."""
+    make, raced = os.mkdir, []
+
+    def mkdir(path: str, *rest: int) -> None:
+        if path.endswith("/a") and not raced:
+            raced.append(path)
+            raise FileExistsError(17, "File exists", path)
+        make(path, *rest)
+
+    monkeypatch.setattr("os.mkdir", mkdir)
+    storage.mkdir("/a/b")
+    assert storage.isdir("/a/b")
+    assert raced
+
+
 def test_nothing_stays_open(storage: Storage, tmp_path: Path) -> None:
     """Neither descriptors nor threads."""
     import threading  # noqa: PLC0415

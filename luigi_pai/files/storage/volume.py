@@ -271,7 +271,7 @@ class MountedVolume(MountPoint):
         try:
             os.mkdir(place)  # noqa: PTH102
         except FileExistsError:
-            if not os.path.isdir(place):  # noqa: PTH112
+            if not stat.S_ISDIR(os.stat(place).st_mode):  # noqa: PTH116  FileNotFoundError: removed meanwhile
                 raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file") from None
         else:
             allow(place, ENTERED_BY_ALL)
