@@ -279,8 +279,17 @@ class OpenPai(Settings, luigi.Config):
         return HdfsAccount(urls, self.hdfs_user or user or self.username, auth)
 
     def storage_mount_path(self) -> str | None:
-        """Return where containers mount the storage, ``/mnt/NAME`` if not set; None without a storage."""
-        return (self.storage_mount or f"/mnt/{self.storage}").rstrip("/") if self.storage else None
+        """Return where containers mount the storage; None without a storage."""
+        if not self.storage:
+            return None
+        from luigi_pai.jobspec.storage.mount import StorageMount  # noqa: PLC0415  only with a storage
+
+        return StorageMount(self.storage, self.storage_mount or "").path
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the cluster has a file system, an HDFS or a storage."""
+        return bool(self.storage) or self.hdfs_account() is not None
 
     def tls_verify(self) -> bool | str:
         """Return ``verify`` as requests takes it: True, False, or the path of a CA file."""

@@ -162,8 +162,7 @@ class PaiPythonTask(PaiTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
-        has_files = settings.hdfs_account() is not None or bool(settings.storage)
-        self._parts(settings.api_version, has_files=has_files)
+        self._parts(settings.api_version, has_files=settings.has_files)
         self._check_secrets(job)
         return super()._check(job)
 

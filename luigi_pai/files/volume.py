@@ -108,9 +108,12 @@ class Volume(abc.ABC):
     def read_part(self, path: str, offset: int, most: int) -> bytes:
         """Return at most ``most`` bytes of a file from ``offset`` on, which must be before the file's end."""
 
-    @abc.abstractmethod
     def read_rest(self, path: str, offset: int, most: int) -> bytes:
         """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
+        data = self.read_part(path, offset, most + 1)
+        if len(data) > most:
+            raise self.too_large(path, most)
+        return data
 
     def too_large(self, path: str, most: int) -> HdfsError:
         """Return the error of a file that has more bytes than it may have."""

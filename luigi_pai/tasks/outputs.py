@@ -225,7 +225,7 @@ def _metrics(data: bytes, path: str) -> dict[str, Any]:
 
 def configured_files(settings: OpenPai, cluster: str | None, folder: str | None) -> FileSystem | None:
     """Return the file system of an output folder; None if neither HDFS nor a storage is configured."""
-    if settings.hdfs_account() is None and not settings.storage:
+    if not settings.has_files:
         return None
     from luigi_pai.files.of_cluster import cluster_files  # noqa: PLC0415  costs what only files need
 

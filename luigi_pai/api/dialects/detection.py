@@ -77,7 +77,7 @@ class DialectDetector:
 
     def convert(self, job: PaiJob) -> Conversion:
         """Return a v1 job as the protocol that ``V2Dialect`` posts, with what it loses."""
-        return V2Dialect(self._session, self._fs_uri, self.job_storage).conversion(job)
+        return self._new_v2().conversion(job)
 
     def with_version(self, api_version: str) -> DialectDetector:
         """Return a detector for which ``api_version`` is in the settings."""
@@ -200,11 +200,12 @@ class DialectDetector:
             raise error.extended(_V2_HINT.format(self._session.account.section)) from None
         self.record("v2")
 
+    def _new_v2(self) -> V2Dialect:
+        return V2Dialect(self._session, self._fs_uri, self.job_storage)
+
     def _dialect(self, version: str) -> Dialect:
         dialect = self._dialects.get(version)
         if dialect is None:
-            made: Dialect = V1Dialect(self._session)
-            if version == "v2":
-                made = V2Dialect(self._session, self._fs_uri, self.job_storage)
+            made = V1Dialect(self._session) if version == "v1" else self._new_v2()
             dialect = self._dialects.setdefault(version, made)
         return dialect

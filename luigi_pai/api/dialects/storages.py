@@ -86,8 +86,8 @@ class JobStorage:
         facts = self.facts()
         if facts.read_only:
             raise self._wrong("is read-only, so no job can write its results there", "name another")
-        path = self._mount_path or facts.mount_path or f"/mnt/{self._name}"
-        return StorageMount(self._name, path.rstrip("/"), by_plugin=bool(facts.mount_path))
+        path = self._mount_path or facts.mount_path
+        return StorageMount(self._name, path, by_plugin=bool(facts.mount_path))
 
     def _ask(self) -> StorageFacts:
         name = quote(self._name, safe="")
@@ -95,7 +95,7 @@ class JobStorage:
             return _of_detail(self._get(f"{_STORAGES}/{name}"))
         except PaiHttpError as error:
             if error.code in _UNKNOWN:
-                raise self._not_usable(f"{_STORAGES}") from None
+                raise self._not_usable(_STORAGES) from None
             if error.code != "NoApiError":
                 raise
         try:

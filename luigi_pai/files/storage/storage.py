@@ -16,6 +16,7 @@ from luigi_pai.files.file_system import FileSystem
 from luigi_pai.files.paths import storage_path
 from luigi_pai.files.storage.mounts import find_mounted, on_this_machine
 from luigi_pai.files.storage.volume import MountedVolume
+from luigi_pai.jobspec.storage.mount import StorageMount
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,7 +56,7 @@ class Storage(FileSystem):
     ) -> None:
         self.name = name
         self.path = path
-        self.mount_path = (mount_path or f"/mnt/{name}").rstrip("/")
+        self.mount_path = StorageMount(name, mount_path or "").path
         self._cluster = cluster
         self._timeout = timeout
 

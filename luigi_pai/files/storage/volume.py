@@ -101,13 +101,6 @@ class MountedVolume(MountPoint):
 
         return self._look("OPEN", path, read)
 
-    def read_rest(self, path: str, offset: int, most: int) -> bytes:
-        """Return a file from ``offset`` on; raise ``too_large`` if these are more than ``most`` bytes."""
-        data = self.read_part(path, offset, most + 1)
-        if len(data) > most:
-            raise self.too_large(path, most)
-        return data
-
     def create_file(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """Write a new file, and make its folder if the folder is missing; an error if the file exists."""
         if isinstance(data, bytes):
