@@ -182,13 +182,12 @@ def test_a_call_that_hangs(
     """It is an error after the timeout. When the server is back, it may still be done."""
     back = threading.Event()
     with monkeypatch.context() as patch:
-        failing(patch, function, lambda: back.wait(30) and None)
-        before = time.monotonic()
+        failing(patch, function, lambda: back.wait(600) and None)
         with pytest.raises(
             HdfsUnreachable, match=r"no answer within 0.2 s \(read_timeout\); check"
         ) as caught:
             WORK[function](hung)
-        assert time.monotonic() - before < 5
+        assert any(thread.name == "storage" for thread in threading.enumerate())  # the call hangs still
         assert caught.value.transient
         back.set()
         while any(thread.name == "storage" for thread in threading.enumerate()):
