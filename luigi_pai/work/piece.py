@@ -172,8 +172,12 @@ class Work(abc.ABC):
         """Return the name of a submission on the server."""
         return self.book.job_name(self.name, number)
 
-    def differing_fields(self, name: str) -> list[str]:
+    def differing_fields(self, name: str, posted: PaiJob | JobProtocol | None = None) -> list[str]:
         """Return the fields in which the job differs from the one that the server has stored under a name.
+
+        Args:
+            name: of the stored job.
+            posted: the job as ``prepare`` has returned it; default: the job before its uploads.
 
         Raises:
             PaiApiError: the stored job cannot be read.
@@ -181,7 +185,7 @@ class Work(abc.ABC):
         from luigi_pai.jobspec.comparison import differing_fields  # noqa: PLC0415  as in digest
 
         api = self.book.api
-        own = self.named(name, is_posted=False)
+        own = posted or self.named(name, is_posted=False)
         return differing_fields(api.dialect.document(own), api.config(name))
 
     def named(self, name: str, *, is_posted: bool = True) -> PaiJob | JobProtocol:

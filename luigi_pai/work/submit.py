@@ -125,7 +125,7 @@ class Submitter:
             raise posting.outcome(error, TRY_AGAIN) from None
         is_array = array is not None
         is_lost = is_array and posting.may_be_submitted
-        if status is None or is_lost or self._is_others(job, status):
+        if status is None or is_lost or self._is_others(job, status, jobs[0]):
             self._in_flight.remove(job)
             result.again += claimed
             result.is_known = self._look_up(book, job, is_array=is_array)
@@ -179,7 +179,7 @@ class Submitter:
                 released.append(member.evidence.release())
         self._ledger.release([claim for claim in released if claim is not None])
 
-    def _is_others(self, job: Submission, status: JobStatus) -> bool:
+    def _is_others(self, job: Submission, status: JobStatus, posted: _Job) -> bool:
         """Return whether the server has stored another job under the name than the one that was posted.
 
         If several processes post a name at once, 1.8 and LTP answer 202 to each and store one of the jobs;
@@ -198,7 +198,7 @@ class Submitter:
             return False
         fields: list[str] = []
         with contextlib.suppress(PaiApiError):  # the job is there, and it is watched in any case
-            fields = member.work.differing_fields(job.name)
+            fields = member.work.differing_fields(job.name, posted)
         if fields:
             warn_of_other_definition(job.name)
         elif is_contended:

@@ -14,10 +14,11 @@ on_two = pytest.mark.parametrize("any_cluster", [("v1", True), ("v2", False)], i
 """On these, where the clusters differ in nothing that the test is about."""
 
 
-def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id):
+def test_a_method_runs_in_an_image_that_has_python_alone(any_cluster, run_id, caplog):
     """Its result is that of the task, and metrics.json where there is an HDFS."""
     task = Square(run_id=run_id)
     task.run()
+    assert "another definition" not in caplog.text  # the server's copy is compared with what was posted
     assert task.complete()
     assert task.result() == {"square": 49, "luigi": False, "requests": False}
     if any_cluster.has_hdfs:
