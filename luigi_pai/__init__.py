@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
-    from luigi_pai.api.job import Job
+    from luigi_pai.api.job import FunctionJob, Job
     from luigi_pai.api.registry import reset_clusters
     from luigi_pai.api.status import JobState, JobStatus, TaskStatus
     from luigi_pai.config import OpenPai
@@ -60,6 +60,7 @@ __all__ = [
     "Cluster",
     "ClusterUnreachable",
     "ConfigError",
+    "FunctionJob",
     "HdfsError",
     "HdfsFlagTarget",
     "HdfsTarget",
@@ -109,7 +110,7 @@ __all__ = [
 
 _HOMES = {
     "luigi_pai.api.cluster": ("Cluster",),
-    "luigi_pai.api.job": ("Job",),
+    "luigi_pai.api.job": ("FunctionJob", "Job"),
     "luigi_pai.api.registry": ("reset_clusters",),
     "luigi_pai.api.status": ("JobState", "JobStatus", "TaskStatus"),
     "luigi_pai.config": ("OpenPai",),

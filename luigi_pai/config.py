@@ -79,6 +79,8 @@ class OpenPai(Settings, luigi.Config):
 
     section = SECTION
 
+    _made_for: Cluster | None = None  # if the settings are those of a Cluster that the user made
+
     _unconsumed_params = _Everything()  # prevents Luigi's warning of unknown keys, which shows values
 
     if TYPE_CHECKING:  # Luigi's __init__ has no types
@@ -151,16 +153,20 @@ class OpenPai(Settings, luigi.Config):
         return ConfigError(f"[{cls.section}] in luigi.cfg: " + "; ".join(map(cls._sourced, problems)))
 
     @classmethod
-    def current(cls, cluster: str | None = None) -> OpenPai:
+    def current(cls, cluster: str | Cluster | None = None) -> OpenPai:
         """Return the checked settings; they are read again only if their sources have changed meanwhile.
 
         Args:
             cluster: the NAME of ``[OpenPai:NAME]``. If None or empty, the environment variable
                 ``LUIGI_PAI_CLUSTER`` gives the NAME; if the variable is not set, ``[OpenPai]`` is read.
+                A Cluster stands for the settings it was made from; for one that you made, the settings
+                of tasks are those in ``[OpenPai]``, and there is no file system.
 
         Raises:
             ConfigError: there is no such section, or a setting is wrong.
         """
+        if cluster is not None and not isinstance(cluster, str):
+            return cluster.settings or cls._of(cluster)
         section = chosen_section(cluster)
         kind = cls if section == SECTION else _settings_of(section)
         kept = configuration().kept
@@ -175,6 +181,16 @@ class OpenPai(Settings, luigi.Config):
         current: OpenPai = kept[kind]
         return current
 
+    @classmethod
+    def _of(cls, cluster: Cluster) -> OpenPai:
+        """Return the settings of a Cluster that the user made."""
+        own = {key: each.default for key, each in SETTINGS.items() if each.scope is Scope.CLUSTER}
+        own |= {"pai_url": cluster.url, "username": cluster.username}
+        own["api_version"] = cluster.book.api.detector.given or "auto"
+        settings: OpenPai = type.__call__(cls, **own)  # not from Luigi's cache of equal objects
+        settings._made_for, cluster.settings = cluster, settings
+        return settings
+
     def cluster(self) -> Cluster:
         """Return the Cluster of these settings; all calls return the same object until ``reset_clusters()``.
 
@@ -184,6 +200,8 @@ class OpenPai(Settings, luigi.Config):
         from luigi_pai.api.polling import Polling  # noqa: PLC0415  only runs need luigi_pai.api
         from luigi_pai.api.registry import CLUSTERS  # noqa: PLC0415  as above
 
+        if self._made_for is not None:
+            return self._made_for
         known: tuple[OpenPai, Cluster] | None = CLUSTERS.cache.get(type(self))
         if known is not None and known[0] is self:
             return known[1]
@@ -207,6 +225,7 @@ class OpenPai(Settings, luigi.Config):
             retention=self.server_retention,
             section=self.section,
         )
+        cluster.settings = self
         CLUSTERS.cache.put(type(self), (self, cluster))
         return cluster
 
@@ -265,6 +284,8 @@ class OpenPai(Settings, luigi.Config):
         return account
 
     def _hdfs_account(self) -> HdfsAccount | None:
+        if self._made_for is not None:
+            return None
         urls = split_urls(self.webhdfs_url)
         if urls or self.section != SECTION or self.storage:
             return HdfsAccount(urls, self.hdfs_user or self.username, self.hdfs_auth) if urls else None

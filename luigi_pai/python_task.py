@@ -181,15 +181,7 @@ class PaiPythonTask(PaiTask):
             SpecError: something cannot be sent.
             ImportError: cloudpickle is missing here.
         """
-        try:
-            from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
-        except ModuleNotFoundError as error:
-            raise ImportError(
-                "PaiPythonTask needs cloudpickle here: pip install luigi-pai[python]"
-            ) from error
-        packages: Any = self.packages
-        named = (packages,) if isinstance(packages, str) else packages
-        payload = Payload(type(self), PaiPythonTask, named, self._secrets())
+        payload = payload_of(type(self), PaiPythonTask, self.packages, self._secrets())
         self._raise(payload.problems)
         return payload
 
@@ -300,6 +292,20 @@ class PaiPythonTask(PaiTask):
                 each.replace(f"@{SECRETS}@", "<% $secrets.luigi_pai %>") for each in role.commands
             ]
         return protocol.filled(secrets={"luigi_pai": secrets})
+
+
+def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, owner: str = "self.") -> Payload:
+    """Return a payload; the arguments are those of Payload, and ``packages`` may be one name.
+
+    Raises:
+        ImportError: cloudpickle is missing here.
+    """
+    try:
+        from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
+    except ModuleNotFoundError as error:
+        raise ImportError("PaiPythonTask needs cloudpickle here: pip install luigi-pai[python]") from error
+    named = (packages,) if isinstance(packages, str) else packages
+    return Payload(kind, base, named, secrets, owner=owner)
 
 
 def contents(task: PaiPythonTask) -> Contents:

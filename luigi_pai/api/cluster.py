@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from luigi_pai.api.book.book import Book
 from luigi_pai.api.clock import Clock
@@ -21,10 +22,11 @@ from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.redaction import check_no_login
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from luigi_pai.api.dialects.detection import Dialect
     from luigi_pai.api.dialects.storages import JobStorage
+    from luigi_pai.api.job import FunctionJob
     from luigi_pai.jobspec.convert import Conversion
     from luigi_pai.jobspec.protocol import JobProtocol
 
@@ -73,6 +75,7 @@ class Cluster(JobRequests):
     Attributes:
         url, username, polling, section, clock: as given.
         book: the cached statuses of jobs, an argument of ``LogReader`` and ``WaitingReasons``.
+        settings: for other modules of this package: the settings it was made from, an ``OpenPai``.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class Cluster(JobRequests):
         self.username = username
         self.polling = polling or Polling()
         self.section = section
+        self.settings: Any = None
         self.clock = clock or Clock()
         account = Account(
             url, username, password, token, expiration, verify, connect_timeout, read_timeout, section
@@ -176,6 +180,78 @@ class Cluster(JobRequests):
         if status is None or (posting.may_be_submitted and self.server.existed_before(status, began)):
             raise NameConflict(f"job {name!r} was not submitted: an earlier job has this name", status=409)
         return Job(book, status.name, status, logged_secrets(job.to_dict()))
+
+    # functions; their module depends on this one, so it is loaded by its name
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> FunctionJob:
+        """Run a Python function as a job, and return its handle, whose ``result()`` waits for the end.
+
+        Example::
+
+            job = cluster.call(fit, 0.1, image="python:3.11", gpus=1)
+            print(job.result())
+
+        The job's name has a hash of the function, of what it uses, and of the arguments. So a call that is
+        repeated, in this process or another one, takes over the running job or returns the earlier result.
+        After a failure it submits the job again. Luigi and ``luigi-pai[python]`` must be installed.
+
+        Args:
+            function: what to run. It is sent as a ``PaiPythonTask`` sends its method.
+            *args: its positional arguments. Every user of the cluster can read them.
+            kwargs: its keyword arguments.
+            **settings: the settings of the job, named like the attributes of a ``PaiPythonTask``.
+                ``image`` is required. Others are ``gpus``, ``cpus``, ``memory_mb``, ``packages``,
+                ``virtual_cluster``, ``run_timeout``, ``max_attempts`` and ``name``.
+
+        Raises:
+            SpecError: the call cannot run as a job, or a setting is missing or unknown; nothing was sent.
+            ConfigError: a setting is not valid; nothing was sent.
+            PaiWorkConflict, PaiNameTaken: other work or another user has the job's name.
+            PaiApiError: the text states whether the job may have been submitted.
+        """
+        call_each = import_module("luigi_pai.functions.call").call_each
+        handles: list[FunctionJob] = call_each(self, function, [(args, kwargs or {})], settings)
+        return handles[0]
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        /,
+        *iterables: Iterable[Any],
+        kwargs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> list[FunctionJob]:
+        """Run a Python function as a job for each element of an iterable, and return the jobs' handles.
+
+        Example::
+
+            jobs = cluster.map(fit, [0.1, 0.01, 0.001], image="python:3.11")
+            print([job.result() for job in jobs])
+
+        All calls are checked before the first job is submitted. A ``PaiSweep`` also limits how many jobs
+        run at once, tolerates failures, and writes a table.
+
+        Args:
+            function: what to run.
+            *iterables: its first, second, ... positional arguments; all have the same length.
+            kwargs: its keyword arguments, the same ones for each call.
+            **settings: as in ``call``.
+
+        Raises:
+            ValueError: the iterables differ in length.
+            PaiError: as in ``call``; jobs that were submitted before the error continue.
+        """
+        call_each = import_module("luigi_pai.functions.call").call_each
+        calls = [(args, kwargs or {}) for args in zip(*iterables, strict=True)]
+        handles: list[FunctionJob] = call_each(self, function, calls, settings)
+        return handles
 
     def job(self, name: str) -> Job:
         """Return the handle of a job."""

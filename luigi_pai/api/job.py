@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job_failure import job_failure
@@ -13,7 +14,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watched import Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.durations import duration
-from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobLost
+from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobFailed, PaiJobLost
 from luigi_pai.notebook import Drawing, Link, html_table, is_notebook
 
 if TYPE_CHECKING:
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.rest_api import RestApi
     from luigi_pai.api.status import JobStatus
-    from luigi_pai.errors import PaiJobFailed
 
-__all__ = ["Job", "lost_job"]
+__all__ = ["FunctionJob", "Job", "lost_job"]
 
 
 class Job:
@@ -201,6 +201,58 @@ class Job:
         if not status.finished or status.succeeded:
             return None
         return job_failure(self._api, status, missed=self._missed, secrets=self.secrets)
+
+
+class FunctionJob(Job):
+    """The job of a function, see ``Cluster.call``.
+
+    Args:
+        book: The book of its cluster.
+        name: Its name on the server.
+        submitted: Its first status; None if the outputs show that it has succeeded earlier.
+        finish: Waits for its end, and sets ``name`` if there were further attempts.
+        value: Reads what the function has returned.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        name: str,
+        submitted: JobStatus | None,
+        finish: Callable[[], None],
+        value: Callable[[], Any],
+    ) -> None:
+        super().__init__(book, name, submitted)
+        self._finish, self._value = finish, value
+        self._is_over = submitted is None
+        self._error: PaiJobFailed | None = None
+        self._lock = threading.Lock()
+
+    def result(self) -> Any:
+        """Wait for the end of the job, and return what the function has returned, as JSON gives it back.
+
+        Tuples are lists, keys of dicts are strings, and numbers of numpy are numbers of Python.
+
+        Raises:
+            PaiJobFailed: the job failed or was stopped; the error has the function's traceback.
+            PaiJobLost: the server no longer knows the running job.
+            PaiApiError: requests failed until their deadline; the job continues.
+            PaiError: the result cannot be read.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            try:
+                self._finish()
+            except PaiJobFailed as error:
+                self._error = error
+                raise
+            self._is_over, self._finish = True, lambda: None
+            return self._value()
+
+    def done(self) -> bool:
+        """Return whether the job has ended, in success or failure."""
+        return self._is_over or self.status().finished
 
 
 def lost_job(api: RestApi, name: str) -> PaiJobLost:

@@ -30,6 +30,9 @@ VALUES, SECRETS = "LUIGI_PAI_VALUES", "LUIGI_PAI_SECRETS"
 RESULT = "result: "
 """Prefix of the log line that has the result."""
 
+CALLER = "<luigi_pai>"
+"""File name of the code that calls a user's function, which tracebacks leave out."""
+
 LARGEST_METRICS = 64 * 2**20
 """Maximum size of ``metrics.json`` in bytes."""
 
@@ -166,10 +169,10 @@ def _mount_of(path: str) -> str:
 
 
 def _show(error: BaseException) -> None:
-    """Print the traceback without the frames of this file."""
+    """Print the traceback without its first frames, which are of this package."""
     sys.stdout.flush()
     frames = error.__traceback__
-    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, CALLER):
         frames = frames.tb_next
     traceback.print_exception(type(error), error, frames or error.__traceback__)
 

@@ -41,6 +41,7 @@ class Payload:
         base: its base class in this package.
         packages: names of packages and modules to include.
         secrets: what may not be in the payload.
+        owner: what problems write before the name of a task's value.
 
     Attributes:
         reach: the objects that ``work`` uses.
@@ -49,14 +50,16 @@ class Payload:
         name: the zip's file name, which has a hash of the content; empty if there are problems.
     """
 
-    def __init__(self, kind: type, base: type, packages: Sequence[str], secrets: Secrets) -> None:
+    def __init__(
+        self, kind: type, base: type, packages: Sequence[str], secrets: Secrets, *, owner: str = "self."
+    ) -> None:
         classes = [each for each in kind.__mro__ if each not in base.__mro__]
         machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
         settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
         modules = {each.__module__ for each in classes} - sys.stdlib_module_names | {"__main__"}
         self.reach = Reach(classes, machinery, settings, modules)
         self.problems = list(self.reach.problems)
-        self._secrets = secrets
+        self._secrets, self._owner = secrets, owner
         self.file, self.name = b"", ""
         files = dict(package_files(packages, self.problems))
         for name, content in files.items():
@@ -92,10 +95,10 @@ class Payload:
         """
         before = len(self.problems)
         for name, value in values.items():
-            shown = "" if are_secret else self.shown(value)
-            data = self._pickle(f"self.{name} = {shown}" if shown else f"self.{name}", value)
+            shown, own = "" if are_secret else self.shown(value), f"{self._owner}{name}"
+            data = self._pickle(f"{own} = {shown}" if shown else own, value)
             if not are_secret:
-                self._check_secrets(f"self.{name}", value, data)
+                self._check_secrets(own, value, data)
         return b"" if self.problems[before:] else self.dumps(dict(values))
 
     def shown(self, value: object) -> str:

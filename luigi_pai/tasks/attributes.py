@@ -134,7 +134,9 @@ def misspelt(kind: type, known: Iterable[str], likeness: float = _LIKENESS) -> I
 @functools.lru_cache(maxsize=100)
 def _methods(kind: type) -> tuple[str, ...]:
     """Return the names of properties of our classes that a user's class defines as methods."""
-    return tuple(name for name in _attributes(kind) if inspect.isfunction(inspect.getattr_static(kind, name)))
+    return tuple(
+        name for name in attribute_names(kind) if inspect.isfunction(inspect.getattr_static(kind, name))
+    )
 
 
 @functools.lru_cache(maxsize=100)
@@ -142,7 +144,7 @@ def _warn(kind: type[luigi.Task]) -> None:
     """Log warnings about a class, each once."""
     warnings = [
         f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
-        for name, near in misspelt(kind, _attributes(kind))
+        for name, near in misspelt(kind, attribute_names(kind))
     ]
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
@@ -156,7 +158,7 @@ def _warn(kind: type[luigi.Task]) -> None:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
 
 
-def _attributes(kind: type) -> list[str]:
+def attribute_names(kind: type) -> list[str]:
     """Return the names of the properties that a class has from this package, and that users may override."""
     ours = [vars(each) for each in kind.__mro__ if each.__module__.startswith("luigi_pai.")]
     return [name for each in ours for name, value in each.items() if isinstance(value, property)]

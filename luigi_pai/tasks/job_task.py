@@ -228,6 +228,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
     _largest_metrics: ClassVar[int] = 1_000_000  # bytes of ``metrics.json``
 
+    def _kind(self) -> type:
+        """Return the class that defines the work."""
+        return type(self)
+
     def _check_class(self) -> None:
         """Check the task's class once, and what must hold before a lookup or a run.
 

@@ -149,7 +149,7 @@ class TaskWork(Work):
     @property
     def kind(self) -> str:
         """``MODULE.CLASS`` of the task; for a script, the module's name is that of its file."""
-        kind = type(self._task)
+        kind = self._task._kind()  # noqa: SLF001  of this package
         module = kind.__module__
         if module == "__main__":
             main = sys.modules[module]

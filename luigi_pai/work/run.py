@@ -64,6 +64,9 @@ class Run:
     Args:
         work: the work.
         watch: watches the job.
+
+    Attributes:
+        job: the last job that was watched; None before.
     """
 
     def __init__(self, work: Work, watch: Watch) -> None:
@@ -72,7 +75,9 @@ class Run:
         self._check_signals: Callable[[], None] = lambda: None
         self._evidence = Evidence(work, self._sleep)
         self._in_flight = InFlight()
+        self._on_kill = OnKill(self._in_flight, work.options)
         self._made = 0  # attempts of this run
+        self.job: Submission | None = None
 
     def _sleep(self, seconds: float) -> None:
         """Wait, and answer messages meanwhile; raise the exception of a signal that has come."""
@@ -88,17 +93,47 @@ class Run:
             PaiJobForgotten: it was submitted earlier, and its result is not known.
             PaiError: the job was not submitted, or may have been submitted; the text says which.
         """
+        self.check()
+        with before_signals(self._on_kill.act) as self._check_signals:
+            self._finish_all(self._begin())
+
+    def check(self) -> None:
+        """Check the job and the options, and log warnings; nothing is sent.
+
+        Raises:
+            SpecError, ConfigError: the job or an option is not valid.
+        """
         for warning in self._work.check_job():
             logger.warning("Job %s: %s", self._work.name, warning)
         self._work.options.check()
-        on_kill = OnKill(self._in_flight, self._work.options)
-        with before_signals(on_kill.act) as self._check_signals:
-            while (job := self._begin()) is not None:
-                self._made += 1
-                error = self._finish(job)
-                if error is None:
-                    return
-                logger.warning("%s", error)
+
+    def begin(self) -> Submission | None:
+        """Find or submit the job, and return it; return None if the outputs are complete.
+
+        Raises:
+            PaiError: as in ``execute``.
+        """
+        with before_signals(self._on_kill.act) as self._check_signals:
+            return self._begin()
+
+    def finish(self, job: Submission | None) -> None:
+        """Wait for the end of a job from ``begin``; if it fails, submit it again (``max_attempts``).
+
+        Raises:
+            PaiError: as in ``execute``.
+        """
+        with before_signals(self._on_kill.act) as self._check_signals:
+            self._finish_all(job)
+
+    def _finish_all(self, job: Submission | None) -> None:
+        while job is not None:
+            self.job = job
+            self._made += 1
+            error = self._finish(job)
+            if error is None:
+                return
+            logger.warning("%s", error)
+            job = self._begin()
 
     def _begin(self) -> Submission | None:
         """Find or submit the job; return None if the outputs are complete.

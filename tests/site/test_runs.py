@@ -65,6 +65,7 @@ PAGES = (
     "index.md",
     "get-started.md",
     "python.md",
+    "functions.md",
     "tasks.md",
     "storages.md",
     "running-again.md",

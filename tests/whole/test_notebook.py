@@ -29,7 +29,9 @@ def test_the_page_runs_and_shows_tables_and_bars(tmp_path: Path, api: str, monke
         (tmp_path / "luigi.cfg").write_text(f"[OpenPai]\n{settings}")
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
         nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    _class, build, listed, wait, _thread, awaited, sweep, table = (shown(cell) for cell in notebook.cells)
+    _class, build, listed, wait, _thread, awaited, sweep, table, call = (
+        shown(cell) for cell in notebook.cells
+    )
     assert "Job notebook-0-5: SUCCEEDED" in build["text"]
     assert "DEBUG" not in build["text"] + sweep["text"]
     assert "INFO" not in build["text"] + sweep["text"]
@@ -39,6 +41,8 @@ def test_the_page_runs_and_shows_tables_and_bars(tmp_path: Path, api: str, monke
     assert "notebook-0-5: SUCCEEDED" in wait["html"]
     assert '<progress value="1.000"' in sweep["html"]
     assert "3 points: 3 done" in sweep["html"]
+    assert "Submitted job fit_" in call["text"]
+    assert call["text"].endswith("\n0.75\n")
     assert table["html"].count("SUCCEEDED") == table["html"].count("<a href=") == 3
 
 

@@ -1,0 +1,160 @@
+"""Function: a Python function that runs as a job, and what identifies a call of it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import re
+import sys
+import sysconfig
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from luigi_pai.payload.container import CALLER
+from luigi_pai.payload.reach import METHOD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from luigi_pai.payload.file import Payload
+
+_HASH = 10  # characters
+_LONGEST = 40  # characters of the function's name in the name of the job
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
+
+
+class Function:
+    """A Python function, and the class that stands for it in the payload.
+
+    Args:
+        function: any callable.
+
+    Attributes:
+        name: its own name.
+        work: a method that calls it with ``self.args`` and ``self.kwargs``.
+        kind: a class with this method.
+        arguments: the names of its arguments, as far as they are known.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(function)
+        except ValueError:  # some builtins have none
+            self._signature = None
+        self.arguments = () if self._signature is None else tuple(self._signature.parameters)
+        named: Any = function
+        while isinstance(named, functools.partial):
+            named = named.func
+        if not hasattr(named, "__qualname__"):  # an object with __call__
+            named = type(named)
+        self.name: str = named.__name__
+        module = "__main__" if _is_installed(named.__module__) else named.__module__
+        members = {"__module__": module, "__qualname__": named.__qualname__}
+        self.work = _calling(function)
+        self.work.__module__, self.work.__qualname__ = module, f"{named.__qualname__}.{METHOD}"
+        self.kind = type(self.name, (), {**members, METHOD: self.work})
+
+    def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+        """Return the reasons why the function cannot run as a job with these arguments."""
+        function = self._function
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            return ["is async: give a function that runs it, such as one that calls asyncio.run()"]
+        if inspect.isgeneratorfunction(function):
+            return ["is a generator, which returns no result: return a list"]
+        try:
+            self._bound(args, kwargs)
+        except TypeError as error:
+            return [f"cannot be called with these arguments: {error}"]
+        return []
+
+    def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any], payload: Payload) -> str:
+        """Return the name of the job that calls the function with these arguments.
+
+        It has a hash of the function, of the code and the values that the function uses, and of the
+        arguments. ``f(1)``, ``f(x=1)`` and, if 1 is its default, ``f()`` are one job.
+        """
+        given = self._bound(args, kwargs)
+        reach = payload.reach
+        used = sorted(
+            (name, _text(value, payload))
+            for name, value, _ in reach.values.values()
+            if not (isinstance(value, FunctionType) and value in reach.functions)
+        )
+        parts = (self.kind.__module__, self.kind.__qualname__, reach.digest, used, _text(given, payload))
+        digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-")[:_LONGEST]
+        return f"{plain or 'function'}_{digest}"
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arguments by name, with the defaults of those that are not given.
+
+        Raises:
+            TypeError: the function cannot be called with these arguments.
+        """
+        if self._signature is None:
+            return {"args": args, **kwargs}
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+
+def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+    """Return a method that calls a function, and whose frame the container leaves out of tracebacks."""
+
+    def work(self: Any) -> dict[str, Any]:
+        return {"result": function(*self.args, **self.kwargs)}
+
+    work.__code__ = work.__code__.replace(co_filename=CALLER)
+    return work
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether a module belongs to Python or to an installed package, so that images can have it."""
+    if module == "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return module in sys.stdlib_module_names or module in sys.builtin_module_names
+    folders = {Path(path).resolve() for path in map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))}
+    return not folders.isdisjoint(Path(file).resolve().parents)
+
+
+def _text(value: Any, payload: Payload) -> str:
+    """Return a string that is equal for equal values in all processes.
+
+    The few values whose pickles differ from process to process have a new string in each process.
+    """
+    try:
+        return _stable(value, payload)
+    except RecursionError:  # the value contains itself
+        return hashlib.sha256(payload.dumps(value)).hexdigest()
+
+
+def _stable(value: Any, payload: Payload) -> str:
+    stable = functools.partial(_stable, payload=payload)
+    kind = type(value)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(value, type):
+        is_sent = value.__module__ in payload.reach.modules
+        own = {key: each for key, each in vars(value).items() if is_sent and not key.startswith("__")}
+        values = {key: each for key, each in own.items() if _is_value(each)}
+        return f"{value.__module__}.{value.__qualname__}{stable(values) if is_sent else ''}"
+    if kind in _PLAIN:
+        return repr(value)
+    if isinstance(value, dict):
+        pairs = sorted(f"{stable(key)}: {stable(each)}" for key, each in value.items())
+        return f"{name}({', '.join(pairs)})"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        texts = [stable(each) for each in value]
+        return f"{name}({', '.join(sorted(texts) if isinstance(value, (set, frozenset)) else texts)})"
+    if kind.__module__ in payload.reach.modules and hasattr(value, "__dict__"):
+        return f"{name}{stable(vars(value))}"
+    return f"{name} {hashlib.sha256(payload.dumps(value)).hexdigest()}"
+
+
+def _is_value(member: object) -> bool:
+    """Return whether a member of a class is a value, and no code, which the digest of the code covers."""
+    return not (callable(member) or hasattr(member, "__get__"))

@@ -1,0 +1,138 @@
+"""FunctionTask: the task behind a call of a function."""
+
+from __future__ import annotations
+
+import abc
+import copy
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+import luigi
+
+from luigi_pai.errors import PaiError, Problem, SpecError
+from luigi_pai.python_task import PaiPythonTask
+from luigi_pai.tasks.attributes import attribute_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from luigi_pai.api.cluster import Cluster
+    from luigi_pai.functions.function import Function
+    from luigi_pai.payload.file import Payload
+
+_NOT_GIVEN = {"accepts_messages", "cluster", "pai", "runtime", "tasks", "uploads"}
+SETTINGS = frozenset(attribute_names(PaiPythonTask)) - _NOT_GIVEN
+"""The names of the settings that a call takes. Each is an attribute of PaiPythonTask."""
+
+
+class FunctionTask(PaiPythonTask):
+    """A task that calls a function. ``Cluster.call`` makes it; Luigi's scheduler has no part in it.
+
+    Attributes:
+        args, kwargs: the arguments of the function, which ``work`` of ``Function.kind`` reads.
+    """
+
+    default_name = luigi.Parameter(description="name of the job if none is given; it identifies the call")
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = {}
+    _function: Function
+    _shared: Payload
+    _given: Mapping[str, Any]
+    _on: Cluster
+
+    @classmethod
+    def of(
+        cls,
+        cluster: Cluster,
+        function: Function,
+        payload: Payload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        given: Mapping[str, Any],
+    ) -> FunctionTask:
+        """Return the task of a call with its settings. It is not in Luigi's cache of equal tasks.
+
+        Raises:
+            SpecError: the function cannot be called with the arguments, or something cannot be sent.
+        """
+        payload = copy.copy(payload)
+        payload.problems = [*payload.problems, *function.problems(args, kwargs)]
+        payload.pickled({"args": args, "kwargs": kwargs})
+        _raise(function.name, payload.problems)
+        task: FunctionTask = type.__call__(cls, default_name=function.job_name(args, kwargs, payload))
+        task.args, task.kwargs = args, kwargs
+        task._on, task._function, task._shared, task._given = cluster, function, payload, given
+        return task
+
+    def work(self) -> Mapping[str, Any] | None:
+        """Run the function here; the payload has ``work`` of ``Function.kind``."""
+        return dict(self._function.work(self))
+
+    def value(self) -> Any:
+        """Return what the function has returned in the job.
+
+        Raises:
+            PaiError: the result cannot be read, or there is none.
+        """
+        found = self.result()
+        if "result" not in found:
+            raise PaiError(
+                f"the result of job {self.name!r} is not there: neither metrics.json in its output folder "
+                "nor the end of its log has it"
+            )
+        return found["result"]
+
+    @property
+    def task_family(self) -> str:
+        """The function's name, which is a tag of the job."""
+        return self._function.name
+
+    @property
+    def cluster(self) -> Any:
+        """The cluster of the job, as an object."""
+        return self._on
+
+    # of PaiPythonTask
+
+    def _kind(self) -> type:
+        return self._function.kind
+
+    def _payload(self) -> Payload:
+        payload = copy.copy(self._shared)
+        payload.problems = []
+        return payload
+
+    def _raise(self, problems: Sequence[str]) -> None:
+        _raise(self._function.name, problems)
+
+
+_WORDS = (  # pattern in the words of a PaiPythonTask -> the words of a function
+    (r"function, used in \S+ \(<luigi_pai>:\d+\),", "the function"),
+    (r"uses function in \S+ \(<luigi_pai>:\d+\)", "is of luigi or luigi_pai"),
+    ("use it in another method, or give its value in a parameter", "give its value as an argument"),
+    ("make it a private parameter", "let work() read it from a file of the cluster"),
+)
+
+
+def _raise(name: str, problems: Sequence[str]) -> None:
+    """Raise a SpecError with the problems, in the words of someone who calls a function."""
+    found = list(problems)
+    for pattern, words in _WORDS:
+        found = [re.sub(pattern, words, problem) for problem in found]
+    if found:
+        call = f"{name}()"
+        raise SpecError(name, [Problem(call, problem.replace("work()", call)) for problem in found])
+
+
+def _setting(name: str) -> property:
+    """Return a property with the setting of a call; its default is the attribute of PaiPythonTask."""
+    inherited = inspect.getattr_static(PaiPythonTask, name)
+    return property(lambda task: task._given[name] if name in task._given else inherited.fget(task))  # noqa: SLF001  of this module
+
+
+FunctionTask.name = property(lambda task: task._given.get("name", task.default_name))  # type: ignore[method-assign]  # noqa: SLF001
+for _name in SETTINGS - {"name"}:
+    setattr(FunctionTask, _name, _setting(_name))
+abc.update_abstractmethods(FunctionTask)  # type: ignore[type-abstract]  # ``image`` has a property now

@@ -1,0 +1,327 @@
+"""A Python function as a job: Cluster.call() and Cluster.map()."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+import threading
+
+import luigi
+import pytest
+from places import ROOT
+from python_clusters import label
+from python_functions import (
+    Locked,
+    Model,
+    added,
+    asynchronous,
+    broken,
+    counted,
+    generated,
+    nothing,
+    scaled,
+)
+
+from luigi_pai import Cluster, OpenPai, PaiError, PaiJobFailed, SpecError
+
+on_two = pytest.mark.parametrize("any_cluster", [("v1", True), ("v2", False)], indirect=True, ids=label)
+on_v2 = pytest.mark.parametrize("any_cluster", [("v2", False)], indirect=True, ids=label)
+
+
+@pytest.fixture
+def cluster(any_cluster):  # noqa: ARG001  it sets [OpenPai]
+    """The cluster of luigi.cfg."""
+    return OpenPai.current().cluster()
+
+
+@pytest.fixture
+def settings_of_call(bare_python):
+    """What each call gets."""
+    return {"image": "python:3", "python": bare_python, "memory_mb": 100}
+
+
+@pytest.fixture
+def nowhere(settings):
+    """A cluster that is not there: nothing may be sent."""
+    settings(pai_url="http://127.0.0.1:1", username="anna", password="secret-of-anna")
+    return OpenPai.current().cluster()
+
+
+@pytest.mark.slow
+def test_a_function_runs_in_an_image_that_has_python_alone(cluster, settings_of_call, run_id, caplog):
+    """Its value is the result; the same call again, by name or position, is the same job."""
+    job = cluster.call(scaled, 7, run_id, **settings_of_call)
+    assert job.result() == {"scaled": 21, "run": run_id, "luigi": False}
+    assert job.done()
+    assert job.status().succeeded
+    again = cluster.call(scaled, kwargs={"run_id": run_id, "number": 7, "offset": 0}, **settings_of_call)
+    assert again.name == job.name
+    assert again.result() == job.result()
+    assert len([each for each in cluster.list() if each.name == job.name]) == 1
+    assert "another definition" not in caplog.text
+
+
+@pytest.mark.slow
+@on_two
+def test_a_failure_has_the_traceback_of_the_function_alone(cluster, settings_of_call, run_id):
+    """result() raises it each time; the same call then submits the next attempt."""
+    job = cluster.call(broken, run_id, **settings_of_call)
+    for _ in range(2):
+        with pytest.raises(PaiJobFailed) as caught:
+            job.result()
+    assert caught.value.last_line == f"KeyError: 'no {run_id}'"
+    assert "in broken" in str(caught.value)
+    assert "luigi_pai>" not in str(caught.value)
+    assert "in work" not in str(caught.value)
+    assert job.done()
+    assert cluster.call(broken, run_id, **settings_of_call).name == f"{job.name}__attempt2"
+
+
+@pytest.mark.slow
+@on_v2
+def test_further_attempts_are_made_by_result(cluster, settings_of_call, run_id):
+    """The handle is that of the last one."""
+    job = cluster.call(broken, run_id, max_attempts=2, **settings_of_call)
+    with pytest.raises(PaiJobFailed):
+        job.result()
+    assert job.name.endswith("__attempt2")
+
+
+@pytest.mark.slow
+@on_two
+def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id):
+    """Equal elements share one."""
+    jobs = cluster.map(
+        scaled, [1, 2, 2], [run_id] * 3, kwargs={"offset": 5}, tags=["mine"], **settings_of_call
+    )
+    assert [job.result()["scaled"] for job in jobs] == [8, 11, 11]
+    assert jobs[1] is jobs[2]
+    assert {job.name for job in jobs} == {each.name for each in cluster.list() if each.name in str(jobs)}
+    assert cluster.map(scaled, [], **settings_of_call) == []
+
+
+@pytest.mark.slow
+@on_v2
+def test_any_callable_runs(cluster, settings_of_call, run_id):
+    """Lambdas, closures, partials, methods, objects, builtins and functions of libraries."""
+    number = 4
+    calls = [
+        (lambda: [number, run_id], (), [4, run_id]),
+        (functools.partial(scaled, 1, offset=2), (run_id,), {"scaled": 5, "run": run_id, "luigi": False}),
+        (Model(2).predict, (10, run_id), [23, run_id]),
+        (Model(5), (run_id,), [5, run_id]),
+        (nothing, (run_id,), None),
+        (math.sqrt, (16,), 4.0),
+        (subprocess.list2cmdline, ([run_id, "a b"],), f'{run_id} "a b"'),
+    ]
+    jobs = [cluster.call(function, *args, **settings_of_call) for function, args, _ in calls]
+    assert [job.result() for job in jobs] == [expected for *_, expected in calls]
+
+
+@pytest.mark.slow
+@on_v2
+def test_instances_and_the_runtime(cluster, settings_of_call, run_id):
+    """The first instance's value is the result."""
+    assert cluster.call(counted, run_id, instances=2, **settings_of_call).result() == [0, 2, run_id]
+
+
+@pytest.mark.slow
+@on_v2
+def test_a_cluster_that_luigi_cfg_does_not_have(any_cluster, settings_of_call, run_id):
+    """Its settings are those of its own; the claims of this machine hold for both."""
+    server = any_cluster.server
+    own = Cluster(server.url, server.username, password=server.password)
+    OpenPai.current().cluster().reset()
+    luigi.configuration.get_config().set("OpenPai", "pai_url", "http://127.0.0.1:1")
+    job = own.call(scaled, 1, run_id, **settings_of_call)
+    assert job.result()["run"] == run_id
+    assert own.call(scaled, 1, run_id, **settings_of_call).name == job.name
+
+
+@pytest.mark.slow
+@on_v2
+def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_id):
+    """Each gets it."""
+    job, found = cluster.call(added, 1, len(run_id), **settings_of_call), []
+    threads = [threading.Thread(target=lambda: found.append(job.result())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [9, 9, 9, 9]
+
+
+SCRIPT = """
+import sys
+from luigi_pai import Cluster
+
+class Model:
+    def __init__(self, weight):
+        self.weight = weight
+
+url, user, password, python, run_id = sys.argv[1:]
+cluster = Cluster(url, user, password=password)
+data = [{"a", "b", "c", "d"}, {"x": 1, "y": (2, Model(3))}]
+job = cluster.call(lambda values, run: sorted(values[0]), data, run_id, image="python:3", python=python)
+print(job.name, job.result())
+"""
+
+
+@pytest.mark.slow
+@on_v2
+def test_two_processes_that_call_the_same_have_one_job(any_cluster, bare_python, run_id, tmp_path):
+    """Whatever the seed of their hashes is, and whoever is first; so has a third one later."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    server = any_cluster.server
+    words = [sys.executable, script, server.url, server.username, server.password, bare_python, run_id]
+
+    def started(seed):
+        env = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed, "HOME": str(tmp_path)}
+        return subprocess.Popen(words, env=env, text=True, stdout=subprocess.PIPE, cwd=tmp_path)
+
+    both = [started(seed) for seed in "12"]
+    printed = {process.communicate(timeout=120)[0] for process in both}
+    last = started("3")
+    printed.add(last.communicate(timeout=120)[0])
+    (line,) = printed
+    name, _, value = line.partition(" ")
+    assert value == "['a', 'b', 'c', 'd']\n"
+    assert [each.name for each in OpenPai.current().cluster().list() if each.name.startswith(name)] == [name]
+
+
+# names
+
+
+def named(cluster, monkeypatch, function, *args, **kwargs):
+    """Return the name of a call's job, without a request."""
+    from luigi_pai.functions import call  # noqa: PLC0415  loads cloudpickle
+
+    monkeypatch.setattr(call.Run, "begin", lambda _: None)
+    return cluster.call(function, *args, kwargs=kwargs, image="python:3").name
+
+
+def test_whatever_the_result_depends_on_is_in_the_name(nowhere, monkeypatch):
+    """The source, variables of enclosing functions, constants of the module, and the arguments."""
+    name = functools.partial(named, nowhere, monkeypatch)
+
+    def closing(number):
+        return lambda: number
+
+    names = [
+        name(added, 1),
+        name(added, 2),
+        name(added, 1, second=2),
+        name(scaled, 1, "x"),
+        name(closing(1)),
+        name(closing(2)),
+        name(Model(1).predict, 1, "x"),
+        name(Model(2).predict, 1, "x"),
+        name(Model(2), "x"),
+        name(math.sqrt, 1),
+        name(math.floor, 1),
+        name(functools.partial(added, 1)),
+        name(functools.partial(added, 2)),
+    ]
+    assert len(set(names)) == len(names)
+    assert names[0].startswith("added_")
+    assert names[4].startswith("lambda_")
+    before = name(scaled, 1, "x")
+    assert before == names[3]
+    monkeypatch.setattr("python_functions.SCALE", 4)
+    assert name(scaled, 1, "x") != before
+
+
+def test_what_the_result_does_not_depend_on_is_not_in_the_name(nowhere, monkeypatch):
+    """The way to give an argument, the order of a dict or set, and the settings of the job."""
+    name = functools.partial(named, nowhere, monkeypatch)
+    assert name(added, 1) == name(added, first=1) == name(added, 1, 1)
+    assert name(added, {"a": 1, "b": {2, 3}}) == name(added, {"b": {3, 2}, "a": 1})
+    loop: list[object] = []
+    loop.append(loop)
+    assert name(added, loop) == name(added, loop)
+
+
+# mistakes
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "settings_of_call", "text"),
+    [
+        (
+            3.5,
+            (),
+            {"image": "python:3"},
+            "function: 3.5 is not a function: write call(fit, 0.1), not call(fit(0.1))",
+        ),
+        (added, (1,), {}, 'image: is missing; name a Docker image, such as image="python:3.11"'),
+        (added, (1,), {"image": "p", "gpu": 1}, "gpu: is not a setting of a job (did you mean 'gpus'?)"),
+        (
+            added,
+            (1,),
+            {"image": "p", "second": 2},
+            "second: is an argument of added(): write kwargs={'second': 2}",
+        ),
+        (
+            added,
+            (),
+            {"image": "p"},
+            "added(): cannot be called with these arguments: missing a required argument: 'first'",
+        ),
+        (asynchronous, (), {"image": "p"}, "asynchronous(): is async: give a function that runs it"),
+        (
+            generated,
+            (),
+            {"image": "p"},
+            "generated(): is a generator, which returns no result: return a list",
+        ),
+        (added, ("x" * 2_000_000,), {"image": "p"}, "has 2,000,0"),
+        (
+            added,
+            ("my secret-of-anna",),
+            {"image": "p"},
+            "added(): args contains a password or token of luigi.cfg",
+        ),
+        (added, (sys.argv,), {"image": "p"}, "write `import sys` and sys.argv in added()"),
+        (
+            Locked().go,
+            (),
+            {"image": "p"},
+            "go(): the function cannot be pickled: cannot pickle '_thread.lock' object",
+        ),
+        (luigi.build, ([],), {"image": "p"}, "build(): is of luigi or luigi_pai; the container has no luigi"),
+        (added, (1,), {"image": "p", "gpus": "two"}, "gpuNumber: 'two' is not an integer of at least 0"),
+        (added, (1,), {"image": "p", "packages": ["no_such"]}, "no_such"),
+    ],
+)
+def test_a_mistake_is_named_and_nothing_is_sent(nowhere, function, args, settings_of_call, text):
+    """In the words of a caller."""
+    with pytest.raises(SpecError) as caught:
+        nowhere.call(function, *args, **settings_of_call)
+    assert text in str(caught.value)
+    assert "secret-of-anna" not in str(caught.value)
+    assert "was not submitted" in str(caught.value)
+
+
+def test_map_checks_all_before_the_first_is_sent(nowhere):
+    """Lengths and names, too."""
+    with pytest.raises(SpecError, match=r"cannot pickle '_thread.lock'"):
+        nowhere.map(added, [1, threading.Lock()], image="python:3")
+    with pytest.raises(ValueError, match="shorter"):
+        nowhere.map(added, [1, 2], [1], image="python:3")
+    with pytest.raises(SpecError, match=r"name: is the same for all calls of map\(\); leave it out"):
+        nowhere.map(added, [1, 2], image="python:3", name="one")
+
+
+def test_a_result_that_is_not_there_is_an_error(nowhere, monkeypatch):
+    """And not None, which a function may return."""
+    from luigi_pai.functions import call, task  # noqa: PLC0415  loads cloudpickle
+
+    monkeypatch.setattr(call.Run, "begin", lambda _: None)
+    monkeypatch.setattr(task.FunctionTask, "result", lambda _: {})
+    job = nowhere.call(added, 1, image="python:3")
+    assert job.done()
+    with pytest.raises(PaiError, match=rf"the result of job '{job.name}' is not there"):
+        job.result()
