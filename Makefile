@@ -209,8 +209,8 @@ test-newest: $(DEV_READY)
 	@echo "== tests, $$($(BIN)/python --version), Luigi $$($(BIN)/python -c 'import luigi; print(luigi.__version__)')"
 	@$(BESIDE_REAL_HDFS) $(BIN)/pytest -q -n $(NEWEST_WORKERS)
 
-# From a folder without the tree's luigi_pai, so that the wheel is what is tested; without a real HDFS, which the
-# newest are tested on: what depends on the libraries shows on the local one. urllib3 before 2 leaves the
+# What depends on the libraries, by the list in tests/conftest.py. From a folder without the tree's luigi_pai, so
+# that the wheel is what is tested; without a real HDFS, which the newest are tested on. urllib3 before 2 leaves the
 # sockets of a session that is not used any more to the garbage collector. Byte code is not copied: the other
 # run is just writing it.
 test-oldest: $(OLDEST_READY) wheel
@@ -220,7 +220,7 @@ test-oldest: $(OLDEST_READY) wheel
 		tar -xf build/oldest.tar -C build/oldest && rm build/oldest.tar
 	@echo "== the wheel, $$($(OLDEST)/bin/python --version), Luigi $$($(OLDEST)/bin/python -c 'import luigi; print(luigi.__version__)')"
 	@cd build/oldest && env -u HDFS_TEST_URL -u HDFS_TEST_URL_3 "$(CURDIR)/$(OLDEST)/bin/pytest" -q -n $(OLDEST_WORKERS) \
-		-m 'not tree and not newest' -W 'ignore:unclosed <socket.socket:ResourceWarning'
+		-m 'oldest and not tree' -W 'ignore:unclosed <socket.socket:ResourceWarning'
 
 # Of ROUNDS with the seeds from SEED on there are as many kills, 0.3 times as many races, and 0.8 times as many
 # meetings of each kind on one machine; crash points are followed to the last request. Most of a round is waiting: four workers use two cores. A table is printed at the end.

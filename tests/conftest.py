@@ -38,89 +38,63 @@ HERE = Path(__file__).parent
 # A process for each test.
 SLOW_FIXTURES = {"chromium", "own_pai"}
 
-# `make test-oldest` leaves out what an older Luigi, requests, hdfs, PyYAML, jsonschema, click or tornado
-# cannot change: jobs as processes and containers, queues, files and databases, which are the standard
-# library's; browsers; a real HDFS that is broken on purpose; retries, which are ours; what starts a
-# process for each test, where others use the same libraries; and what further requests are answered by the
-# local server, where other modules send some through each of its libraries. Of a module that needs them here
-# and there, the other tests are marked themselves: @pytest.mark.newest.
-NEWEST_ONLY = (
-    "api/book",
-    "api/test_watching_by_lists.py",
-    "api/wire/test_json_bodies.py",
-    "api/wire/test_lost_tokens.py",
-    "chaos",
-    "cli/test_cli_files.py",
-    "cli/test_ssh.py",
-    "cli/test_terminal.py",
-    "hdfs/test_kill.py",
-    "hdfs/wire/test_datanodes.py",
-    "hdfs/wire/test_hostile.py",
-    "hdfs/wire/test_namenodes.py",
-    "local/accounts",
-    "local/config",
-    "local/container",
-    "local/faults",
-    "local/hdfs/test_hdfs_command.py",
-    "local/hdfs/test_outside_hdfs.py",
-    "local/launcher",
-    "local/pages",
-    "local/releases",
-    "local/rest/test_ltp_jobs.py",
-    "local/rest/test_ltp_submissions.py",
-    "local/rest/test_rate_limits.py",
-    "local/rest/test_rest_v2_cluster.py",
-    "local/store",
-    "local/test_kept_data.py",
-    "local/views",
-    "outgoing",
-    "package/test_secrets.py",
-    "package/test_side_by_side.py",
-    "runtime",
-    "site",
-    "jobspec/rules/test_endings.py",
-    "jobspec/test_large_documents.py",
-    "jobspec/test_prerequisites.py",
-    "jobspec/test_round_trip.py",
-    "jobspec/dialects/test_yaml_text.py",
-    "sweep/test_forged_journals.py",
-    "sweep/test_grids.py",
-    "sweep/test_journal.py",
-    "sweep/test_killed_sweeps.py",
-    "sweep/test_meeting_sweeps.py",
-    "sweep/test_pacing.py",
-    "sweep/test_points_per_job.py",
-    "sweep/test_progress.py",
-    "sweep/test_remarks.py",
-    "sweep/test_results.py",
-    "sweep/test_results_page.py",
-    "sweep/test_search.py",
-    "sweep/test_study.py",
-    "sweep/test_table.py",
-    "tasks/options/test_job_logs.py",
-    "tasks/options/test_kept_logs.py",
-    "tasks/python/test_python_flow.py",
-    "tasks/python/test_python_packages.py",
-    "tasks/python/test_python_payload.py",
-    "tasks/python/test_python_places.py",
-    "tasks/python/test_python_task.py",
-    "tasks/test_early_kubernetes.py",
-    "tasks/test_hdfs_away.py",
-    "tasks/test_killed_workers.py",
-    "tasks/meetings/test_two_processes.py",
-    "testing/test_plugin.py",
-    "whole/test_container_examples.py",
-    "whole/test_real_hdfs.py",
+# What `make test-oldest` runs: what an older library can change, each library by the tests that use it most.
+OLDEST = (
+    # Luigi: parameters, configuration, scheduler, workers, events, targets, sweeps
+    "package/test_config.py",
+    "package/test_distribution.py",
+    "package/test_further_clusters.py",
+    "package/test_packaging.py",
+    "sweep/test_sweep.py",
+    "tasks/migration",
+    "tasks/options/test_class_checks.py",
+    "tasks/options/test_events.py",
+    "tasks/options/test_parameters.py",
+    "tasks/test_luigi_page.py",
+    "tasks/test_many_tasks.py",
+    "tasks/test_task.py",
+    # requests and urllib3
+    "api/test_session.py",
+    "api/test_session_errors.py",
+    "api/wire/test_proxies.py",
+    "api/wire/test_refusals.py",
+    "api/wire/test_tls.py",
+    "api/wire/test_transport.py",
+    # hdfs and pathspec
+    "hdfs/test_client.py",
+    "hdfs/test_luigi_contract.py",
+    "hdfs/transfer/test_local_tree.py",
+    # PyYAML and jsonschema
+    "jobspec/dialects/test_pyyaml.py",
+    "jobspec/test_job.py",
+    "jobspec/test_protocol.py",
+    # click
+    "cli/test_command_line.py",
+    "cli/test_status.py",
+    "cli/test_submit.py",
+    # tornado and psutil
+    "local/rest/test_rest_v1.py",
+    "local/test_app.py",
+    "local/test_foreign_requests.py",
+    # cloudpickle and Optuna
+    "sweep/test_optuna.py",
+    "tasks/python/test_functions.py",
+    # pytest, for the plugin
+    "testing",
+    # all at once
+    "whole/test_end_to_end.py",
+    "whole/test_end_to_end_v2.py",
+    "whole/test_first_example.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow, and what runs with the newest libraries only."""
+    """Mark what is slow, and what also runs with the oldest libraries."""
     for item in items:
         if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
-        if _is_in(NEWEST_ONLY, item.path):
-            item.add_marker("newest")
+        if _is_in(OLDEST, item.path):
+            item.add_marker("oldest")
 
 
 @functools.cache  # thousands of tests are in hundreds of modules

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from luigi_pai.api.cluster import Cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.newest]
+pytestmark = pytest.mark.slow
 
 EVIL = (
     "\x1b]52;c;cm0gLXJmIC8=\x07\x1b[2J\x1b[8m\x1bP1$r\x1b\\\x9b31m\x9d0;x\x9c\x85\x00\x08\x7f\r"

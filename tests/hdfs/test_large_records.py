@@ -15,7 +15,7 @@ from webhdfs_server import serving
 
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
-pytestmark = [pytest.mark.slow, pytest.mark.newest]
+pytestmark = pytest.mark.slow
 
 LARGE = 20 * 1024**3
 MOST = 200 * 1024  # KiB of memory

@@ -70,7 +70,6 @@ def run_python(code, *options, **more):
     return run("local", *options, "--", sys.executable, "-W", "ignore", "-c", code, **more)
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -225,7 +224,6 @@ def test_a_password_of_ones_own_reaches_luigi_and_nothing_else(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
     """A job that the command leaves running is ended; the temporary folder is removed."""
     code = textwrap.dedent(
@@ -250,7 +248,6 @@ def test_running_jobs_and_the_data_are_gone_after_the_command(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_a_proxy_is_not_asked_for_this_machine():
     """Neither by the command nor by the tasks; hosts that were excepted before stay excepted."""
     code = textwrap.dedent(
@@ -282,7 +279,6 @@ def wait_for_text(path):
     return wait_until(lambda: path.exists() and path.read_text())
 
 
-@pytest.mark.newest
 def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
     """It does not end the server, which would leave the command alone."""
     start = asyncio.create_subprocess_exec
@@ -299,7 +295,6 @@ def test_a_signal_while_the_command_is_being_started_reaches_it(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_reach_the_command_once(number, tmp_path):
     """The command decides what becomes of them, and its exit code is passed on."""
@@ -327,7 +322,6 @@ def test_signals_reach_the_command_once(number, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_ctrl_c_in_a_terminal_reaches_the_command_once(tmp_path):
     """The terminal sends it to both; it is not sent a second time."""
     code = textwrap.dedent(
@@ -470,7 +464,6 @@ def test_a_data_folder_whose_files_cannot_be_used_is_refused(tmp_path, refused):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_a_data_folder_of_another_user_is_refused(tmp_path):
     """Also to root, who could use it, and whose jobs would run with what is in there."""
     folder = Path("/usr")  # of root
@@ -524,7 +517,6 @@ def test_a_data_folder_that_the_locale_cannot_spell(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_a_job_that_never_fits_is_named_on_standard_error():
     """The command that waits for it may be stopped."""
     large = {"name": "main", "command": "true", "cpuNumber": 3}
@@ -554,7 +546,6 @@ def test_a_broken_earlier_config_is_named(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
     """SIGHUP stays ignored; SIGTERM still stops it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -572,7 +563,6 @@ def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_a_data_folder_keeps_its_port(tmp_path):
     """Started again on its folder, the server takes the port of last time, which running tasks know."""
     say_url = "import os; print(os.environ['LUIGI_PAI_WEBHDFS_URL'])"
@@ -585,7 +575,6 @@ def test_a_data_folder_keeps_its_port(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 def test_a_damaged_data_folder_is_named(tmp_path):
     """Not a traceback."""
     (tmp_path / "server.sqlite").write_text("this is no database, whatever its name says" * 50)

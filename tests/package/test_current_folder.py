@@ -12,7 +12,7 @@ import pytest
 
 from luigi_pai.local import LocalPai
 
-pytestmark = [pytest.mark.slow, pytest.mark.newest]
+pytestmark = pytest.mark.slow
 
 STRAY = """
 import pathlib

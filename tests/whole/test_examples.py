@@ -85,7 +85,6 @@ def exits(job, role):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
     """Without even a warning."""
@@ -100,7 +99,6 @@ def test_each_renders_as_it_is_sent_and_that_is_valid(module, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.parametrize("module", TASKS)
 def test_each_renders_its_commands(module):
     """Every reference is filled in."""
@@ -123,7 +121,6 @@ def test_bash_understands_the_commands_of_each(module, example):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
 def test_each_file_is_valid(file):
     validated = command("luigi-pai", "validate", file.name)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 CELLS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/notebook.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.newest  # Jupyter needs a newer tornado than the oldest that goes with Luigi
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["v1", "v2"])
 def test_the_page_runs_and_shows_tables_and_bars(tmp_path: Path, api: str, monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ import pytest
 from luigi_pai.api.wire.timed_http import MAX_ANSWER
 from luigi_pai.errors import InvalidReply
 
-pytestmark = [pytest.mark.slow, pytest.mark.newest]
+pytestmark = pytest.mark.slow
 
 MOST = 200 * 1024  # KiB of memory
 CLIENT = """

@@ -162,7 +162,6 @@ def reply(body: str):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux says how much memory was used")
 @pytest.mark.parametrize(
     ("body", "said"),

@@ -571,7 +571,6 @@ def test_two_at_once(fs, home, source, sent):
 
 
 @pytest.mark.slow
-@pytest.mark.newest
 @pytest.mark.parametrize("is_new", [True, False])
 def test_from_several_machines_at_once(backend, fs, home, source, tmp_path, is_new):
     """Without a lock between them uploads of one folder do not break each other."""

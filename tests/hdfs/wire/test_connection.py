@@ -7,13 +7,11 @@ import multiprocessing
 from pathlib import Path
 
 import hdfs
-import pytest
 
 import luigi_pai.files
 from luigi_pai.files import WebHdfs
 
 
-@pytest.mark.newest
 def test_only_public_names_of_the_library_are_used() -> None:
     """Nothing of it is overridden or called that it may change: pyproject.toml gives it no upper bound."""
     ours = [kind for kind in hdfs.Client.__subclasses__() if kind.__module__.startswith("luigi_pai.")]
