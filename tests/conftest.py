@@ -97,6 +97,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("oldest")
 
 
+class _Names:
+    """Names a test that fails at once, and not only at the end of the run."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            where = "FAILED" if report.when == "call" else "ERROR"
+            reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr))
+            first = reason.strip().splitlines()[0] if reason.strip() else ""
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{where} {report.nodeid} - {first:.200}")
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's own, which makes its reporter
+def pytest_configure(config: pytest.Config) -> None:
+    """Name failures at once, in the process that shows them."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Names(terminal))
+
+
 @functools.cache  # thousands of tests are in hundreds of modules
 def _is_in(paths: tuple[str, ...], path: Path) -> bool:
     own = path.relative_to(HERE)
