@@ -178,11 +178,11 @@ quick-others: $(DEV_READY)
 
 # Side by side, what computes fills the cores while the tests of the other run wait. The newest have three to
 # four times as much to do as the oldest, so one worker of these is theirs. Among the tests is pyright, on all
-# files of `make lint` and on the pages'.
+# files of `make lint` and on the pages'. With exec, a signal to make reaches them, and not only a shell.
 test:
 	@$(MAKE) --no-print-directory -j2 set-up-tests
 	@NEWEST_WORKERS=$$(($(PYTEST_WORKERS) + 1)) OLDEST_WORKERS=$$(($(PYTEST_WORKERS) - 1)) \
-		$(BESIDE_REAL_HDFS) $(SIDE_BY_SIDE) lint-in-test test-newest test-oldest
+		exec $(BESIDE_REAL_HDFS) $(SIDE_BY_SIDE) lint-in-test test-newest test-oldest
 
 set-up-tests: $(DEV_READY) $(OLDEST_READY)
 

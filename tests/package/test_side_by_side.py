@@ -21,7 +21,7 @@ good:
 bad:
 	@printf 'F. [100%%]\\nFAILED test_x\\n1 failed, 1 passed in 61.20s (0:01:01)\\n'; exit 3
 failing:
-	@printf 'F. [  1%%]\\nFAILED tests/a.py::test_x - it is wrong\\n'; touch told; while :; do sleep 0.02; done
+	@printf 'F. [  1%%]\\nFAILED tests/a.py::test_x - it is wrong\\n'; while :; do sleep 0.02; done
 stubborn:
 	@trap '' TERM; while :; do sleep 0.02; done
 first:
