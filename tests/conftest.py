@@ -16,6 +16,7 @@ import pytest
 from browser import CHROMIUM, MISSING, Browser
 from clocks import MovableClock
 from faulty_pai import FaultyPai
+from guard import guard_connections, guard_home
 from process_state import install_clock
 from webhdfs_server import serving
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # A server that an earlier test has left to the garbage collector logs in the middle of another test.
 logging.getLogger("asyncio").propagate = False
+
+guard_connections()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background job
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -124,6 +127,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def _is_in(paths: tuple[str, ...], path: Path) -> bool:
     own = path.relative_to(HERE)
     return any(own.is_relative_to(one) for one in paths)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep out of the user's home."""
+    guard_home(tmp_path_factory.getbasetemp() / "home")
 
 
 @pytest.fixture(autouse=True)
