@@ -14,8 +14,10 @@ from typing_extensions import assert_type
 
 from luigi_pai import (
     AuthenticationError,
+    Cluster,
     ClusterUnreachable,
     ConfigError,
+    FunctionJob,
     HdfsError,
     HdfsFlagTarget,
     HdfsTarget,
@@ -266,6 +268,14 @@ class WrongProtocol(PaiProtocolTask):
     """So it is for protocols."""
 
     protocol = 3  # type: ignore[assignment]
+
+
+def functions_are_called(cluster: Cluster) -> None:
+    job = cluster.call(max, 1, 2, kwargs={"key": abs}, image="python:3.11", gpus=1)
+    assert_type(job, FunctionJob)
+    assert_type(job.done(), bool)
+    assert_type(job.wait(), JobStatus)
+    assert_type(cluster.map(abs, [1, 2], image="python:3.11"), list[FunctionJob])
 
 
 def protocol_tasks_are_used(task: PaiProtocolTask) -> None:
