@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from luigi_pai.errors import PaiError, SpecError
-from luigi_pai.redaction import escape_what_is_not_encodable, printable
+from luigi_pai.redaction import escape_what_is_not_encodable, printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,7 @@ _SUMMARY = re.compile(
 )
 _FAILED = re.compile(r"\[pid \d+\] Worker Worker\(.*\) failed +(.*)")  # in Luigi's log
 _LONGEST = 300  # characters of an error's line
+_MARGIN = len("HH:MM:SS  ")
 _HEADING = "Traceback (most recent call last):\n"
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line \d+.*\n(?:    .*\n)*')
 _OF_LUIGI = "luigi-interface"
@@ -54,6 +55,11 @@ class Console(logging.StreamHandler):  # type: ignore[type-arg]  # has no parame
         super().__init__(stream or sys.stdout)
         escape_what_is_not_encodable(self.stream)
         self.setFormatter(_Short())
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record; on a terminal, its lines break between words."""
+        text = super().format(record)
+        return text[:_MARGIN] + wrapped(" " * _MARGIN + text[_MARGIN:], self.stream)[_MARGIN:]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether to print a record. Of Luigi's INFO records, only "all tasks complete" is printed."""

@@ -1,4 +1,4 @@
-"""Redaction of secrets in messages and in the log of urllib3; removal of unprintable characters; hints.
+"""Redaction of secrets in messages and in the log of urllib3; unprintable characters; line breaks; hints.
 
 A URL may carry a secret: ``delegation=`` for a DataNode of a kerberized HDFS, ``token=`` for the
 log of a task, ``sig=`` for a log in Azure. urllib3 logs the URLs of its requests, and its warnings about
@@ -12,6 +12,8 @@ import io
 import itertools
 import logging
 import re
+import shutil
+import textwrap
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
@@ -46,6 +48,23 @@ def printable(text: str, *, of_log: bool = False) -> str:
     if of_log:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     return "\n".join(_CONTROL.sub("", line.rstrip("\r").replace("\r", " ")) for line in lines)
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Return a text whose long lines break between words if the stream is a terminal.
+
+    Words that are longer than a line, such as URLs and paths, are not broken.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if len(_ESCAPE.sub("", line)) > width:
+            wrapper.initial_indent = wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip()))
+            lines[number] = wrapper.fill(line.strip())
+    return "\n".join(lines)
 
 
 def with_hint(message: str, hint: str) -> str:

@@ -14,7 +14,7 @@ from luigi_pai.cli.failures import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, pl
 from luigi_pai.cli.job_argument import connect, on_cluster
 from luigi_pai.cli.tables import coloured, table, tell
 from luigi_pai.jobspec.demand import Resources, VirtualCluster
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
     from luigi_pai.api.cluster import Cluster
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _RESOURCES = {"gpus": "GPUS", "cpus": "CPUS", "memory_mb": "MEMORY"}
 _MIB_PER_GIB = 1024
+_MARGIN = " " * len("fail  ")
 _COLOURS = {"ok": "SUCCEEDED", "warn": "WAITING", "fail": "FAILED"}
 _EXIT_CODES = {"configuration": EXIT_USAGE, "network": EXIT_UNREACHABLE}
 
@@ -108,9 +109,10 @@ def doctor(*, as_json: bool, image: str | None) -> None:
             checks.append(check)
             if not as_json:
                 state = coloured(f"{check.state:4}", _COLOURS[check.state])
-                click.echo(f"{state}  {check.name}: {printable(check.text)}")
+                lines = f"{_MARGIN}{check.name}: {printable(check.text)}"
+                click.echo(f"{state}  {wrapped(lines, sys.stdout).lstrip()}")
                 if check.mend:
-                    tell(f"      {check.mend}")
+                    tell(f"{_MARGIN}{check.mend}")
     if as_json:
         click.echo(json.dumps([check.__dict__ for check in checks], indent=2))
     failed = [check for check in checks if check.state == "fail"]

@@ -46,7 +46,7 @@ def _is_release(_context: click.Context, _option: click.Parameter, release: str 
     first, last = _RELEASES[found[1] if found else None]
     if found is None or not first <= (int(found[2]), int(found[3])) <= last:
         raise click.BadParameter(
-            f"{release!r} is not a release; give OpenPAI's 0.7.1 to 1.8.0 or LTP's ltp-1.0 to ltp-1.5"
+            f"{release!r} is not a release;\ngive OpenPAI's 0.7.1 to 1.8.0 or LTP's ltp-1.0 to ltp-1.5"
         )
     return release
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from luigi_pai.cli.failures import complain, give_up
-from luigi_pai.cli.tables import styled
+from luigi_pai.cli.tables import styled, tell
 from luigi_pai.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _WithCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             hint = f"for an option of COMMAND, write {ctx.command_path} [OPTIONS] -- COMMAND ..."
-            raise click.UsageError(f"{error.format_message()} ({hint})", ctx) from None
+            raise click.UsageError(f"{error.format_message()}\n({hint})", ctx) from None
 
 
 @click.command("local", cls=_WithCommand)
@@ -215,7 +215,7 @@ def _welcome(server: LocalServer) -> None:
     if not server.release.has_hdfs:
         files += f"Storages  {data / 'storages'}\n  "
     click.echo(styled(f"{server.release.name} on this machine", bold=True))
-    click.echo(
+    tell(
         f"""
   Jobs      {address.url}
   {files}User      {server.settings.user}

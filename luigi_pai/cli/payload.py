@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from luigi_pai.cli.failures import give_up, plain_failures
-from luigi_pai.cli.tables import table
+from luigi_pai.cli.tables import table, tell
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def payload(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
     for line in [*_upload_lines(uploads), *(_lines(found) if found else ())]:
         click.echo(line)
     if not uploads and found is None:
-        click.echo(f"{task} sends only its job, see luigi-pai render")
+        tell(f"{task} sends only its job, see luigi-pai render")
 
 
 def _uploads(task: PaiTask) -> Iterator[dict[str, Any]]:

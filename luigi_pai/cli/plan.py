@@ -17,7 +17,7 @@ from luigi_pai.cli.tables import coloured
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.durations import counted
 from luigi_pai.jobspec.demand import Demand
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
         click.echo(json.dumps(_facts(root), indent=2))
     else:
         for line in _lines(root, "", ""):
-            click.echo(line)
+            click.echo(wrapped(line, sys.stdout))
         click.echo(_totals(list(_each(root))))
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
 

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TextIO
@@ -54,7 +55,7 @@ def _draw(reading: int, terminal: TextIO, over: threading.Event) -> None:
                 for line in os.read(reading, 65536).splitlines():
                     progress.note(json.loads(line))
             if (text := progress.text()) != shown:
-                terminal.write(f"{_cleared()}{text[: _columns()]}")
+                terminal.write(f"{_cleared()}{textwrap.shorten(text, _columns(), placeholder=' ...')}")
                 terminal.flush()
                 shown = text
     terminal.write(_cleared() if shown else "")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.redaction import printable
+from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,8 +52,11 @@ def styled(text: str, **style: Any) -> str:
 
 
 def tell(text: str, *, err: bool = False) -> None:
-    """Print the lines and printable characters of a text; to standard error if ``err``."""
-    click.echo(printable(text), err=err)
+    """Print the lines and printable characters of a text; to standard error if ``err``.
+
+    On a terminal, lines break between words.
+    """
+    click.echo(wrapped(printable(text), sys.stderr if err else sys.stdout), err=err)
 
 
 def write(document: str) -> None:
@@ -90,10 +94,12 @@ def table(
 def fields(pairs: Sequence[tuple[str, str]], indent: str = "  ") -> list[str]:
     """Return lines ``name  value`` with aligned values; empty values are left out."""
     shown = [(name, printable(value)) for name, value in pairs if value]
-    width = max((len(name) for name, _ in shown), default=0)
-    hanging = "\n" + " " * (len(indent) + width + _GAP)
-    lines = [f"{indent}{name:{width}}{' ' * _GAP}{value.replace(chr(10), hanging)}" for name, value in shown]
-    return [line.rstrip() for block in lines for line in block.split("\n")]
+    margin = len(indent) + max((len(name) for name, _ in shown), default=0) + _GAP
+    lines = []
+    for name, value in shown:
+        block = wrapped(textwrap.indent(value, " " * margin), sys.stdout)
+        lines += (f"{indent}{name}".ljust(margin) + block[margin:]).split("\n")
+    return [line.rstrip() for line in lines]
 
 
 def cut(text: str, width: int) -> str:

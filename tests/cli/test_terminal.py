@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import sys
 import threading
 
@@ -30,7 +31,7 @@ class TerminalTrain(PaiTask):
 
     @property
     def tasks(self):
-        return [TaskRole("main", "echo 'RuntimeError: the loss is not a number' >&2; exit 1")]
+        return [TaskRole("main", f"echo 'RuntimeError: {'the loss is not a number; ' * 9}' >&2; exit 1")]
 """
 # command, exit code; NAME is a job that failed, GOES one that goes on, HUGE one that waits
 COMMANDS = [
@@ -129,6 +130,12 @@ def jobs(pai_command, job_file, name, here, tmp_path, monkeypatch):
             here.stop(job.name)
 
 
+def broken_words(text: str) -> list[str]:
+    """Return lines that a terminal breaks within a word; a label and one long word, such as a URL, may be."""
+    lines = [part for line in ESCAPE.sub("", text).splitlines() for part in line.split("\r")]
+    return [line for line in lines if len(line) > COLUMNS and len(line.split()) > 2]
+
+
 @pytest.mark.parametrize("dialect", ["v2"], indirect=True)
 def test_every_command(printed, jobs):
     """Each ends with the right code; tables fit a terminal; a pipe and NO_COLOR get no colours."""
@@ -141,6 +148,8 @@ def test_every_command(printed, jobs):
         assert (command, code) == (command, expected), text
         assert text
         assert "Traceback" not in text
+        if printed.kind != "pipe":
+            assert broken_words(text) == [], command
         if printed.kind != "pipe" and words[0] == "list":
             assert max(map(len, ESCAPE.sub("", text).splitlines())) <= COLUMNS, command
         coloured = coloured or "\x1b" in text
@@ -159,4 +168,6 @@ def test_a_run_on_a_terminal(with_luigi_cfg, name, no_color):
     assert code == 1
     assert f"job '{name}' ended as FAILED" in text
     assert "\x1b" not in text
+    assert broken_words(text) == []
+    assert re.search(r"\d\d:\d\d:\d\d  job .*\n {10}\S", text)  # a log line goes on below its text
     assert "1 failed" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 
 import pytest
@@ -14,7 +15,31 @@ from luigi_pai.redaction import (
     redact_urllib3_logs,
     redact_values,
     redacted_parts,
+    wrapped,
 )
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_lines_break_between_words_on_a_terminal(monkeypatch):
+    """Words that are longer than the terminal, and lines that fit, stay as they are; so does indentation."""
+    monkeypatch.setenv("COLUMNS", "30")
+    url = "http://pai.example.org/job-detail.html?username=anna"
+    long = "a line that is longer than thirty columns\n  an indented-line of more than thirty"
+    text = f"{long}\nsee  {url}\n      {url}\n  a  b\n"
+    assert wrapped(text, Terminal()).split("\n") == [
+        *("a line that is longer than", "thirty columns"),
+        *("  an indented-line of more", "  than thirty"),
+        *("see", url, f"      {url}", "  a  b", ""),
+    ]
+    coloured = "\x1b[32mSUCCEEDED\x1b[0m and thirty columns"
+    assert wrapped(coloured, Terminal()) == coloured
+    assert wrapped(text, io.StringIO()) == text
 
 
 @pytest.mark.parametrize("key", ["delegation", "token", "sig"])
