@@ -65,7 +65,8 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]], note: str =
     head = "".join(f'<th style="text-align:left">{_escaped(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     below = f"<div>{_escaped(note)}</div>" if note else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="overflow-x:auto">{table}</div>{below}'
 
 
 def _cell(text: str) -> str:
@@ -73,7 +74,7 @@ def _cell(text: str) -> str:
     if isinstance(text, Link) and text.url.startswith(_SCHEMES):
         shown = f'<a href="{_escaped(text.url)}" target="_blank" rel="noopener">{shown}</a>'
     colour = f";color:{_COLOURS[text]}" if text in _COLOURS else ""
-    return f'<td style="text-align:left{colour}">{shown}</td>'
+    return f'<td style="text-align:left;max-width:40ch;overflow-wrap:break-word{colour}">{shown}</td>'
 
 
 def _escaped(text: str) -> str:

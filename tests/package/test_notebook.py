@@ -28,6 +28,12 @@ def test_long_lists_are_cut(count):
     assert (f"50 of {count:,} jobs" in shown) == (count > 50)
 
 
+def test_long_names_are_broken_and_wide_tables_scroll():
+    shown = html_table(["job"], [["x" * 200]])
+    assert shown.startswith('<div style="overflow-x:auto"><table>')
+    assert "max-width:40ch;overflow-wrap:break-word" in shown
+
+
 def test_a_list_of_jobs_is_a_list():
     jobs = JobList([JobStatus("a", JobState.RUNNING)], lambda name, _user: name)
     assert pickle.loads(pickle.dumps(jobs)) == jobs == [JobStatus("a", JobState.RUNNING)]
