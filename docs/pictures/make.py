@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import requests
+from PIL import Image
 
 from luigi_pai.local import LocalPai
 
@@ -164,11 +165,13 @@ def sweep(browser: Browser, folder: Path) -> None:
         env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}."},
         check=True,
     )
-    (page,) = (folder / "pai" / "hdfs").rglob("results.html")
-    browser.screen(810, height=625)
+    (page,) = (folder / "pai").rglob("results.html")
+    browser.screen(810, height=820)
     browser.open(page.as_uri())
     browser.wait("document.querySelector('#picture svg') !== null")
     browser.screenshot(HERE / "sweep.png")
+    with Image.open(HERE / "sweep.png") as picture:  # its lines have hundreds of colours
+        picture.convert("RGB").quantize(256).save(HERE / "sweep.png", optimize=True)
 
 
 def luigi(browser: Browser, folder: Path) -> None:

@@ -23,7 +23,9 @@ from luigi_pai.durations import counted, duration, moment
 from luigi_pai.errors import JobNotFound, PaiError
 from luigi_pai.jobspec.names import base_name, may_hold, v2_name
 from luigi_pai.redaction import printable
-from luigi_pai.sweep.results_files import csv_text, shown_value, varying
+from luigi_pai.sweep.progress import ranked
+from luigi_pai.sweep.results_files import csv_text, varying
+from luigi_pai.sweep.rows import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,18 +166,23 @@ def _show(
     state = "complete" if summary.complete else "not complete"
     click.echo(f"{printable(summary.sweep)}: {counted(summary.points, 'point')}: {counts}; {state}")
     page = "--open shows its page" if results.is_on_cluster else f"page: {results.path('html')}"
-    click.echo(f"written {moment(summary.updated_ms)}; {page}")
+    tell(f"written {moment(summary.updated_ms)}; {page}")
     if not rows:
         click.echo("no point has failed" if failed else "no point", err=True)
         return
     at = columns.index("state")
     given = varying(columns, rows) or columns[:at]
     values = [column for column in columns[at + 1 :] if column not in ("seconds", "job", "page", "error")]
+    best, rows = ("", rows) if failed else ranked(summary.best, rows)
+    values.sort(key=lambda column: column not in summary.best.split())  # the objective is always shown
     left_out = [] if failed else values[_MOST_RESULTS:]
     shown = [*given, "state", *(["job", "error"] if failed else [*values[:_MOST_RESULTS], "seconds"])]
     texts = [[_text(column, row[column]) for column in shown] for row in rows[:_MOST_ROWS]]
     titles = ["TOOK" if column == "seconds" else column.upper() for column in shown]
-    for line in table(titles, texts, states=len(given)):
+    if best:
+        tell(f"{best}, marked *")
+        titles, texts = ["", *titles], [["" if number else "*", *row] for number, row in enumerate(texts)]
+    for line in table(titles, texts, states=len(given) + bool(best)):
         click.echo(line)
     if len(rows) > _MOST_ROWS:
         click.echo(f"and {len(rows) - _MOST_ROWS} more points: see the page, or --csv")

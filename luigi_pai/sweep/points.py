@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import logging
@@ -220,7 +221,12 @@ def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
 
 
 def _best_of(sweep: PaiSweep) -> Best | None:
-    return None if sweep.best is None else Best(sweep.best)
+    """Return how a sweep determines its best point: by ``best``, or by the one ``direction`` of a search."""
+    if sweep.best is not None:
+        return Best(sweep.best)
+    with contextlib.suppress(ValueError):  # _problems() of the search reports an invalid direction
+        return Best(getattr(sweep, "direction", ""))
+    return None
 
 
 def check_journal(sweep: PaiSweep, journal: Journal, points: Sequence[Point]) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, deque
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.durations import counted, duration
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.sweep.rows import FIXED
+from luigi_pai.sweep.rows import FIXED, shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from luigi_pai.api.clock import Clock
 
 _SHORTEST, _LONGEST = 2.0, 60.0  # seconds between two lines
 _GROWTH = 0.2  # the time between two lines, as a share of the sweep's age
 _RATE_OF = 100  # the rate of a sweep is estimated from the last 100 points that have ended
+_LONGEST_WHERE = 100  # characters of the parameters of the best point
 _LEAST_ENDS = 5  # number of points that must have ended before the end of the sweep is estimated
 
 
@@ -29,6 +31,7 @@ class Best:
         declaration: ``max COLUMN`` or ``min COLUMN``.
 
     Attributes:
+        declaration: as given.
         sign: 1 for max, -1 for min.
         column: the name of the column.
 
@@ -40,6 +43,7 @@ class Best:
         words = declaration.split() if isinstance(declaration, str) else []
         if len(words) != 2 or words[0] not in ("max", "min"):  # noqa: PLR2004
             raise ValueError(f"{declaration!r} is not max COLUMN or min COLUMN, such as 'max accuracy'")
+        self.declaration = declaration
         self.sign = 1 if words[0] == "max" else -1
         self.column = words[1]
         self._value: float | None = None
@@ -62,7 +66,13 @@ class Best:
             return
         if self._value is None or self.sign * row[self.column] > self.sign * self._value:
             self._value = row[self.column]
-            self._where = ", ".join(f"{name}={row[name]}" for name in parameters)
+            given = [name for name in parameters if row[name] is not None]
+            self._where = ", ".join(f"{name}={shown_value(row[name])}" for name in given)
+
+    def rank(self, row: Mapping[str, Any]) -> float:
+        """Return a key that sorts rows: the best row is first, and rows that cannot be the best are last."""
+        counts = row["state"] == "SUCCEEDED" and _is_number(row.get(self.column))
+        return -self.sign * row[self.column] if counts else math.inf
 
     def missing(self) -> str:
         """Return a problem, if points have results but no point has the column, or else an empty text."""
@@ -73,7 +83,23 @@ class Best:
     def __str__(self) -> str:
         if self._value is None:
             return ""
-        return f"best {self.column} {self._value:.6g}" + (f" ({self._where:.100})" if self._where else "")
+        where = shorten(self._where, _LONGEST_WHERE, placeholder=" ...")
+        return f"best {self.column} {self._value:.6g}" + (f" ({where})" if where else "")
+
+
+def ranked(declaration: str, rows: Iterable[Mapping[str, Any]]) -> tuple[str, list[Any]]:
+    """Return the best point in words, and rows with the best row first.
+
+    The words are empty, and the rows in the given order, if the declaration or no row says what is best.
+    """
+    rows = list(rows)
+    try:
+        best = Best(declaration)
+    except ValueError:
+        return "", rows
+    for row in rows:
+        best.add(row)
+    return str(best), sorted(rows, key=best.rank)
 
 
 class Progress:

@@ -5,7 +5,8 @@ that has succeeded; ``results.partial.json`` is the table of a running or failed
 
     {
       "summary": {"sweep": "study", "points": 1, "counts": {"SUCCEEDED": 1}, "complete": true,
-                  "started_ms": 1700000000000, "updated_ms": 1700000061500, "digest": "5f3c..."},
+                  "started_ms": 1700000000000, "updated_ms": 1700000061500, "digest": "5f3c...",
+                  "best": "max accuracy"},
       "columns": ["rate", "batch", "state", "accuracy", "seconds", "job", "page", "error"],
       "rows": [{"rate": 0.1, "batch": 16, "state": "SUCCEEDED", "accuracy": 0.97, "seconds": 61.5,
                 "job": "train_1", "page": "http://...", "error": null}]
@@ -30,8 +31,9 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.notebook import Link, html_table
-from luigi_pai.sweep.results_files import csv_text, json_parts, page_parts, shown_value
-from luigi_pai.sweep.rows import FIXED, flattened
+from luigi_pai.sweep.progress import ranked
+from luigi_pai.sweep.results_files import csv_text, json_parts, page_parts
+from luigi_pai.sweep.rows import FIXED, flattened, shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,6 +57,7 @@ class Summary:
         complete: the sweep has succeeded, so its run no longer changes the table.
         started_ms, updated_ms: start of the sweep's run and time of this summary, in ms since 1970 UTC.
         digest: hash of the points' names, see ``points_digest``.
+        best: how the sweep declares its best point, such as ``max accuracy``; empty if it does not.
         counts: state -> number of rows in this state; ``SweepResults.write`` counts the rows.
     """
 
@@ -64,6 +67,7 @@ class Summary:
     started_ms: int
     updated_ms: int
     digest: str
+    best: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -110,9 +114,10 @@ class SweepResults(luigi.Target):
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with a link to the page of each job."""
         try:
-            _, columns, rows = self.read()
+            summary, columns, rows = self.read()
         except FileNotFoundError:
             return html_table(("results",), [[f"no table in {self.folder} yet"]])
+        best, rows = ranked(summary.best, rows)
         titles = [column for column in columns if column != "page"]
         cells = [
             [
@@ -123,7 +128,8 @@ class SweepResults(luigi.Target):
             ]
             for row in rows[:_MOST_SHOWN]
         ]
-        return html_table(titles, cells, f"{len(cells)} of {len(rows):,} points; all are in {self.folder}")
+        note = f"{len(cells)} of {len(rows):,} points; all are in {self.folder}"
+        return html_table(titles, cells, f"{best}: the first row; {note}" if best else note)
 
     @property
     def is_on_cluster(self) -> bool:
@@ -238,7 +244,7 @@ def _is_table(document: Any) -> bool:
     numbers = [summary[key] for key in ("points", "started_ms", "updated_ms")]
     return (
         isinstance(summary["complete"], bool)
-        and all(isinstance(summary[key], str) for key in ("sweep", "digest"))
+        and all(isinstance(summary.get(key, ""), str) for key in ("sweep", "digest", "best"))
         and all(isinstance(number, int) for number in (*numbers, *summary["counts"].values()))
         and max(map(abs, numbers)) < LATEST_MS
         and isinstance(columns, list)

@@ -19,6 +19,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.durations import counted
+from luigi_pai.sweep.progress import ranked
+from luigi_pai.sweep.rows import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,15 +36,6 @@ def varying(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[s
     """Return the columns of the parameters whose values differ between rows; of a single row, all."""
     parameters = columns[: columns.index("state")]
     return [column for column in parameters if len(rows) < 2 or len({str(row[column]) for row in rows}) > 1]  # noqa: PLR2004
-
-
-def shown_value(value: Any) -> str:
-    """Return a value of a row as a person reads it."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def json_parts(
@@ -80,7 +73,8 @@ def page_parts(
 ) -> Iterator[str]:
     """Yield the parts of the page. It has counts, a chart that a script draws, and a table.
 
-    The table needs no script. Parameters with the same value in all rows are near its end.
+    The table needs no script. Its first row is the best point, if there is one. Parameters with the same
+    value in all rows are near its end.
 
     Args:
         summary: the fields of a ``Summary``.
@@ -90,7 +84,9 @@ def page_parts(
     first = varying(columns, rows)
     same = [column for column in columns[: columns.index("state")] if column not in first]
     left_out = ("page", "error", *same)  # ``_page_cell`` puts the URL of ``page`` into ``job``
-    shown = [*(column for column in columns if column not in left_out), *same, "error"]
+    errors = ["error"] if any(row["error"] for row in rows) else []
+    shown = [*(column for column in columns if column not in left_out), *same, *errors]
+    best, rows = ranked(summary["best"], rows)
     style, script = _asset("results.css"), _asset("results.js")
     fields = {
         "policy": (
@@ -102,12 +98,14 @@ def page_parts(
         "script": script,
         "counts": _counts(summary),
         "times": _times(summary),
-        "heads": "".join(f'<th scope="col">{escape(column)}</th>' for column in shown),
+        "best": f"<p><b>★ {escape(best[0].upper() + best[1:])}</b></p>" if best else "",
+        "heads": "".join(_page_head(column, summary["best"] if best else "") for column in shown),
     }
     head, _, tail = _asset("results.html").partition("$rows\n")
     yield Template(head).substitute(fields)
-    for row in rows:
-        yield f"<tr>{''.join(_page_cell(column, row) for column in shown)}</tr>\n"
+    for number, row in enumerate(rows):
+        mark = ' class="best" title="the best point"' if best and not number else ""
+        yield f"<tr{mark}>{''.join(_page_cell(column, row) for column in shown)}</tr>\n"
     yield Template(tail).substitute(fields)
 
 
@@ -128,10 +126,18 @@ def _times(summary: Mapping[str, Any]) -> str:
     return f"{state} Began {started}, this page was written {updated}."
 
 
+def _page_head(column: str, best: str) -> str:
+    """Return the title of a column, which says how the rows are sorted if it is the column of ``best``."""
+    sorts = {f"max {column}": ' aria-sort="descending"', f"min {column}": ' aria-sort="ascending"'}
+    return f'<th scope="col"{sorts.get(" ".join(best.split()), "")}>{escape(column)}</th>'
+
+
 def _page_cell(column: str, row: Mapping[str, Any]) -> str:
     text = escape(shown_value(row[column]))
     if column == "state":
         return f'<td class="{text}">{text}</td>'
+    if column == "error":
+        return f'<td class="error">{text}</td>'
     if column == "job" and str(row["page"]).startswith(_LINKS):
         return f'<td><a href="{escape(row["page"])}">{text}</a></td>'
     return f"<td>{text}</td>"

@@ -109,3 +109,12 @@ def bounded(values: Mapping[Any, Any]) -> tuple[dict[str, Any], str]:
         f"left out of the result: {names} (a row has at most {_MOST_VALUES} values of {_LONGEST_VALUE} "
         "characters)"
     )
+
+
+def shown_value(value: Any) -> str:
+    """Return a value of a row as a person reads it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

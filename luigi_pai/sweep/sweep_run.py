@@ -308,7 +308,7 @@ class SweepRun:
             why = f"; the last error: {table.result_error}" if table.result_error else ""
             logger.warning("%s: %s no result%s", self._name, _have(max(table.without_result, 1)), why)
         if best is not None and not str(best) and (missing := best.missing()):
-            logger.warning("%s: best = %r: %s", self._name, self._sweep.best, printable(missing))
+            logger.warning("%s: best = %r: %s", self._name, best.declaration, printable(missing))
 
 
 def _have(points: int) -> str:

@@ -171,6 +171,7 @@ class Table:
             started_ms=self._journal.info.get("at", now_ms),
             updated_ms=now_ms,
             digest=points_digest(point.name for point in self.points),
+            best=self.progress.best.declaration if self.progress.best else "",
         )
         self._target.write(map(self._cells, self.points), summary)
         self._changed = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,10 +30,10 @@ class TableStudy(PaiSweep):
 """
 
 
-def write(folder: Path, rows: list[Row], *, complete: bool = True) -> str:
+def write(folder: Path, rows: list[Row], *, complete: bool = True, best: str = "") -> str:
     """Write a table, and return its folder."""
     about = {"started_ms": 1_763_815_000_000, "updated_ms": 1_763_815_061_000, "digest": ""}
-    SweepResults(str(folder)).write(rows, Summary("study", len(rows), complete, **about))
+    SweepResults(str(folder)).write(rows, Summary("study", len(rows), complete, best=best, **about))
     return str(folder)
 
 
@@ -59,6 +60,30 @@ def test_the_table_and_its_counts(pai_command, tmp_path):
         "0.5   FAILED                          1 min",
     ]
     assert max(map(len, lines[2:])) <= 80
+
+
+def test_the_best_point_is_first_and_marked(pai_command, tmp_path):
+    """Its column is shown although the point has many results; other programs get the rows in their order."""
+    rows = points()
+    rows[2:] = [({"rate": rate, "same": 1}, Row("SUCCEEDED", {"accuracy": rate})) for rate in (0.95, 0.3)]
+    rows = [
+        (parameters, replace(row, result={**dict.fromkeys("abcdef", 1), **row.result}))
+        for parameters, row in rows
+    ]
+    folder = write(tmp_path, rows, best="max accuracy")
+    lines = pai_command("sweep", folder).stdout.splitlines()
+    assert lines[2:] == [
+        "best accuracy 0.95 (rate=0.95, same=1), marked *",
+        "   RATE  STATE      ACCURACY  A  B  C  D  TOOK",
+        "*  0.95  SUCCEEDED  0.95      1  1  1  1",
+        "   0.1   SUCCEEDED  0.9       1  1  1  1  1 h 1 min",
+        "   0.25  SUCCEEDED  0.75      1  1  1  1  1 h 1 min",
+        "   0.3   SUCCEEDED  0.3       1  1  1  1",
+        "further results: e, f, loss.test",
+    ]
+    document = json.loads(pai_command("sweep", folder, "--json").stdout)
+    assert document["summary"]["best"] == "max accuracy"
+    assert [row["rate"] for row in document["rows"]] == [0.1, 0.25, 0.95, 0.3]
 
 
 def test_failed_points_have_their_jobs_and_reasons(pai_command, tmp_path):

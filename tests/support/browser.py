@@ -39,7 +39,7 @@ MISSING = (
 _REPLACED = ("context", "navigated or closed")
 """What Chromium says of a page that is being replaced while it is asked."""
 
-KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " ")}
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), " ": (32, " "), "ArrowLeft": (37, ""), "ArrowRight": (39, "")}
 
 
 class ScriptFailed(AssertionError):

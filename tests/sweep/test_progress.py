@@ -101,6 +101,16 @@ def test_the_best_is_of_what_succeeded_and_has_a_number():
     best.add(row(6, 0.5))
     best.add(row(7, 0.7))
     assert str(best) == "best accuracy 0.5 (rate=6, steps=7)"
+    assert best.declaration == "min accuracy"
+
+
+def test_the_parameters_of_the_best_are_cut_between_two():
+    """Values are those of the table; parameters that the point does not have are left out."""
+    best = Best("max accuracy")
+    given = {f"parameter_{number}": number / 3 for number in range(9)}
+    best.add({"augment": True, "dropout": None, **given, "state": "SUCCEEDED", "accuracy": 0.5})
+    shown = "parameter_0=0, parameter_1=0.333333, parameter_2=0.666667, parameter_3=1"
+    assert str(best) == f"best accuracy 0.5 (augment=true, {shown}, ...)"
 
 
 @pytest.mark.parametrize("declaration", ["accuracy", "most accuracy", "max the accuracy", "", 7])

@@ -64,6 +64,34 @@ def test_a_row_has_parameters_state_result_and_where_it_ran(results):
     assert results.summary() == summary(counts={"SUCCEEDED": 1, "PENDING": 1})
 
 
+def test_a_notebook_shows_the_best_point_first(results):
+    """Rows that are read stay in the order of the points."""
+    rows = [
+        ({"rate": rate}, Row("SUCCEEDED", {"accuracy": rate}, 1.0, f"train_{rate}")) for rate in (1, 3, 2)
+    ]
+    results.write(rows, summary(best="max accuracy"))
+    shown = results._repr_html_()
+    assert shown.index("train_3") < shown.index("train_2") < shown.index("train_1")
+    assert f"best accuracy 3 (rate=3): the first row; 3 of 3 points; all are in {results}" in shown
+    assert [row["rate"] for row in results.rows()] == [1, 3, 2]
+    results.write(rows, summary())
+    assert "the first row" not in results._repr_html_()
+
+
+@pytest.mark.parametrize("best", ["max __proto__", "max", "<b> accuracy", "min job"])
+def test_a_table_may_declare_any_best(results, best):
+    """Others may write the file; older tables declare none."""
+    results.write([({"rate": 1}, Row("SUCCEEDED", {"accuracy": 1}))], summary(best=best))
+    assert results.summary().best == best
+    assert "the first row" not in results._repr_html_()
+    file = Path(results.path("json"))
+    file.write_text(file.read_text().replace(f', "best": "{best}"', ""))
+    assert results.summary().best == ""
+    file.write_text(file.read_text().replace('"digest"', '"best": 1, "digest"'))
+    with pytest.raises(ValueError, match="is not the table of a sweep"):
+        results.summary()
+
+
 def test_values_are_those_of_json(results):
     """Mappings get dots, lists are texts, NaN and infinities too, and so is all that JSON does not have."""
     given = {

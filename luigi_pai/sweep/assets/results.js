@@ -1,4 +1,4 @@
-// Sorts the table, and draws its rows: a scatter plot of one parameter, parallel coordinates of several.
+// Sorts the table, and draws its rows: parallel coordinates of all parameters, or a scatter plot of two columns.
 "use strict";
 
 const table = document.querySelector("table");
@@ -27,7 +27,7 @@ function isNumeric(texts) {
 // ---- sorting
 
 const order = new Intl.Collator(undefined, { numeric: true });
-let sorted = { index: -1, way: 1 };
+let sorted = { index: heads.findIndex((head) => head.ariaSort), way: heads.some((head) => head.ariaSort === "descending") ? -1 : 1 };
 
 function sortBy(index, way) {
   sorted = { index, way };
@@ -51,23 +51,36 @@ for (const { head, index, name } of columns) {
   head.replaceChildren(button);
 }
 
-// ---- the picture
+// ---- the chart
 
-const SHADES = 12;
-const [HEIGHT, TOP, BOTTOM, LEFT, RIGHT, LEAST] = [320, 34, 26, 60, 40, 84];
+const NONE = "–"; // instead of a value that a point does not have
+const [HEIGHT, TOP, BOTTOM, RIGHT, NARROWEST, ROW] = [340, 34, 40, 28, 96, 64]; // pixels
+const ENDED = ["SUCCEEDED", "PRUNED", "FAILED", "STOPPED"];
 const figure = document.querySelector("figure");
-const place = document.getElementById("picture");
-const caption = figure.querySelector("figcaption");
-const chosen = document.getElementById("value");
+const [place, legend, caption] = figure.querySelectorAll("#picture, #legend, figcaption");
+const hint = caption.textContent;
+const [chart, across, up, colour] = figure.querySelectorAll("select");
 const varies = ({ index }) => new Set(cells.map((row) => row[index])).size > 1;
+const objective = sorted.index < 0 ? undefined : columns[sorted.index];
 const values = columns.filter(({ isResult, isNumber }) => isNumber && isResult);
-values.sort((a, b) => varies(b) - varies(a)); // a number of steps, for example, may not vary
 if (!values.length) values.push(...columns.filter(({ name, isNumber }) => isNumber && name === "seconds"));
+// the objective is first; a number of steps, for example, may not vary
+values.sort((a, b) => (b === objective) - (a === objective) || varies(b) - varies(a));
 const parameters = columns.filter((column) => column.isParameter && varies(column));
-const digits = (number) => {
-  const size = Math.abs(number);
-  return number && (size < 0.001 || size >= 1e6) ? number.toExponential(1) : String(Number(number.toPrecision(3)));
-};
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = "12px system-ui, sans-serif";
+const widthOf = (text) => ruler.measureText(text).width;
+
+// Leaves out the middle of a text that is wider than so many pixels: names often differ at their ends.
+function shortened(text, most) {
+  const letters = [...text];
+  let [short, kept] = [text, Math.min(letters.length, 80)];
+  while (kept > 1 && widthOf(short) > most) {
+    kept -= 1;
+    short = `${letters.slice(0, Math.ceil(kept / 2)).join("")}…${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;
+  }
+  return short;
+}
 
 function element(name, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -76,135 +89,180 @@ function element(name, attributes, text) {
   return made;
 }
 
-// Returns the scale of a column: a value's place from 0 to 1, and its ticks.
-function scaleOf({ index, isNumber }, shown) {
-  const texts = [...new Set(shown.map((at) => cells[at][index]))];
-  if (!isNumber) {
-    texts.sort(order.compare);
-    const step = 1 / Math.max(texts.length - 1, 1);
-    const places = new Map(texts.map((text, number) => [text, texts.length > 1 ? number * step : 0.5]));
-    const every = Math.ceil(texts.length / 12);
-    const ticks = texts.filter((_, number) => number % every === 0).map((text) => [places.get(text), text || "–"]);
-    return { at: (text) => places.get(text), ticks };
+// Yields lists of round numbers from low to high as texts, from many to few.
+function* roundNumbers(low, high, isLog) {
+  const size = (number) => Math.floor(Math.log10(Math.abs(number)));
+  const text = (number) => (number && (size(number) < -4 || size(number) > 5) ? number.toExponential() : String(number));
+  const within = (numbers) => numbers.filter((number) => low <= number && number <= high).map((number) => text(Number(number.toPrecision(12))));
+  const decades = Array.from({ length: isLog ? size(high) - size(low) + 1 : 0 }, (_, number) => 10 ** (size(low) + number));
+  for (const factors of isLog ? [[1, 2, 5], [1, 3], [1]] : []) yield within(decades.flatMap((decade) => factors.map((factor) => factor * decade)));
+  for (let every = 2; every < decades.length; every += 1) yield within(decades.filter((_, number) => number % every === 0));
+  for (let most = isLog ? 0 : 10; most > 0; most -= 1) {
+    const unit = 10 ** size((high - low) / most);
+    const step = unit * [1, 2, 5, 10].find((factor) => factor * unit >= (0.999 * (high - low)) / most);
+    yield within(Array.from({ length: most + 2 }, (_, number) => (Math.ceil(low / step) + number) * step));
   }
-  const numbers = texts.filter((text) => text !== "").map(Number).filter(Number.isFinite);
-  const [low, high] = numbers.reduce(([a, b], number) => [Math.min(a, number), Math.max(b, number)], [Infinity, -Infinity]);
-  const isLog = low > 0 && high / low >= 100;
-  const bend = isLog ? Math.log10 : (number) => number;
-  const [first, last] = [bend(low), bend(high)];
-  const at = (text) => {
-    const number = text === "" ? NaN : Number(text);
-    if (!Number.isFinite(number)) return NaN;
-    return last > first ? (bend(number) - first) / (last - first) : 0.5;
-  };
-  const own = numbers.length <= 8 ? numbers : [0, 0.25, 0.5, 0.75, 1].map((part) => {
-    const level = first + part * (last - first);
-    return isLog ? 10 ** level : level;
-  });
-  return { at, ticks: own.map((number) => [at(String(number)), digits(number)]) };
 }
 
-let lines = []; // of the rows that are drawn: {at: number of the row, points: [[x, y], ...]}
-let hot = null;
-
-function pathOf({ points }) {
-  if (points.length === 1) return `M${points[0][0]},${points[0][1]}h0`;
-  return `M${points.map(([x, y]) => `${x},${y}`).join("L")}`;
+// Returns the scale of a column: a text's place from 0 to 1, and lists of texts for ticks, the preferred list first.
+function scaleOf({ index, isNumber }, shown) {
+  const isGiven = (text) => text !== "" && (!isNumber || Number.isFinite(Number(text)));
+  const texts = [...new Set(shown.map((at) => cells[at][index]))];
+  const given = texts.filter(isGiven).sort(isNumber ? (a, b) => a - b : order.compare);
+  const begin = given.length < texts.length ? 0.14 : 0; // points without a value are at 0
+  const ticks = given.length <= (isNumber ? 12 : 60) ? [given] : [];
+  const places = new Map(given.map((text, number) => [text, number]));
+  let level = (text) => places.get(text);
+  if (isNumber) {
+    const numbers = given.map(Number);
+    const [low, high] = [numbers[0], numbers.at(-1)];
+    const below = numbers.filter((number) => number < low / 2 + high / 2).length / numbers.length;
+    const isLog = low > 0 && high / low >= 8 && below >= (high / low >= 100 ? 0.6 : 0.7);
+    level = isLog ? Math.log10 : Number;
+    if (high > low) ticks.push(...roundNumbers(low, high, isLog));
+  }
+  for (let every = 1 + Math.ceil(given.length / 60); every < 2 * given.length; every *= 2) ticks.push(given.filter((_, number) => number % every === 0));
+  const [first, last] = [level(given[0]), level(given.at(-1))];
+  const part = (text) => (last > first ? (level(text) / 2 - first / 2) / (last / 2 - first / 2) : 0.5); // a difference may be infinite
+  const at = (text) => (isGiven(text) ? begin + (1 - begin) * part(text) : 0);
+  return { at, low: given[0], high: given.at(-1), ticks: [...ticks, []].map((list) => (begin ? [NONE, ...list] : list)) };
 }
+
+let lines = []; // of the points that are drawn: {at: number of the row, points: [[x, y], ...]}
+let hot = null; // the path of the point that is looked at
+let looked = -1; // its number in lines
+
+const pathOf = ({ points }) => (points.length > 1 ? `M${points.join("L")}` : `M${points[0]}h0`);
 
 function draw() {
-  const value = values.find(({ index }) => index === Number(chosen.value)) ?? values[0];
-  const isScatter = parameters.length === 1;
-  const axes = [...parameters, value];
-  const shown = rows.map((_, at) => at).filter((at) => Number.isFinite(parseFloat(cells[at][value.index])));
+  const isLines = chart.value === "lines";
+  for (const { parentElement } of [across, up]) parentElement.hidden = isLines;
+  const value = columns[colour.value];
+  const axes = isLines ? [...parameters, value] : [columns[across.value], columns[up.value]];
+  const shown = rows.map((_, at) => at).filter((at) => ENDED.includes(cells[at][state]) || cells[at][value.index] !== "");
   const scales = axes.map((axis) => scaleOf(axis, shown));
-  const width = Math.max(place.parentElement.clientWidth, isScatter ? 0 : LEAST * axes.length);
-  const [across, down] = [width - LEFT - RIGHT, HEIGHT - TOP - BOTTOM];
-  const x = (part) => Math.round(10 * (LEFT + part * across)) / 10;
-  const y = (part) => Math.round(10 * (TOP + (1 - part) * down)) / 10;
-  const svg = element("svg", { width, height: HEIGHT, role: "img", "aria-label": `${value.name} by ${parameters.map(({ name }) => name).join(", ")}` });
+  const hasValue = (at) => Number.isFinite(parseFloat(cells[at][value.index]));
+  const shade = scaleOf(value, shown.filter(hasValue));
+  const isBestLow = value === objective && sorted.way > 0;
 
-  const labels = element("g", {}); // above the lines
-  const label = (px, py, text, anchor) => {
-    const short = text.length > 18 ? `${text.slice(0, 17)}…` : text;
-    labels.append(element("text", { x: px, y: py, "text-anchor": anchor }, short));
+  // upright axes side by side, or, where they have no room, flat axes one below the other
+  const width = Math.max(place.clientWidth, 200);
+  const isFlat = isLines && width / axes.length < NARROWEST;
+  const isAcross = (number) => isFlat || (!isLines && number === 0);
+  const height = isFlat ? ROW * axes.length : HEIGHT;
+  const labels = scales[isLines ? 0 : 1].ticks[0].map(widthOf);
+  const left = isFlat ? 8 : Math.min(Math.max(40, ...labels, isLines ? widthOf(axes[0].name) - 14 : 0), 0.25 * width, 150) + 12;
+  const [wide, high] = [width - left - RIGHT, HEIGHT - TOP - BOTTOM];
+  const gap = wide / Math.max(axes.length - 1, 1);
+  const spot = (number, part) => {
+    const x = isAcross(number) ? left + part * wide : left + (isLines ? number * gap : 0);
+    const y = isFlat ? 26 + number * ROW : TOP + (isAcross(number) ? 1 : 1 - part) * high;
+    return [x, y].map((pixel) => Math.round(10 * pixel) / 10);
   };
-  if (isScatter) {
-    svg.append(element("path", { class: "axis", d: `M${x(0)},${y(1)}V${y(0)}H${x(1)}` }));
-    for (const [part, text] of scales[0].ticks) label(x(part), HEIGHT - 8, text, "middle");
-    for (const [part, text] of scales[1].ticks) label(LEFT - 8, y(part) + 4, text, "end");
-    label(4, 14, value.name, "start");
-    label(width - 4, HEIGHT - BOTTOM - 6, parameters[0].name, "end");
-  } else {
-    axes.forEach(({ name }, number) => {
-      const px = x(number / (axes.length - 1));
-      svg.append(element("path", { class: "axis", d: `M${px},${y(0)}V${y(1)}` }));
-      label(px, 14, name, "middle");
-      for (const [part, text] of scales[number].ticks) label(px - 6, y(part) + 4, text, "end");
-    });
-  }
 
-  lines = [];
-  const shades = Array.from({ length: SHADES }, () => []);
-  for (const at of shown) {
-    const parts = axes.map(({ index }, number) => scales[number].at(cells[at][index]));
-    if (!parts.every(Number.isFinite)) continue;
-    const points = isScatter ? [[x(parts[0]), y(parts[1])]] : parts.map((part, number) => [x(number / (axes.length - 1)), y(part)]);
-    const line = { at, points };
-    lines.push(line);
-    shades[Math.min(SHADES - 1, Math.floor(parts.at(-1) * SHADES))].push(pathOf(line));
-  }
-  const thickness = isScatter ? (lines.length > 1000 ? 4 : 7) : lines.length > 1000 ? 0.6 : 1.6;
-  shades.forEach((paths, number) => {
-    const share = Math.round((100 * number) / (SHADES - 1));
-    const path = element("path", { d: paths.join(""), "stroke-width": thickness, "stroke-opacity": 0.75 });
-    path.style.stroke = `color-mix(in oklch, var(--high) ${share}%, var(--low))`;
-    svg.append(path);
-  });
-  hot = element("path", { class: "hot", "stroke-width": thickness + 2 });
-  svg.append(hot, labels);
-  svg.addEventListener("pointermove", (event) => mark(nearest(event.offsetX, event.offsetY)));
-  svg.addEventListener("pointerleave", () => mark(undefined));
-  svg.addEventListener("click", () => document.querySelector("tr.hot")?.scrollIntoView({ block: "center" }));
-  place.replaceChildren(svg);
-}
-
-function nearest(px, py) {
-  let [best, least] = [undefined, 24];
-  for (const line of lines) {
-    const { points } = line;
-    let far;
-    if (points.length === 1) {
-      far = Math.hypot(points[0][0] - px, points[0][1] - py);
-    } else {
-      const after = Math.max(1, points.findIndex(([x]) => x >= px));
-      const [[ax, ay], [bx, by]] = [points[after - 1], points[after]];
-      far = Math.abs(ay + ((by - ay) * (px - ax)) / (bx - ax) - py);
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": true });
+  const texts = element("g", {}); // above the lines
+  const write = (x, y, anchor, text, most) => texts.append(element("text", { x, y, "text-anchor": anchor }, shortened(text, most)));
+  axes.forEach(({ name }, number) => {
+    const [[x, y], [endX, endY]] = [spot(number, 0), spot(number, 1)];
+    svg.append(element("path", { class: "axis", d: `M${x},${y}L${endX},${endY}` }));
+    if (isFlat) write(x, y - 9, "start", name, wide);
+    else if (isLines) write(endX + 6, 14, "end", name, number ? gap - 6 : left + 6);
+    else if (number) write(4, 14, "start", name, width);
+    else write(width - 4, HEIGHT - 4, "end", name, width);
+    let marks = [];
+    for (const list of scales[number].ticks) {
+      const most = isAcross(number) ? Math.max(60, wide / list.length - 12) : (isLines && number ? gap : left) - 12;
+      marks = list.map((text) => {
+        const [short, [markX, markY]] = [shortened(text, most), spot(number, scales[number].at(text === NONE ? "" : text))];
+        const half = widthOf(short) / 2; // a text does not leave the picture
+        return isAcross(number) ? [Math.min(Math.max(markX, half), width - half), markY + 16, short, half + 6] : [markX - 6, markY + 4, short, 8];
+      });
+      const isRoomy = ([x1, y1, , half], at) => !at || Math.hypot(x1 - marks[at - 1][0], y1 - marks[at - 1][1]) >= half + marks[at - 1][3];
+      if (marks.every(isRoomy)) break;
     }
-    if (far < least) [best, least] = [line, far];
+    for (const [markX, markY, short] of marks) write(markX, markY, isAcross(number) ? "middle" : "end", short, Infinity);
+  });
+
+  lines = shown.map((at) => {
+    const parts = scales.map((scale, number) => spot(number, scale.at(cells[at][axes[number].index])));
+    return { at, points: isLines ? parts : [[parts[0][0], parts[1][1]]] };
+  });
+  const crowd = Math.max(1, Math.min(lines.length / 150, isLines ? 2 : 1.5));
+  const thickness = (isLines ? 1.6 : 8) / crowd;
+  for (const line of [...lines].reverse()) {
+    const isBest = rows[line.at].classList.contains("best");
+    const part = shade.at(cells[line.at][value.index]);
+    const path = element("path", { d: pathOf(line), "stroke-width": thickness + 2 * isBest, "stroke-opacity": isBest ? 1 : 0.8 / crowd });
+    if (hasValue(line.at)) path.style.stroke = `color-mix(in oklch, var(--strong) ${100 * (isBestLow ? 1 - part : part)}%, var(--weak))`;
+    svg.append(path);
+    const [x, y] = line.points.at(-1);
+    if (isBest) texts.append(element("text", { class: "star", x: x + 6, y: y + 6 }, "★"));
   }
-  return best;
+  hot = element("path", { class: "hot", "stroke-width": thickness + 2 });
+  svg.append(hot, texts);
+  place.replaceChildren(svg);
+  place.ariaLabel = `${axes.at(-1).name} by ${axes.slice(0, -1).map(({ name }) => name).join(", ")}: ${lines.length} points; arrow keys go from point to point`;
+  const ends = [shade.low, shade.high].map((text) => text ?? "");
+  [legend.children[0].textContent, legend.children[2].textContent] = isBestLow ? ends.reverse() : ends;
+  legend.children[3].hidden = !body.querySelector(".best");
+  legend.children[4].hidden = shown.every(hasValue);
 }
 
-function mark(line) {
+// Returns the number of the line next to a place, -1 if none is near.
+function nearest(x, y) {
+  let [found, least] = [-1, 24];
+  lines.forEach(({ points }, number) => {
+    for (let end = Math.min(1, points.length - 1); end < points.length; end += 1) {
+      const [[ax, ay], [bx, by]] = [points[Math.max(end - 1, 0)], points[end]];
+      const part = ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / ((bx - ax) ** 2 + (by - ay) ** 2 || 1);
+      const kept = Math.min(Math.max(part, 0), 1);
+      const far = Math.hypot(ax + kept * (bx - ax) - x, ay + kept * (by - ay) - y);
+      if (far < least) [found, least] = [number, far];
+    }
+  });
+  return found;
+}
+
+function mark(number) {
+  looked = number;
   document.querySelector("tr.hot")?.classList.remove("hot");
+  const line = lines[number];
   hot.setAttribute("d", line ? pathOf(line) : "");
-  caption.textContent = "";
+  caption.textContent = hint;
   if (!line) return;
   rows[line.at].classList.add("hot");
-  const told = columns.filter(({ index, isParameter, isResult }) => (isParameter || isResult) && cells[line.at][index] !== "");
+  const told = columns.filter(({ index, isParameter, isResult }) => (isParameter || isResult || index === state) && cells[line.at][index] !== "");
   caption.textContent = told.map(({ index, name }) => `${name} ${cells[line.at][index]}`).join(", ");
 }
 
 if (values.length && parameters.length) {
-  for (const { name, index } of values) chosen.append(new Option(name, index));
-  chosen.parentElement.hidden = values.length < 2;
+  const drawn = columns.filter((column) => varies(column) && !["job", "error"].includes(column.name));
+  for (const [select, list, first] of [[across, drawn, parameters[0]], [up, drawn, values[0]], [colour, values, values[0]]]) {
+    for (const { name, index } of list) select.append(new Option(name, index, false, index === first.index));
+  }
+  chart.parentElement.hidden = parameters.length < 2;
+  if (parameters.length < 2) chart.value = "dots";
   figure.hidden = false;
+  figure.addEventListener("change", draw);
   draw();
-  chosen.addEventListener("change", draw);
-  new ResizeObserver(draw).observe(figure);
+  new ResizeObserver(draw).observe(place);
+  const goTo = () => document.querySelector("tr.hot")?.scrollIntoView({ block: "center" });
+  place.addEventListener("pointermove", (event) => {
+    const { x, y } = place.firstChild.getBoundingClientRect();
+    mark(nearest(event.clientX - x, event.clientY - y));
+  });
+  place.addEventListener("pointerleave", () => mark(-1));
+  place.addEventListener("click", goTo);
+  place.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Enter") goTo();
+    if (step === undefined) return;
+    event.preventDefault();
+    mark((looked + step + lines.length) % lines.length);
+  });
   table.addEventListener("pointerover", (event) => {
     const at = rows.indexOf(event.target.closest("tr"));
-    mark(lines.find((line) => line.at === at));
+    mark(lines.findIndex((line) => line.at === at));
   });
 }
