@@ -181,12 +181,19 @@ class OptunaSweep(PaiSweep):
         known = {note.trial: note for note in _valid_notes(self._recalled)}
         parameters = {number: note.params for number, note in known.items()}
         sampler = _repeating(self.sampler(), parameters, self.name)
-        #: the Optuna study, which the first step of ``points()`` creates
-        self.study = optuna.create_study(
-            directions=["maximize" if each.sign > 0 else "minimize" for each in self._objectives],
-            sampler=sampler,
-            pruner=self.pruner() or optuna.pruners.NopPruner(),
-        )
+        pruner = self.pruner() or optuna.pruners.NopPruner()
+        log = logging.getLogger("optuna")
+        level = log.level  # the user's, for studies of their own
+        log.setLevel(max(log.getEffectiveLevel(), logging.WARNING))  # no "A new study created in memory"
+        try:
+            #: the Optuna study, which the first step of ``points()`` creates
+            self.study = optuna.create_study(
+                directions=["maximize" if each.sign > 0 else "minimize" for each in self._objectives],
+                sampler=sampler,
+                pruner=pruner,
+            )
+        finally:
+            log.setLevel(level)
         for number in range(self.trials):
             trial = self.study.ask()
             task = self.point(trial)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import random
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from luigi_pai.jobspec.names import base_name
 from luigi_pai.optuna import OptunaSweep
 from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
+from luigi_pai.sweep.points import _best_of
 
 JOURNAL = Path("results/journal.jsonl")
 
@@ -88,6 +90,32 @@ def killed(sweep, monkeypatch, submissions, pai):
         with pytest.raises(KeyboardInterrupt):
             sweep.run()
     new_process()
+
+
+@pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG, logging.INFO, logging.ERROR])
+@pytest.mark.usefixtures("pai")
+def test_optuna_does_not_log_the_study(monkeypatch, caplog, level):
+    """The user's level of Optuna's log stays, and what it logs of the user's own studies."""
+    optuna_logger = logging.getLogger("optuna")
+    monkeypatch.setattr(optuna_logger, "level", level)
+    monkeypatch.setattr(optuna_logger, "handlers", [caplog.handler])
+    search = type("Search", (Search,), {"trials": 2})()
+    assert len([point for point, _ in zip(search.points(), range(2), strict=False)]) == 2
+    assert optuna_logger.level == level
+    assert "A new study created in memory" not in caplog.text
+    optuna.create_study()
+    assert ("A new study created in memory" in caplog.text) == (level in (logging.DEBUG, logging.INFO))
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_single_direction_says_what_is_best(caplog):
+    """As best does; with several directions, no point is the best."""
+    caplog.set_level(logging.INFO)
+    type("Search", (Search,), {"best": None, "direction": "min loss", "trials": 3})().run()
+    assert Search().results.summary().best == "min loss"
+    assert "; best loss 0." in caplog.text
+    for wrong in (["min loss", "max size"], "loss"):
+        assert _best_of(type("Search", (Search,), {"best": None, "direction": wrong})()) is None
 
 
 @pytest.mark.parametrize("kind", [Search, Unseeded, Several])
