@@ -144,6 +144,8 @@ class _Converter:
                 ),
             ],
         }
+        if name != job["jobName"]:
+            document["description"] = job["jobName"]
         if self._parameters:
             document["parameters"] = self._parameters
         document["taskRoles"] = roles

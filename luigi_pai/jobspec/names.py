@@ -34,13 +34,14 @@ def v2_name(name: str) -> str:
 
     V2 names have letters, digits, ``_`` and ``-``. Any other character becomes ``-``,
     and a few characters of a hash are added, so that ``a.b`` and ``a-b`` stay two
-    jobs.
+    jobs. The suffix of a later submission stays at the end.
     """
-    plain = re.sub(r"[^A-Za-z0-9_-]", "-", name)
-    if plain == name:
+    base, number = attempt_of(name)
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", base)
+    if plain == base:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH]
-    return f"{plain[: _LONGEST - _HASH - 1]}-{digest}"
+    digest = hashlib.sha256(base.encode()).hexdigest()[:_HASH]
+    return attempt_name(f"{plain[: _LONGEST - _HASH - 1]}-{digest}", number)
 
 
 def attempt_name(name: str, number: int) -> str:

@@ -196,7 +196,7 @@ class LocalPai:
         self._control("POST", [rule], JOB_SCRIPTS_PATH)
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the ``name`` and ``username`` of every job, in the order of their submission."""
+        """Return ``username`` and ``name`` (as its task has it) of each job, in the order of submission."""
         jobs: list[dict[str, str]] = self._control("GET", path=CONTENTS_PATH)["jobs"]
         return jobs
 

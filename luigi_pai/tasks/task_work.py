@@ -198,10 +198,6 @@ class TaskWork(Work):
     def prepare(self, number: int) -> PaiJob | JobProtocol:
         """Send the job's uploads, and return the job with the name of the submission."""
         version, name = self.book.api.dialect.version, self.job_name(number)
-        if not name.startswith(self.name):
-            text = "Job %s has the name %s on this cluster: v2 names have letters, digits, _ and - only"
-            level = logging.WARNING if self._level == logging.INFO else logging.DEBUG
-            logger.log(level, text, self.name, name)
         job = self.named(name)
         if isinstance(job, PaiJob):
             if number > 1 or version == "v2":

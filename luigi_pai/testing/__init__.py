@@ -21,6 +21,7 @@ __all__ = ["pai", "pai_mock", "pai_server"]
 
 _INSTALL = "pip install 'luigi-pai[testing]'"
 _FIXTURE = pytest.StashKey[str]()
+_PAI = pytest.StashKey["Pai"]()
 _APIS = ("v1", "v2", "ltp")
 _MARKER = (
     "pai(api, hdfs): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5); "
@@ -61,7 +62,26 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
     """An empty OpenPAI on this machine; Luigi's configuration names it during the test."""
     _check_alone(request, "pai")
     with _pai_servers.use(**_asked(request.node)) as server:
+        request.node.stash[_PAI] = server
         yield server
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test with a ``pai.when`` that no job has matched; add a section to one that fails anyway."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception):
+        if message := _unmatched(item):
+            item.add_report_section("call", "pai", message)
+        raise
+    if message := _unmatched(item):
+        pytest.fail(message, pytrace=False)
+
+
+def _unmatched(item: pytest.Item) -> str:
+    pai = item.stash.get(_PAI, None)
+    return "" if pai is None else pai.unmatched()
 
 
 def _asked(test: pytest.Item) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.clock import Clock
@@ -59,6 +60,8 @@ class Pai:
         self.server = server
         self.url = server.url
         self._clock = clock
+        self._patterns: list[str] = []  # of all scripts
+        self._forgotten: list[str] = []  # jobs that the server may have deleted
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"
@@ -75,7 +78,7 @@ class Pai:
 
     @property
     def submitted(self) -> list[str]:
-        """The names of the jobs of this test, in the order of their submission."""
+        """The names of the jobs of this test, as their tasks have them, in the order of their submission."""
         return [job["name"] for job in self.server.jobs()]
 
     def job(self, name: str) -> Job:
@@ -84,9 +87,9 @@ class Pai:
         Raises:
             AssertionError: there is no such job; the message lists the jobs.
         """
-        for submitted in self.submitted:
-            if submitted in (name, self.cluster.book.job_name(name, 1)):
-                return self.cluster.job(submitted)
+        own_name = self.cluster.book.job_name
+        if own_name(name, 1) in [own_name(submitted, 1) for submitted in self.submitted]:
+            return self.cluster.job(own_name(name, 1))
         raise AssertionError(
             f"no job {name!r} was submitted; there are: {', '.join(self.submitted) or 'none'}"
         )
@@ -100,7 +103,20 @@ class Pai:
         Args:
             pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
         """
+        self._patterns.append(pattern)
         return When(self.server, pattern)
+
+    def unmatched(self) -> str:
+        """Return a message that names the patterns of ``when`` that no job has matched; empty if none."""
+        try:
+            names = list(dict.fromkeys(self._forgotten + self.submitted)) if self._patterns else []
+        except (ConfigError, OSError):  # the test has stopped the server
+            return ""
+        unmatched = [p for p in self._patterns if p != "*" and not any(fnmatchcase(n, p) for n in names)]
+        if not unmatched:
+            return ""
+        scripts = ", ".join(f"pai.when({pattern!r})" for pattern in unmatched)
+        return f"{scripts} matched no job of this test; submitted: {', '.join(names) or 'none'}"
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
         """Let requests fail.
@@ -137,6 +153,7 @@ class Pai:
         if moved < timedelta(0):
             raise ConfigError(f"pai.advance: {moved.total_seconds():g} s: the clock only moves forward")
         self._clock.seconds += moved.total_seconds()
+        self._forgotten += self.submitted
         retention = _RETENTION[self.server.luigi_section["api_version"]]
         self.server.forget_jobs(self._clock.time() - retention.total_seconds())
         for name in (None, *clusters()):

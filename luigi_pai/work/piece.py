@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from luigi_pai.errors import PaiApiError
 from luigi_pai.jobspec.job import PaiJob
-from luigi_pai.jobspec.names import check_name
+from luigi_pai.jobspec.names import attempt_name, check_name
+from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,6 +198,8 @@ class Work(abc.ABC):
         """
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  costs what only running needs
 
+        if isinstance(self.job, PaiJob):  # its conversion for a v2 cluster changes its name
+            name = attempt_name(self.name, attempt_of(name)[1])
         job = for_containers(self.job, name, with_runtime=self.with_runtime)
         notify = self.options.notify
         if notify and not self._is_notified():

@@ -300,6 +300,15 @@ def test_names_that_v2_knows_stay(name):
     assert v2_name(name) == name
 
 
+def test_a_job_with_another_name_has_its_own_as_description():
+    """So whoever looks at the job finds the task."""
+    named = PaiJob("train-0.1__attempt2", "ubuntu", [TaskRole("main", "true")])
+    made = convert(named).protocol.to_dict()
+    assert made["name"] == f"{v2_name('train-0.1')}__attempt2"
+    assert made["description"] == "train-0.1__attempt2"
+    assert "description" not in convert(job()).protocol.to_dict()
+
+
 def test_other_names_stay_apart():
     """Two v1 names never become one v2 name."""
     names = {v2_name(name) for name in ("a.b", "a~b", "a-b", "a..b", "a.-b")}

@@ -134,7 +134,11 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
         task.run()
     assert cluster.posts() == [v2_name(name), f"{v2_name(name)}__attempt2"]
     assert task.complete()
-    assert f"Job {name} has the name {v2_name(name)}__attempt2 on this cluster" in caplog.text
+    (said,) = [message for message in caplog.messages if "jobName" in message]
+    assert said == (
+        f"Job {name}__attempt2, and others like it, on a v2 cluster: jobName: becomes "
+        f"'{v2_name(name)}__attempt2': v2 names have letters, digits, _ and - only"
+    )
 
 
 @pytest.mark.usefixtures("cluster")

@@ -79,3 +79,87 @@ def test_last(pai, pai_server):
     assert pai.submitted == []
 """)
     assert code == 0, out
+
+
+def test_a_script_that_matches_no_job_fails_its_test(run):
+    """The message lists the jobs. Jobs that the server has forgotten count; ``*`` may match none."""
+    code, out = run("""
+import luigi
+
+def test_typo(pai):
+    pai.when("trian*").exits(1)
+    pai.when("train*").succeeds()
+    pai.when("other").exits(1)
+    Train(name="train-0.1").run()
+
+def test_nothing_submitted(pai):
+    pai.when("train*").succeeds()
+
+def test_forgotten(pai):
+    pai.when("train").succeeds()
+    Train().run()
+    pai.advance(days=40)
+    assert pai.submitted == []
+
+def test_any(pai):
+    pai.when("*").succeeds()
+
+def test_used_up(pai):
+    pai.when("*").succeeds()
+    pai.when("train").exits(1)
+    Train().run()
+
+def test_stopped_server(pai):
+    pai.when("train*").succeeds()
+    pai.server.stop()
+
+@pytest.mark.xfail(strict=True)
+def test_expected(pai):
+    pai.when("train*").succeeds()
+
+def test_skipped(pai):
+    pai.when("train*").succeeds()
+    pytest.skip()
+""")
+    assert code == 1
+    assert (
+        "\npai.when('trian*'), pai.when('other') matched no job of this test; submitted: train-0.1\n" in out
+    )
+    assert "\npai.when('train*') matched no job of this test; submitted: none\n" in out
+    assert "2 failed, 4 passed, 1 skipped, 1 xfailed" in out
+
+
+def test_a_test_that_fails_anyway_keeps_its_own_error(run):
+    """What matched no job is a section of its report."""
+    code, out = run("""
+import unittest
+
+def test_error(pai):
+    pai.when("trian").succeeds()
+    Train().run()
+
+def test_fail(pai):
+    pai.when("trian").succeeds()
+    pytest.fail("own message")
+
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def attach(self, pai):
+        self.pai = pai
+
+    def setUp(self):
+        self.pai.when("trian").succeeds()
+
+    def test_fails(self):
+        assert 1 == 2
+
+    def test_passes(self):
+        pass
+""")
+    assert code == 1
+    assert out.count("- Captured pai call -") == 2
+    assert "PaiJobFailed" in out
+    assert "Failed: own message" in out
+    assert "assert 1 == 2" in out
+    assert out.count("pai.when('trian') matched no job of this test; submitted: none") >= 2
+    assert "4 failed" in out

@@ -110,7 +110,8 @@ class V2Dialect:
         if log_losses:
             for loss in conversion.notable_losses:
                 name = rf"(?<![\w.~-]){re.escape(base_name(job.jobName))}(?![\w.~-])"
-                kind = re.sub(name, "", str(loss))  # without the name, so that similar jobs log it only once
+                text = loss.path if loss.path == "jobName" else str(loss)
+                kind = re.sub(name, "", text)  # without the name, so that similar jobs log it only once
                 if self._session.times(kind) == 1:
                     logger.warning("Job %s, and others like it, on a v2 cluster: %s", job.jobName, loss)
         return conversion.protocol

@@ -17,6 +17,7 @@ from luigi_pai.local.container.environment import base_variables
 
 if TYPE_CHECKING:
     from luigi_pai.local.container.task_files import Preparation, TaskStart
+    from luigi_pai.local.store.records import Job
 
 JOB_SCRIPTS_PATH = "/local/job-scripts"
 """The URL path to which rules are posted."""
@@ -75,12 +76,12 @@ class JobScripts:
         self.rules: list[_JobScript] = []
         self._decided: dict[int, _JobScript] = {}
 
-    def decide(self, job_id: int, name: str) -> _JobScript | None:
+    def decide(self, job: Job) -> _JobScript | None:
         """Choose and return the rule for a new job; None if the job's commands are to run."""
         for rule in self.rules:
-            if fnmatchcase(name, rule.job) and rule.used != rule.times:
+            if fnmatchcase(job.task_name, rule.job) and rule.used != rule.times:
                 rule.used += 1
-                self._decided[job_id] = rule
+                self._decided[job.id] = rule
                 return rule
         return None
 

@@ -64,9 +64,9 @@ class ContentsControl(Control):
     """``GET`` lists jobs, ``DELETE`` clears all but users, ``POST`` deletes jobs that ended before a time."""
 
     async def get(self) -> None:
-        """Answer with the names and users of all jobs, in the order in which they were submitted."""
-        jobs = self.api.store.select_jobs("WHERE NOT deleted ORDER BY id", ())
-        shown = [{"name": job.name, "username": job.username} for job in jobs]
+        """Answer with the task's name and the user of each job, in the order in which they were submitted."""
+        jobs = self.api.store.whole_jobs("NOT deleted ORDER BY id")
+        shown = [{"name": job.task_name, "username": job.username} for job in jobs]
         self.answer(200, {"jobs": shown})
 
     async def delete(self) -> None:

@@ -68,7 +68,7 @@ class Launcher:
 
         A job whose job script says ``waits`` is not queued. Only after a restart of the server can it begin.
         """
-        script = self._services.scripts.decide(job.id, job.name)
+        script = self._services.scripts.decide(job)
         if script is not None and script.waits:
             return
         self.queue.add(job)

@@ -95,9 +95,10 @@ class Store(Database):
                     self.insert("secrets", job_id=job_id, value=json.dumps(secrets))
         except sqlite3.IntegrityError:
             raise NameTaken(name) from None
-        return self._whole_jobs("id = ?", job_id)[0]
+        return self.whole_jobs("id = ?", job_id)[0]
 
-    def _whole_jobs(self, where: str, *values: Any) -> list[Job]:
+    def whole_jobs(self, where: str, *values: Any) -> list[Job]:
+        """Return the jobs that fulfil a condition, with their configs and specs."""
         return [self._job(row) for row in self.rows(f"{_WHOLE_JOB} WHERE {where}", values)]
 
     def _job(self, row: sqlite3.Row) -> Job:
@@ -110,7 +111,7 @@ class Store(Database):
         """Return the job of this name, or None; a v2 job is identified by its user and its name."""
         named = [name] if username is None else [name, username]
         where = " AND ".join(("NOT deleted", "name = ?", "username = ?")[: len(named) + 1])
-        found = self._whole_jobs(where, *named)
+        found = self.whole_jobs(where, *named)
         return next(iter(found), None)
 
     def job_ids(self, username: str | None = None) -> list[int]:
@@ -140,7 +141,7 @@ class Store(Database):
 
     def unfinished_jobs(self) -> list[Job]:
         """Return the jobs that have not ended or are marked as deleted, in the order of their submission."""
-        return self._whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
+        return self.whole_jobs("sub_state <> 'FRAMEWORK_COMPLETED' OR deleted ORDER BY id")
 
     def save_job(self, job: Job) -> None:
         """Save the columns of a job that may change."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.jobspec.names import v2_name
+
 if TYPE_CHECKING:
     from luigi_pai.local.releases import Release
 
@@ -83,6 +85,12 @@ class Job:
     def full_name(self) -> str:
         """``USER~NAME``, as the v2 API writes it."""
         return f"{self.username}~{self.name}"
+
+    @cached_property
+    def task_name(self) -> str:
+        """The name that its task has: a job that was converted for v2 has this name as its description."""
+        given = self.config.get("description")
+        return given if isinstance(given, str) and v2_name(given) == self.name else self.name
 
     @cached_property
     def config(self) -> Any:

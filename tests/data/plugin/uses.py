@@ -46,6 +46,25 @@ def test_the_first_script_that_matches_decides_until_it_is_used_up(pai):
     assert pai.job("train").status().exit_code == 255  # as 1.8 reports most codes
 
 
+@pytest.mark.parametrize(
+    "api", [pytest.param(api, marks=pytest.mark.pai(api)) for api in ("v1", "v2", "ltp")]
+)
+def test_jobs_have_the_names_of_their_tasks(pai, api):
+    """V2 names have neither ``.`` nor ``~``; patterns and lookups have them all the same."""
+    pai.when("train-0.1~*__attempt2").succeeds()
+    pai.when("*.1~a").exits(2)
+    with pytest.raises(PaiJobFailed):
+        Train(name="train-0.1~a").run()
+    Train(name="train-0.1~a").run()
+    assert pai.submitted == ["train-0.1~a", "train-0.1~a__attempt2"], api
+    assert pai.job("train-0.1~a").wait().state.value == "FAILED"
+    assert pai.job("train-0.1~a__attempt2").status().succeeded
+    handle = pai.cluster.submit(Train(name="b.c", command="exit 4").job())
+    assert not handle.wait().succeeded
+    assert pai.submitted[2:] == ["b.c"]
+    assert pai.job(handle.name).name == pai.job("b.c").name == handle.name
+
+
 def test_the_next_test_has_no_jobs_and_runs_commands_again(pai):
     assert pai.submitted == []
     with pytest.raises(PaiJobFailed, match="it ran"):
