@@ -72,6 +72,7 @@ PAGES = (
     "configuration.md",
     "protocol.md",
     "recipes.md",
+    "coming-from.md",
     "coming-from-contrib.md",
     "reference/job-formats.md",
     "reliability.md",
@@ -110,6 +111,7 @@ def test_the_page_runs_as_it_says(name, server, tmp_path):
     (folder / "train.yaml").write_text(TRAIN_YAML, encoding="utf-8")
     replaced = {
         "http://127.0.0.1:9186": server.url,
+        "/home/anna": str(tmp_path),
         "PYTHONPATH=. ": f"PYTHONPATH=.:{ROOT} ",
     }
     assert run_page(page, folder, environment, replaced) > 0
