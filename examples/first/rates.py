@@ -25,7 +25,7 @@ class Train(PaiTask):
 
     @property
     def name(self):
-        return f"rates-{self.rate}"
+        return f"rates-{self.rate}".replace(".", "_")
 
     @property
     def tasks(self):

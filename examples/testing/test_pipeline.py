@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-import unittest
 from pathlib import Path
 
 import luigi
@@ -92,18 +91,3 @@ def test_the_same_task_on_openpai_0_7(pai):
     with pytest.raises(PaiJobFailed):
         Train(rate=2.0).run()
     assert pai.job("train-2.0").status().exit_code == 2
-
-
-class TestTrain(unittest.TestCase):
-    """Tests of unittest have fixtures as pytest attaches them; pytest runs them."""
-
-    @pytest.fixture(autouse=True)
-    def _attach_pai(self, pai):
-        self.pai = pai
-
-    def setUp(self):
-        self.pai.when("*").succeeds()
-
-    def test_one_job(self):
-        Train(rate=0.5).run()
-        assert self.pai.submitted == ["train-0.5"]
