@@ -12,7 +12,6 @@ from luigi_pai.jobspec.arrays.jobs import check_alike
 from luigi_pai.jobspec.containers import for_containers
 from luigi_pai.jobspec.convert import Conversion
 from luigi_pai.jobspec.job import PaiJob
-from luigi_pai.jobspec.names import v2_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,10 +41,7 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
     settings = OpenPai.current(points[0].task.cluster)
     if settings.api_version == "v1":
         raise _no_arrays("api_version = v1 is set in luigi.cfg")
-    jobs = (
-        for_containers(point.task.job(), v2_name(point.name), with_runtime=point.task.runtime)
-        for point in points
-    )
+    jobs = (for_containers(point.task.job(), point.name, with_runtime=point.task.runtime) for point in points)
     conversions = (as_protocol(job, settings) for job in jobs)
     first = next(conversions)
     for loss in first.notable_losses:

@@ -69,19 +69,15 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Fail a test with a ``pai.when`` that no job has matched; add a section to one that fails anyway."""
+    pai = item.stash.get(_PAI, None)
     try:
         yield
     except (Exception, pytest.fail.Exception):
-        if message := _unmatched(item):
+        if pai is not None and (message := pai.unmatched()):
             item.add_report_section("call", "pai", message)
         raise
-    if message := _unmatched(item):
+    if pai is not None and (message := pai.unmatched()):
         pytest.fail(message, pytrace=False)
-
-
-def _unmatched(item: pytest.Item) -> str:
-    pai = item.stash.get(_PAI, None)
-    return "" if pai is None else pai.unmatched()
 
 
 def _asked(test: pytest.Item) -> dict[str, Any]:

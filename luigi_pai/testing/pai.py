@@ -87,12 +87,10 @@ class Pai:
         Raises:
             AssertionError: there is no such job; the message lists the jobs.
         """
-        own_name = self.cluster.book.job_name
-        if own_name(name, 1) in [own_name(submitted, 1) for submitted in self.submitted]:
-            return self.cluster.job(own_name(name, 1))
-        raise AssertionError(
-            f"no job {name!r} was submitted; there are: {', '.join(self.submitted) or 'none'}"
-        )
+        names, on_server = self.submitted, self.cluster.book.job_name
+        if on_server(name, 1) in [on_server(submitted, 1) for submitted in names]:
+            return self.cluster.job(on_server(name, 1))
+        raise AssertionError(f"no job {name!r} was submitted; there are: {', '.join(names) or 'none'}")
 
     def when(self, pattern: str) -> When:
         """Let jobs whose names match a pattern follow a script instead of running their commands.
@@ -112,11 +110,9 @@ class Pai:
             names = list(dict.fromkeys(self._forgotten + self.submitted)) if self._patterns else []
         except (ConfigError, OSError):  # the test has stopped the server
             return ""
-        unmatched = [p for p in self._patterns if p != "*" and not any(fnmatchcase(n, p) for n in names)]
-        if not unmatched:
-            return ""
-        scripts = ", ".join(f"pai.when({pattern!r})" for pattern in unmatched)
-        return f"{scripts} matched no job of this test; submitted: {', '.join(names) or 'none'}"
+        missed = [p for p in self._patterns if p != "*" and not any(fnmatchcase(n, p) for n in names)]
+        scripts, listed = ", ".join(f"pai.when({p!r})" for p in missed), ", ".join(names) or "none"
+        return f"{scripts} matched no job of this test; submitted: {listed}" if missed else ""
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
         """Let requests fail.

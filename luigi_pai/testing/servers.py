@@ -28,12 +28,10 @@ class Servers:
     def __init__(self, folders: pytest.TempPathFactory) -> None:
         self._folders = folders
         self._local: dict[tuple[str, bool], LocalPai] = {}
-        self._is_lent = False  # whether ``url`` was read; if so, tests may change the server without ``use``
 
     @property
     def url(self) -> str:
         """URL of the server for tests without a marker."""
-        self._is_lent = True
         return self._server(DEFAULT_API).url
 
     @contextlib.contextmanager
@@ -43,8 +41,7 @@ class Servers:
         ``hdfs`` adds an HDFS to a release that has none.
         """
         server = self._server(api, hdfs=hdfs)
-        if server is self._local.get((DEFAULT_API, False)) and self._is_lent:
-            _empty(server)
+        _empty(server)  # a fixture or a test that has only its URL may have used it
         section = {**server.luigi_section, **_POLLING}
         clock, earlier = MovedClock(), CLUSTERS.clock
         reset_clusters()
