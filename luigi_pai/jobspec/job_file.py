@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
 from luigi_pai.jobspec.dialects.yaml_text import decoded, read_yaml
-from luigi_pai.jobspec.releases import release_number, release_title
+from luigi_pai.jobspec.releases import has_js_yaml_4, release_number, release_title
 from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
@@ -62,8 +62,12 @@ class JobFile:
             title = release_title(release)
             return [Problem("", f"is a v1 job config, which {title} does not run; see luigi-pai convert")]
         if self.api_version == "v2":
-            found = validate_protocol(self.document, lines=self.lines, text=self.text, release=release)
-            return [*self.warnings, *found]
+            document, warnings = self.document, self.warnings
+            if release is not None:
+                read = read_yaml(self.text, lenient=True, js_yaml_4=has_js_yaml_4(number))
+                document, warnings = read.value, (*read.warnings, *read.problems)
+            found = validate_protocol(document, lines=self.lines, text=self.text, release=release)
+            return [*warnings, *found]
         if not isinstance(self.document, dict):
             kind = type(self.document).__name__
             return [Problem("", f"is of type {kind}; it must be an object: a job config or a job protocol")]

@@ -35,3 +35,8 @@ def release_title(release: str) -> str:
 def is_ltp(number: tuple[int, ...]) -> bool:
     """Return whether a result of ``release_number`` is a release of LTP."""
     return len(number) > len(_BEGUN_FROM) and number[: len(_BEGUN_FROM)] == _BEGUN_FROM
+
+
+def has_js_yaml_4(number: tuple[int, ...]) -> bool:
+    """Return whether a release reads job protocols with js-yaml 4, and not with js-yaml 3."""
+    return is_ltp(number) and number >= release_number("ltp-1.1")

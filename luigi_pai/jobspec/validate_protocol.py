@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.releases import release_number
+from luigi_pai.jobspec.releases import has_js_yaml_4, release_number
 from luigi_pai.jobspec.rules.protocol import rule_findings
 from luigi_pai.jobspec.schema_problems import (
     LARGEST_BODY,
@@ -93,14 +93,16 @@ def validate_protocol(
         findings += rule_findings(document, number)
         findings += reference_findings(document)
         findings += prerequisite_findings(document)
-        findings += [] if text is None else _bare_secrets(document, text)
+        findings += [] if text is None else _bare_secrets(document, text, number)
     size = len((text or "").encode("utf-8", "surrogatepass"))
     if size > LARGEST_BODY:
         findings.append(Finding((), f"has {size:,} bytes; servers accept at most {LARGEST_BODY:,}"))
     return problems_in_order(findings, document, lines or {})
 
 
-def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
+def _bare_secrets(
+    document: Mapping[str, Any], text: str, release: tuple[int, ...] | None
+) -> Iterator[Finding]:
     """Yield a finding if the server's redaction of a text does not cover the secrets, or covers more.
 
     The server sends the text to everybody who may read the job. It replaces the first line that begins with
@@ -111,7 +113,8 @@ def _bare_secrets(document: Mapping[str, Any], text: str) -> Iterator[Finding]:
         return
     kept = _SECRETS.sub(rf'\1 "{MASK}"\n\2', f"{text}\nZ", count=1)[:-2]
     try:
-        is_hidden = read_yaml(kept, lenient=True).value == {**document, "secrets": MASK}
+        js_yaml_4 = None if release is None else has_js_yaml_4(release)
+        is_hidden = read_yaml(kept, lenient=True, js_yaml_4=js_yaml_4).value == {**document, "secrets": MASK}
     except SpecError:
         is_hidden = False
     if not is_hidden:

@@ -197,13 +197,26 @@ def test_a_release_of_ltp_may_be_named(run, tmp_path, release, code):
     )
 
 
-def test_a_scalar_that_openpai_and_ltp_read_otherwise_is_refused_for_each(run, tmp_path):
-    """A command 1:30 is a text to LTP, and a number to OpenPAI."""
+def test_a_scalar_that_openpai_and_ltp_read_otherwise_is_refused_for_any_release(run, tmp_path):
+    """A command 1:30 is a string to LTP, and a number to OpenPAI: a named release is judged by itself."""
     command = PROTOCOL[PROTOCOL.index("- train") :]
     (tmp_path / "time.yaml").write_text(PROTOCOL.replace(command, "- 1:30\n"))
-    for options in ([], ["--lenient"], ["--release", "ltp-1.5"]):
+    for options in ([], ["--lenient"]):
         shown = run("validate", *options, "time.yaml", expect=1).stdout
         assert f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTES}" in shown
+    assert run("validate", "--release", "ltp-1.5", "time.yaml").stdout == "time.yaml: valid\n"
+    for release in ("1.8.0", "ltp-1.0"):
+        shown = run("validate", "--lenient", "--release", release, "time.yaml", expect=1).stdout
+        assert "taskRoles.worker.commands[0]: 90 is not" in shown
+
+
+def test_a_number_that_one_release_reads_as_octal_is_valid_for_each_release(run, tmp_path):
+    """Also beside secrets, whose redaction is checked by reading the file again."""
+    (tmp_path / "octal.yaml").write_text(PROTOCOL.replace("rate: 0.1", "rate: 0.1, mode: 010"))
+    assert "secrets:" in PROTOCOL
+    assert "take this for different values" in run("validate", "octal.yaml", expect=1).stdout
+    for release in ("1.8.0", "ltp-1.5"):
+        assert run("validate", "--release", release, "octal.yaml").stdout == "octal.yaml: valid\n"
 
 
 def test_ltp_runs_no_v1_job(run):

@@ -7,13 +7,17 @@ differently is refused. The patterns are js-yaml's (``lib/type/int.js``, ``float
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 from luigi_pai.jobspec.dialects.yaml_problems import QUOTE_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MERGE = "<<"
 """The plain key whose value is merged into the mapping that has the key."""
@@ -65,18 +69,22 @@ class UnclearScalarError(ValueError):
     """A scalar that OpenPAI and LTP, or servers and people, read differently. The message omits the value."""
 
 
-def plain_value(text: str) -> tuple[Any, bool]:
+def plain_value(text: str, *, js_yaml_4: bool | None = None) -> tuple[Any, bool]:
     """Return the value of a scalar that has neither quotes nor a tag, and whether it is a date.
 
+    ``js_yaml_4`` is whether js-yaml 4 reads it, and not js-yaml 3; None if that is not known.
+
     Raises:
-        UnclearScalarError: OpenPAI and LTP read it differently, or it is a date with a time, a date that
-            does not exist, or a date before the year 100.
+        UnclearScalarError: js-yaml 3 and 4 read it differently, and the version is not known; or it is a
+            date with a time, a date that does not exist, or a date before the year 100.
     """
     if text in _WORDS:
         return _WORDS[text], False
     if text[0] not in _FIRST_OF_NUMBERS:
         return text, False
     if _DIFFERENT.fullmatch(text) and text.strip("+-0"):
+        if js_yaml_4 is not None:
+            return _as_read_by(text, js_yaml_4=js_yaml_4), False
         raise UnclearScalarError(
             f"OpenPAI and LTP 1.1 and later take this for different values; {QUOTE_TEXT}; "
             "if a number is meant, write it in decimal digits that do not begin with 0"
@@ -91,7 +99,7 @@ def plain_value(text: str) -> tuple[Any, bool]:
     return (text if number is None else number), False
 
 
-def tagged_value(tag: str, text: str) -> Any:
+def tagged_value(tag: str, text: str, *, js_yaml_4: bool | None = None) -> Any:
     """Return the value of a scalar whose tag (without its prefix) is str, null, bool, int or float.
 
     Raises:
@@ -101,10 +109,27 @@ def tagged_value(tag: str, text: str) -> Any:
         return text
     if tag not in _TYPES:
         raise ValueError(tag)
-    value, is_date = plain_value(text)
+    value, is_date = plain_value(text, js_yaml_4=js_yaml_4)
     if is_date or not isinstance(value, _TYPES[tag]) or (isinstance(value, bool) and tag != "bool"):
         raise ValueError(tag)
     return value
+
+
+def _as_read_by(text: str, *, js_yaml_4: bool) -> Any:
+    """Return the value of a scalar that js-yaml 3 and 4 read differently."""
+    digits, base = text.lstrip("+-").replace("_", ""), 8
+    parts: Sequence[str] = digits.removeprefix("0o")
+    is_number = js_yaml_4
+    if ":" in digits:
+        parts, base, is_number = digits.split(":"), 60, not js_yaml_4
+    elif not js_yaml_4:
+        is_number = re.fullmatch(r"[0-7]+", digits) is not None
+    elif not digits.startswith("0o"):
+        parts = [digits]
+    if text[-1] == "_" or not is_number:
+        return text
+    value = functools.reduce(lambda total, part: total * base + float(part), parts, 0.0)
+    return javascript_number(-value if text[0] == "-" else value)
 
 
 def _number(text: str) -> int | float | None:

@@ -26,7 +26,9 @@ _LATER_LINE = re.compile(r"(?<=\n)(?=[^\n])")
 _LONGEST_CACHED = 1000  # characters
 
 
-def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document:
+def read_yaml(
+    text: str, source: str = "", *, lenient: bool = False, js_yaml_4: bool | None = None
+) -> Document:
     """Read a YAML text as the rest-servers do.
 
     Args:
@@ -34,6 +36,8 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
         source: a file's name, for errors.
         lenient: whether a value that servers misread is only reported in the document's ``problems``, and
             raises no error. A number in the document may then be infinite or NaN.
+        js_yaml_4: whether the server has js-yaml 4, and not js-yaml 3; if it is None, a value that these two
+            read differently is a problem.
 
     Raises:
         SpecError: the text is not YAML, a server refuses it, or servers misread a value. The error has all
@@ -41,7 +45,7 @@ def read_yaml(text: str, source: str = "", *, lenient: bool = False) -> Document
             quotes the text, which may be secret.
     """
     try:
-        document = Document(text, source)
+        document = Document(text, source, js_yaml_4=js_yaml_4)
     except YamlError as error:
         raise SpecError(source, [error.problem]) from None
     if document.problems and not lenient:

@@ -38,6 +38,7 @@ class Document:
     Args:
         text: one YAML document.
         source: the name of the text's file; empty if there is no file.
+        js_yaml_4: see ``read_yaml``.
 
     Raises:
         YamlError: the text is not YAML, or servers refuse it.
@@ -51,8 +52,9 @@ class Document:
         problems: scalars and keys whose values servers lose or change, or whose values depend on the server.
     """
 
-    def __init__(self, text: str, source: str = "") -> None:
+    def __init__(self, text: str, source: str = "", *, js_yaml_4: bool | None = None) -> None:
         self.text, self.source = text, source
+        self._js_yaml_4 = js_yaml_4
         self.lines: dict[Path, int] = {}
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
@@ -133,7 +135,7 @@ class Document:
             message = "the server makes a long English text of a key that is a date; put the key into quotes"
             self.problems.append(_problem(node, message, path))
         key = javascript_text(value)
-        if key == _PROTO:
+        if key == _PROTO and not self._js_yaml_4:
             message = f"OpenPAI loses the value of a key {_PROTO}; give it another name"
             self.problems.append(_problem(node, message, path))
         return key
@@ -162,10 +164,10 @@ class Document:
             return text, False
         try:
             if node.tag:
-                return tagged_value(node.tag.removeprefix(_TAG), text), False
+                return tagged_value(node.tag.removeprefix(_TAG), text, js_yaml_4=self._js_yaml_4), False
             if text == "-":
                 raise _error(node, "'-' alone is not a text; put it into quotes", path)
-            return plain_value(text)
+            return plain_value(text, js_yaml_4=self._js_yaml_4)
         except UnclearScalarError as error:
             self.problems.append(_problem(node, str(error), path))
             return text, False
