@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PaiTask"]
 
+_NAMES = {"authFile": "auth_file_path", "codeDir": "code_dir", "dataDir": "data_dir"}
 _SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # the servers' choice for jobs without an output folder
 
 
@@ -163,7 +164,7 @@ class PaiTask(JobTask):
             raise not_returned(self.name, job, "a PaiJob")
         further = [*room_for_attempts(self.name), *self._contradictions(job)]
         known = OpenPai.current(self.cluster).cluster().book.api.detector.known
-        return [str(warning) for warning in check_job(job, further, api_version=known)]
+        return [str(warning) for warning in check_job(job, further, api_version=known, names=_NAMES)]
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""

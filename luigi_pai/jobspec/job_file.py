@@ -20,8 +20,25 @@ if TYPE_CHECKING:
 
 _FIRST_V2, _FIRST_WITHOUT_V1 = (0, 15), (1, 1)
 _WANTED = "give a job config (JSON) or a job protocol (YAML)"
-_SECTION = re.compile(r"\[[A-Za-z][^][{}\"']*\]")
-_SETTING = re.compile(r"[\w.-]+\s*[=:]")
+_ITS_JOB = "not a job file; write a job whose command runs it"
+_OTHERS = (
+    (
+        r"\A.*\.py$|^#!.*python|^(?:from|import) \w",
+        f"a Python script, {_ITS_JOB}, or run its tasks with luigi-pai run MODULE TASK",
+    ),
+    (r"\A.*\.(?:ba)?sh$|^#!", f"a shell script, {_ITS_JOB}"),
+    (r"\A.*\.ipynb$", f"a notebook, {_ITS_JOB}"),
+    (
+        r"\ADockerfile|^FROM \S",
+        "a Dockerfile, not a job file; push the image that it builds, and name it in a job",
+    ),
+    (
+        r"^\[[A-Za-z][^][{}\"']*\]\n(?:[\w.-]+\s*[=:]|\[[A-Za-z][^][{}\"']*\]$)",
+        f"a configuration file like luigi.cfg, not a job; {_WANTED}",
+    ),
+)
+"""What is found in a file's name and its first lines, and what the file is."""
+
 _V1_FIELDS = frozenset({"jobName", "image", "codeDir", "dataDir", "outputDir"})
 
 
@@ -83,13 +100,13 @@ def read_job_file(path: Path, content: bytes | None = None) -> JobFile:
     """
     content = path.read_bytes() if content is None else content
     text = decoded(content, str(path)).removeprefix("\ufeff")
-    if wrong := _no_job(text):
+    if wrong := _no_job(path.name, text):
         raise SpecError(str(path), [Problem("", wrong)])
     if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
         try:
             document = read_json(text, str(path))
         except SpecError:
-            if path.suffix.lower() == ".json":
+            if path.suffix.lower() == ".json" or not _lines(text):
                 raise
         else:
             if not (isinstance(document, dict) and "protocolVersion" in document):
@@ -108,13 +125,12 @@ def _lines(text: str) -> Mapping[tuple[str | int, ...], int]:
     return {}
 
 
-def _no_job(text: str) -> str | None:
-    """Return why a text is obviously not a job, or None."""
+def _no_job(name: str, text: str) -> str | None:
+    """Return why the text of a file of this name is obviously not a job, or None."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith(("#", ";"))]
     if not said:
         return f"is empty; {_WANTED}"
-    follows = said[1] if len(said) > 1 else ""
-    if _SECTION.fullmatch(said[0]) and (_SETTING.match(follows) or _SECTION.fullmatch(follows)):
-        return f"is a configuration file like luigi.cfg, not a job; {_WANTED}"
-    return None
+    start = "\n".join([name, lines[0], *said[:2]])
+    found = (what for pattern, what in _OTHERS if re.search(pattern, start, re.MULTILINE))
+    return next((f"is {what}" for what in found), None)

@@ -23,6 +23,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.dialects.characters import not_ascii
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.paths import line_of, path_text
 from luigi_pai.jobspec.releases import is_ltp, release_number, release_title
@@ -246,16 +247,20 @@ def _findings(
     elif error.validator == "additionalProperties":
         for unknown in [name for name in instance if name not in known]:
             hint = named_nearest(str(unknown), known)
-            yield Finding((*path, unknown), f"is not a field here; {hint}", level)
+            yield Finding((*path, unknown), f"is not a field here; {hint}{not_ascii(str(unknown))}", level)
     elif error.validator == "near":
         yield Finding(path, error.message, Level.WARNING)
     elif error.validator == "since":
         message = _needs(str(error.validator_value), level)
         yield Finding(path, message, Level.WARNING if release is None else level)
     elif "propertyNames" in error.absolute_schema_path:
-        yield Finding((*path, instance), f"{instance!r} is not {about['description']}", level)
+        yield Finding(
+            (*path, instance), f"{instance!r} is not {about['description']}{not_ascii(instance)}", level
+        )
     else:
-        yield Finding(path, _unfit(error, path, shown(instance, path)), level)
+        value = shown(instance, path)
+        odd = not_ascii(instance) if isinstance(instance, str) and value[0] in "'\"" else ""
+        yield Finding(path, _unfit(error, path, value) + odd, level)
 
 
 def _unfit(error: ValidationError, path: Path, shown: str) -> str:

@@ -11,6 +11,7 @@ import inspect
 import json
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem, SpecError
@@ -41,21 +42,31 @@ _PREFIXED_TEXT = re.compile(rf"[{SPACES}]*0[xXoObB][0-9a-fA-F]+[{SPACES}]*")
 _DEFAULT_MEMORY_MB = 100  # the server's default for a role without memoryMB
 _LAST_PORT = 65535
 _KILL_ALL = "killAllOnCompletedTaskNumber"
-_CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
+_PLACES = (
+    ("codeDir", "code folder", Level.STRICTER),
+    ("authFile", "account of a registry", Level.STRICTER),
+    ("dataDir", "data folder", Level.WARNING),  # a command may know what it is
+)
 _IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
+_CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
 
 
 def check_job(
-    job: PaiJob, further: Iterable[Problem] = (), *, api_version: str | None = "v1"
+    job: PaiJob,
+    further: Iterable[Problem] = (),
+    *,
+    api_version: str | None = "v1",
+    names: Mapping[str, str] | None = None,
 ) -> list[Problem]:
     """Check a job; return its warnings and the warnings in ``further``, which has problems found elsewhere.
 
-    ``api_version``: see ``validate_job``.
+    ``api_version``: see ``validate_job``. ``names``: field -> its name in the problems, if it is another.
 
     Raises:
         SpecError: the job or ``further`` has problems that are not warnings; the error lists these problems.
     """
-    found = [*validate_job(job, api_version=api_version), *further]
+    own = validate_job(job, api_version=api_version)
+    found = [*(replace(each, path=(names or {}).get(each.path, each.path)) for each in own), *further]
     problems = [problem for problem in found if problem.level is not Level.WARNING]
     if problems:
         raise SpecError("" if inspect.isroutine(job.jobName) else str(job.jobName), problems)
@@ -150,10 +161,10 @@ def _relations(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding]:
-    """Yield the problems of image, codeDir, authFile and commands. Servers do not check these texts."""
+    """Yield the problems of image, folders, authFile and commands. Servers do not check these texts."""
     yield from image_findings(("image",), document.get("image"))
-    for field, what in (("codeDir", "code folder"), ("authFile", "account of a registry")):
-        yield from folder_findings((field,), document.get(field), what)
+    for field, what, level in _PLACES:
+        yield from folder_findings((field,), document.get(field), what, level)
     variables = document.get("jobEnvs")
     for index, role in enumerate(list_of(document, "taskRoles")):
         command = mapping_of(role).get("command")

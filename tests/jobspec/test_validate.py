@@ -104,9 +104,14 @@ def hint(value: object) -> str:
 
 # path of the wrong value, the value, the message at that path
 RULES = [
+    *[("jobName", bad, f"{bad!r} is not {JOB_NAME}") for bad in ("", "a b", "a/b", "a\n", ".", "..", 7)],
     *[
-        ("jobName", bad, f"{bad!r} is not {JOB_NAME}")
-        for bad in ("", "a b", "a/b", "grün", "a\n", ".", "..", 7)
+        ("jobName", bad, f"{bad!r} is not {JOB_NAME}; it has {character} at character {place}")
+        for bad, character, place in (
+            ("grün", "U+00FC (LATIN SMALL LETTER U WITH DIAERESIS)", 3),
+            ("tra\u200bin", "U+200B (ZERO WIDTH SPACE)", 4),
+            ("tra\u2013in", "U+2013 (EN DASH)", 4),
+        )
     ],
     ("jobName", "n" * 256, f"'{'n' * 79}... is not {JOB_NAME}"),
     ("jobName", None, f"None is not {JOB_NAME}"),
@@ -123,7 +128,12 @@ RULES = [
     ("jobEnvs.A", ["hunter2"], f"a value of type list is not {ENV_VALUE}"),
     ("jobEnvs.A", None, f"a value of type NoneType is not {ENV_VALUE}"),
     *[(f"jobEnvs.{bad}", "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("1A", "A-B")],
-    *[(f'jobEnvs["{bad}"]', "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("A B", "Ä")],
+    *[(f'jobEnvs["{bad}"]', "hunter2", f"{bad!r} is not {ENV_NAME}") for bad in ("A B",)],
+    (
+        'jobEnvs["Ä"]',
+        "hunter2",
+        f"'Ä' is not {ENV_NAME}; it has U+00C4 (LATIN CAPITAL LETTER A WITH DIAERESIS) at character 1",
+    ),
     ("extras", [], "[] is not an object"),
     *[("taskRoles", bad, f"{bad!r} is not a list of at least one task role") for bad in ([], None, {"a": 1})],
     ("taskRoles", GONE, "is missing; it must be a list of at least one task role"),

@@ -272,6 +272,21 @@ def test_credentials_are_not_sent(cluster, home, project, monkeypatch, caplog):
     ) in caplog.text
 
 
+@pytest.mark.usefixtures("cluster")
+def test_a_shell_script_with_line_ends_of_windows(home, project, monkeypatch, caplog):
+    """It is sent as it is, and named once: when it has changed."""
+    (project / "src" / "train.sh").write_bytes(b"echo 1\r\necho 2\r\n")
+    (project / "src" / "table.csv").write_bytes(b"1,2\r\n")
+    monkeypatch.setattr(Sends, "uploads", {str(project / "src"): f"/{home}/code"})
+    for _ in range(2):
+        send_uploads(Sends(home), None, WebHdfs.from_config())
+    (said,) = (text for text in caplog.messages if "CR LF" in text)
+    assert said == (
+        f"{project}/src/train.sh has lines that end with CR LF, as on Windows: a shell fails at them; "
+        "save it with LF"
+    )
+
+
 def test_a_file_with_credentials_that_is_named(cluster, home, project, monkeypatch):
     """It is a problem of the description, with what to do, and nothing is sent or submitted."""
     (project / ".env").write_text("PASSWORD=x")

@@ -291,7 +291,7 @@ def check(text, made, fill):
 def test_of_a_command(door, fill, made):
     """An exit code and a text of the command's own, never a traceback."""
     door.configure(made.get("luigi.cfg", {}))
-    make_files(door)
+    make_files(door, made)
     code, text = door.command(*shlex.split(fill(made["command"])))
     check(text, made, fill)
     assert "Traceback" not in text
@@ -326,7 +326,7 @@ def test_at_the_prompt(door, fill, made):
 def test_in_a_process(door, fill, made):
     """Of its own: `run` starts Luigi in one, and luigi.cfg is read when Luigi is loaded."""
     door.configure(made.get("luigi.cfg", {}))
-    make_files(door)
+    make_files(door, made)
     if "mode" in made:
         (door.folder / "luigi.cfg").chmod(made["mode"])
         if os.access(door.folder / "luigi.cfg", os.R_OK):
@@ -377,7 +377,9 @@ def run(command, folder, environment):
     return ended.stdout + ended.stderr, ended.returncode
 
 
-def make_files(door):
+def make_files(door, made):
+    for name, text in made.get("files", {}).items():
+        door.write(name, text)
     door.write("v1.json", V1)
     door.write("gpus.yaml", PROTOCOL.replace("gpu: 0", "gpu: 99"))
     door.write("train.py", "print('epoch 1')\n")

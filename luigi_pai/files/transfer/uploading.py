@@ -17,6 +17,7 @@ from luigi_pai.files.transfer.local_tree import local_tree
 from luigi_pai.files.transfer.pool import JOBS, WorkerPool
 from luigi_pai.files.transfer.staging import Stage
 from luigi_pai.files.transfer.summary import Transfer
+from luigi_pai.outgoing.folder import shown
 from luigi_pai.private_folder import one_at_a_time
 
 if TYPE_CHECKING:
@@ -105,6 +106,12 @@ class Upload:
         files = list(self._tree.files.values())
         same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
+        for file in changed:
+            if file.name.endswith(".sh") and b"\r\n" in next(file.parts(), b""):
+                text = (
+                    "%s has lines that end with CR LF, as on Windows: a shell fails at them; save it with LF"
+                )
+                logger.warning(text, shown(str(file.place)))
         size = sum(file.size for file in changed)
         if changed or there.lacks(self._tree.folders):
             with self._pool.progress(self._local.name or str(self._local), size + len(changed)):

@@ -1,12 +1,25 @@
-"""Strict reading of JSON: NaN and Infinity, which Python accepts but JSON does not have, are refused."""
+"""Strict reading of JSON: NaN, Infinity and repeated keys, which Python accepts, are refused."""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any
+import re
+from typing import Any, Final
 
 from luigi_pai.errors import Problem, SpecError
+from luigi_pai.jobspec.dialects.characters import name_of
+from luigi_pai.jobspec.dialects.yaml_text import read_yaml
+
+_TWICE = "has a key twice"
+_MISTAKES: Final = (
+    (re.compile(r"//|/\*|#"), "JSON has no comments; remove this one"),
+    (re.compile(r"'"), 'JSON has no single quotes; write "..."'),
+    (re.compile(r"(?:True|False|None)\b"), "this is Python; in JSON, write true, false or null"),
+    (re.compile(r",\s*[}\]]"), "JSON has no comma after the last item; remove it"),
+    (re.compile(r"[\n\t]"), r"a line break or a tab is in a text; write \n or \t"),
+)
+"""What is at the place of an error, and its message."""
 
 
 def read_json(text: str, source: str) -> Any:
@@ -16,12 +29,34 @@ def read_json(text: str, source: str) -> Any:
         SpecError: the text is not JSON. The error has one problem, which has a line if the line is known.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_with_each_key_once
+        )
     except json.JSONDecodeError as error:
-        problem = Problem("", f"is not JSON: {error.msg}, column {error.colno}", line=error.lineno)
+        problem = _problem(text, error)
     except (RecursionError, ValueError) as error:
+        if str(error) == _TWICE:
+            read_yaml(text, source)  # refuses such a key, with its lines
         problem = Problem("", f"cannot be read as JSON: {error}")
     raise SpecError(source, [problem])
+
+
+def _problem(text: str, error: json.JSONDecodeError) -> Problem:
+    before = text[: error.pos].rstrip()
+    is_after_comma = before.endswith(",") and text[error.pos : error.pos + 1] in ("}", "]")
+    at = len(before) - 1 if is_after_comma else error.pos
+    message = next((message for pattern, message in _MISTAKES if pattern.match(text, at)), error.msg)
+    if found := re.compile(r"[^\x00-\x7f]").match(text, at):
+        message = f"{name_of(found)} is here; write the character of ASCII"
+    column = at - text.rfind("\n", 0, at)
+    return Problem("", f"is not JSON, at column {column}: {message}", line=text.count("\n", 0, at) + 1)
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(_TWICE)
+    return found
 
 
 def _refuse_constant(name: str) -> Any:

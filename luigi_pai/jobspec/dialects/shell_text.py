@@ -51,7 +51,8 @@ class Ending:
         operator: ``&``, ``|``, ``|&``, ``&&`` or ``||`` if it is last; a backslash; or empty.
         unclosed: what is not closed, such as ``'``, ``$(`` or ``<<EOF``; empty if everything is.
         is_here_document: whether the last line is the last one of a here-document.
-        bare: the command without quoted strings, comments and here-documents.
+        bare: the command with ``_`` for each character of quoted strings and parentheses, and blanks for
+            comments and here-documents, so that an index in it is one in the command.
     """
 
     end: int
@@ -96,7 +97,7 @@ class _Reader:
         self._open: list[tuple[str, str, re.Pattern[str]]] = []  # what is open, the innermost last
         self._here: list[tuple[str, str]] = []  # here-documents that start at the next line
         self._is_here_document = self._in_word = False
-        self._bare: list[str] = []
+        self._bare = ""
 
     def read(self) -> Ending:
         unclosed = ""
@@ -106,7 +107,7 @@ class _Reader:
             unclosed = self._open[-1][0]
         elif not unclosed and self._here:
             unclosed = f"<<{self._here[0][1]}"
-        return Ending(self._end, self._operator, unclosed, self._is_here_document, "".join(self._bare))
+        return Ending(self._end, self._operator, unclosed, self._is_here_document, self._bare)
 
     def _step(self) -> str:
         """Read a token; return what can never be closed, or an empty string."""
@@ -123,6 +124,7 @@ class _Reader:
             self._in_word = piece == "${"
             closer, inside = _INSIDE[piece]
             if pattern is _ARITHMETIC and kind == "bracket":
+            self._bare = self._bare.ljust(self._at, "_")
                 inside = _ARITHMETIC
             self._open.append((piece, closer, inside))
         elif pattern is _COMMAND:
@@ -158,8 +160,9 @@ class _Reader:
 
     def _note(self, bare: str) -> None:
         if not self._open:
-            self._bare.append(bare)
+            self._bare += bare
 
+            self._bare = self._bare.ljust(self._at)
     def _line_break(self) -> str:
         """Read a line break, and the here-documents that start after it."""
         self._at += 1
@@ -174,3 +177,4 @@ class _Reader:
             self._is_here_document = True
         self._here.clear()
         return ""
+            self._bare = self._bare.ljust(self._at)

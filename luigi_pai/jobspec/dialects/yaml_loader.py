@@ -119,7 +119,7 @@ def compose(text: str) -> Any:
         finally:
             line = loader.line + 1
     except yaml.MarkedYAMLError as error:
-        raise from_pyyaml(error) from None
+        raise from_pyyaml(error, text) from None
     except yaml.reader.ReaderError as error:
         before = re.sub("\r\n?", "\n", text[: error.position])
         message = (

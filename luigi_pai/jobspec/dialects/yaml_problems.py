@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.errors import Level, Problem
+from luigi_pai.jobspec.dialects.characters import ODD, name_of
 from luigi_pai.jobspec.paths import path_text
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def too_deep(line: int, column: int) -> YamlError:
     return YamlError(message, line, column)
 
 
-def from_pyyaml(error: Any) -> YamlError:
-    """Convert an error of PyYAML to a YamlError."""
+def from_pyyaml(error: Any, text: str) -> YamlError:
+    """Convert an error of PyYAML to a YamlError, which names odd characters in the two last lines read."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
     message = next((message for part, message in _MESSAGES if part in found), None)
@@ -87,4 +88,7 @@ def from_pyyaml(error: Any) -> YamlError:
         mark = error.context_mark or mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_TEXT}"
+    for number in range(max(line - 1, 1), line + 1):
+        if found := ODD.search(text.split("\n")[number - 1]):
+            message += f"; look at {name_of(found)} in line {number}, column {found.start() + 1}"
     return YamlError(message, line, column)

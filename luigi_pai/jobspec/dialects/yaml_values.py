@@ -115,9 +115,7 @@ class Document:
                     entries |= new
                     merged |= new.keys()
             elif key in entries and key not in merged:
-                message = (
-                    f"this key is in line {entries[key][0]} already; the server refuses a key given twice"
-                )
+                message = f"this key is in line {entries[key][0]} already; remove one of the two"
                 raise _error(key_node, message, place)
             else:
                 merged.discard(key)

@@ -10,6 +10,9 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from luigi_pai.errors import Level
+from luigi_pai.jobspec.dialects.characters import ODD, name_of, not_ascii
+from luigi_pai.jobspec.dialects.shell_text import ending
 from luigi_pai.jobspec.hints import closest
 from luigi_pai.jobspec.schema_problems import Finding, stricter, warning
 from luigi_pai.runtime import VARIABLES
@@ -30,8 +33,8 @@ _NOT_FILLED = (
     ),
 )
 _REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
-_DASH = re.compile(r"(?:^|\s)[\u2013\u2014]+([a-z][\w-]*)")
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which somebody fills in
 _NO_HDFS = re.compile(r"(?:https?|ftp|file|git|ssh)://|[A-Za-z]:\\|(?![/$<]|[A-Za-z][\w+.-]*://)")
 
 
@@ -62,8 +65,9 @@ def command_findings(
             yield warning(
                 path, f"has {found[0]}, which only job protocols fill in; use an f-string of Python"
             )
-        if found := _DASH.search(text):
-            yield warning(path, f"has a typographic dash, {found[0].strip()}; write --{found[1]}")
+        if not text.isascii() and (found := ODD.search(ending(text).bare)):
+            what = f"has {name_of(found)} at character {found.start() + 1}, outside quotes"
+            yield warning(path, f"{what}, where the shell takes it for a letter; type the character again")
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
@@ -73,7 +77,9 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
     if scheme := _IMAGE_SCHEME.match(image.strip()):
         name = image.strip()[scheme.end() :]
         why = f"begins with {scheme[0]}, and is no name of a Docker image; write {name!r}"
-    elif any(character.isspace() for character in image):
+    elif not image.isascii():
+        why = f"{image!r} is no name of a Docker image{not_ascii(image)}; type the character again"
+    elif any(map(str.isspace, image)):
         why = f"{image!r} has a blank, and is no name of a Docker image; write it without"
     else:
         repository = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
@@ -84,11 +90,15 @@ def image_findings(path: Path, image: object) -> Iterator[Finding]:
     yield stricter(path, f"{why}. Servers accept it, and the job fails when it starts")
 
 
-def folder_findings(path: Path, folder: object, what: str) -> Iterator[Finding]:
-    """Yield a warning if a folder is not on HDFS. The message calls it ``what``, such as ``code folder``."""
+def folder_findings(path: Path, folder: object, what: str, level: Level) -> Iterator[Finding]:
+    """Yield a finding if a folder is not on the cluster's file system.
+
+    The message calls it ``what``, such as ``code folder``.
+    """
     if isinstance(folder, str) and folder and _NO_HDFS.match(folder):
-        text = f"{folder!r} is no path on HDFS, where the {what} of a job is; write $PAI_DEFAULT_FS_URI/PATH"
-        yield warning(path, f"{text}, and copy local files there with uploads or luigi-pai put")
+        text = f"{folder!r} is no path on the cluster's file system, where the {what} of a job is"
+        remedy = "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
+        yield Finding(path, f"{text}; {remedy}", Level.WARNING if _PLACEHOLDER.match(folder) else level)
 
 
 @cache

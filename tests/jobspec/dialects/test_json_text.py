@@ -16,6 +16,44 @@ def test_what_python_reads_and_json_does_not_have(text):
         read_json(text, "x.json")
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ('{\n  // old\n  "a": 1}', (2, 3), "JSON has no comments; remove this one"),
+        ('{"a": 1 /* old */}', (1, 9), "JSON has no comments; remove this one"),
+        ('{"a": 1} # old', (1, 10), "JSON has no comments; remove this one"),
+        ('{"a": 1,\n}', (1, 8), "JSON has no comma after the last item; remove it"),
+        ('{"a": [1, 2,\n ]}', (1, 12), "JSON has no comma after the last item; remove it"),
+        ("{'a': 1}", (1, 2), 'JSON has no single quotes; write "..."'),
+        ('{"a":\n True}', (2, 2), "this is Python; in JSON, write true, false or null"),
+        ('{"a": None}', (1, 7), "this is Python; in JSON, write true, false or null"),
+        ('{"a": "b\nc"}', (1, 9), r"a line break or a tab is in a text; write \n or \t"),
+        (
+            '{"a": \u201cb\u201d}',
+            (1, 7),
+            "U+201C (LEFT DOUBLE QUOTATION MARK) is here; write the character of ASCII",
+        ),
+        ('{"a":\u00a01}', (1, 6), "U+00A0 (NO-BREAK SPACE) is here; write the character of ASCII"),
+        ('{"a": 1 "b": 2}', (1, 9), "Expecting ',' delimiter"),
+    ],
+)
+def test_a_likely_mistake_is_named_with_its_place(text, place, message):
+    with pytest.raises(SpecError) as caught:
+        read_json(text, "x.json")
+    (problem,) = caught.value.problems
+    line, column = place
+    assert (problem.line, problem.message) == (line, f"is not JSON, at column {column}: {message}")
+
+
+def test_a_key_twice_is_named_with_both_lines():
+    """Python, and the servers of v1, would take the last one."""
+    with pytest.raises(SpecError) as caught:
+        read_json('{\n\t"a": {"b": 1,\n\t\t"b": 2}\n}\n', "x.json")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("a.b", 3)
+    assert problem.message == "column 3: this key is in line 2 already; remove one of the two"
+
+
 def test_a_number_that_would_be_read_as_an_infinity():
     with pytest.raises(SpecError, match="-1e400 is too large a number"):
         read_json('{"a": -1e400}', "x.json")

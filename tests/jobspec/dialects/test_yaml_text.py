@@ -177,6 +177,38 @@ def test_a_text_means_what_it_means_to_the_servers(text, verdict):
         assert told(document.value) == told(verdict.get("value"))
 
 
+@pytest.mark.parametrize("js_yaml_4", [False, True], ids=["js-yaml 3", "js-yaml 4"])
+def test_a_text_means_what_it_means_to_the_js_yaml_that_is_known(js_yaml_4):
+    """No value is refused then because the other version reads it differently."""
+    read = 0
+    for kind in ("scalars", "documents"):
+        for verdict in VERDICTS[js_yaml_4][kind]:
+            text = f"k: {verdict['text']}" if kind == "scalars" else verdict["text"]
+            messages, document = [], None
+            try:
+                document = read_yaml(text, js_yaml_4=js_yaml_4)
+            except SpecError as error:
+                messages = [problem.message for problem in error.problems]
+            assert not any(DIFFERENT in message for message in messages)
+            read += document is not None
+            if document is not None and text not in READ_THOUGH_REFUSED:
+                assert not verdict.get("refused")
+                assert told(document.value) == told(verdict["value"])
+    assert read > 200
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a:\n\u00a0\u00a0- b: c\n    d: e\n", "; look at U+00A0 (NO-BREAK SPACE) in line 2, column 1"),
+        ("a: 1\nb:\u00a01\nc: 2\n", "; look at U+00A0 (NO-BREAK SPACE) in line 2, column 3"),
+        ("a: 1\nb\uff1a 1\nc: 2\n", "; look at U+FF1A (FULLWIDTH COLON) in line 2, column 2"),
+    ],
+)
+def test_an_odd_character_near_an_error_is_named(text, message):
+    assert refusal(text).message.endswith(message)
+
+
 def test_most_of_what_servers_read_is_read():
     """Or the test above shows little."""
     texts = [text for text, verdict in TEXTS_JUDGED if not verdict.get("refused")]
@@ -383,8 +415,7 @@ def test_an_error_names_the_file_and_the_part():
         read_yaml("taskRoles:\n  w: {\n  gpu: 1,\n  gpu: 2}\n", "job.yaml")
     assert str(caught.value) == (
         "job 'job.yaml' was not submitted: 1 problem in its description\n"
-        "  taskRoles.w.gpu: column 3: this key is in line 3 already; "
-        "the server refuses a key given twice (line 4)"
+        "  taskRoles.w.gpu: column 3: this key is in line 3 already; remove one of the two (line 4)"
     )
 
 

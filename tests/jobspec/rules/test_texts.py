@@ -54,7 +54,14 @@ def of_v2(*commands, uri="python:3"):
         ("train --lr {{ lr | default(1) }}", "has {{ lr | default(1) }}, which no OpenPAI fills in"),
         ("train --lr {self.lr}", "has {self.lr}, which Python fills in only with an f before"),
         ("train --lr {self.lr:.2f}", "has {self.lr:.2f}, which Python fills in only with an f before"),
-        ("train \u2013\u2013lr 3", "has a typographic dash, \u2013\u2013lr; write --lr"),
+        (
+            "train \u2013\u2013lr 3",
+            "has U+2013 (EN DASH) at character 7, outside quotes, where the shell takes it for a letter",
+        ),
+        ("train -\u2011lr 3", "has U+2011 (NON-BREAKING HYPHEN) at character 8, outside quotes"),
+        ("train\u00a0--lr 3", "has U+00A0 (NO-BREAK SPACE) at character 6, outside quotes"),
+        ("cd a &&\u200b train", "has U+200B (ZERO WIDTH SPACE) at character 8, outside quotes"),
+        ("echo \u201ca b\u201d", "has U+201C (LEFT DOUBLE QUOTATION MARK) at character 6, outside quotes"),
         ("train > log &", "ends with &, so that the task does not wait for what it starts; take & away"),
     ],
 )
@@ -73,18 +80,20 @@ def test_a_command_that_leads_to_nothing_is_warned_of(command, text):
 @pytest.mark.parametrize(
     "command",
     [
-        "cp model $PAI_OUTPUT_DIR; echo ${PAI_TASK_ROLE_worker_HOST_LIST} $PAI_PORT_LIST_main_0_http",
+        "cp model $PAI_OUTPUT_DIR && echo ${PAI_TASK_ROLE_worker_HOST_LIST} $PAI_PORT_LIST_main_0_http",
         "PAI_QUEUE=a; echo $PAI_QUEUE",
         "read PAI_QUEUE < file; echo ${PAI_QUEUE}",
         "docker ps --format '{{.Names}}' | awk '{{print $1}}'; find . -exec cat {} +",
         "echo {a,b} ${a} {{a,b},c}",
         "echo ${self.lr} \\{self.lr}",
         "echo 1 \u2013 2 \u2013",
-        "server & client; kill %1",
+        "echo '\u201cquoted\u201d\u00a0\u2013text' \"\u2013a\"",
+        "echo Sch\u00f6n",
+        "server & client && kill %1",
         "server & wait",
         "a && b",
         "a 2>&1",
-        "a |& b",
+        "set -o pipefail; a |& b",
         "echo a \\&",
     ],
 )
@@ -112,6 +121,18 @@ def test_references_of_protocols_are_none_in_a_v1_job():
         (" docker://python:3", "stricter", f"begins with docker://, {NO_IMAGE}; write 'python:3'"),
         ("python:3 ", "stricter", f"'python:3 ' has a blank, {NO_IMAGE}"),
         ("my image", "stricter", f"'my image' has a blank, {NO_IMAGE}"),
+        (
+            "\u201cpython:3\u201d",
+            "stricter",
+            f"'\u201cpython:3\u201d' {NO_IMAGE[4:]}; it has U+201C (LEFT DOUBLE QUOTATION MARK) at",
+        ),
+        ("python:3\u00a0", "stricter", f"'python:3\\xa0' {NO_IMAGE[4:]}; it has U+00A0 (NO-BREAK SPACE) at"),
+        ("p\u200bython", "stricter", f"'p\\u200bython' {NO_IMAGE[4:]}; it has U+200B (ZERO WIDTH SPACE) at"),
+        (
+            "\u0440ython",
+            "stricter",
+            f"'\u0440ython' {NO_IMAGE[4:]}; it has U+0440 (CYRILLIC SMALL LETTER ER)",
+        ),
         ("Python:3", "warning", "'Python:3' has capitals in 'Python'; Docker knows 'python' only"),
     ],
 )
@@ -129,12 +150,28 @@ def test_names_of_images_are_left_alone(image):
 
 
 @pytest.mark.parametrize("folder", ["./code", "code", ".", "~/code", "https://host/x", "file:///x", "C:\\x"])
-def test_a_code_folder_that_is_on_no_hdfs_is_warned_of(folder):
-    ((level, said),) = of_v1(codeDir=folder)
-    assert level == "warning"
-    assert said.startswith(
-        f"codeDir: {folder!r} is no path on HDFS, where the code folder of a job is; write"
+@pytest.mark.parametrize(
+    ("field", "what", "level"),
+    [
+        ("codeDir", "code folder", "stricter"),
+        ("authFile", "account of a registry", "stricter"),
+        ("dataDir", "data folder", "warning"),
+    ],
+)
+def test_a_folder_that_is_not_on_the_cluster_is_named(folder, field, what, level):
+    """A job without its code fails when it starts; what a data folder is, its command may know."""
+    ((found, said),) = of_v1(**{field: folder})
+    assert found == level
+    assert said == (
+        f"{field}: {folder!r} is no path on the cluster's file system, where the {what} of a job is; "
+        "write $PAI_DEFAULT_FS_URI/PATH, and copy local files there with uploads or luigi-pai put"
     )
+
+
+def test_a_placeholder_in_a_path_is_only_warned_of():
+    """Whoever fills it in makes a path of it."""
+    ((level, _),) = of_v1(codeDir="HDFS_URI/code")
+    assert level == "warning"
 
 
 @pytest.mark.parametrize(

@@ -381,7 +381,7 @@ JOBS = {
         tasks = [TaskRole("main", "x")]
     """,
     "characters of all kinds": r"""
-        image = "registry:5000/grüße/python:3"
+        virtual_cluster = "grüße"
         tasks = [TaskRole("main", "echo grüße 日本 \u2028 \U0001F600 \x7f")]
     """,
     "quotes, tabs and lines": r"""
