@@ -163,7 +163,7 @@ class PaiPythonTask(PaiTask):
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
         self._parts(settings.api_version, has_files=settings.has_files)
-        self._check_secrets(job)
+        self._check_secrets(self.job() if self.strict_shell else job)  # without the shell's quotes
         return super()._check(job)
 
     def _check_secrets(self, job: PaiJob | JobProtocol) -> None:
@@ -274,7 +274,7 @@ class PaiPythonTask(PaiTask):
         lines = [
             placed,
             f'[ -s "${_FILE}" ] || {{ echo "luigi_pai: {problem}" >&2; exit 1; }}',
-            f"export {VALUES}={values} {SECRETS}={f'@{SECRETS}@' if secrets else ''}",
+            f"export {_FILE} {VALUES}={values} {SECRETS}={f'@{SECRETS}@' if secrets else ''}",
         ]
         # 0.9 to 0.14 replaces line breaks by the letter n; on v2, arrays share the lines of their points
         separator = "; " if api_version == "v1" else "\n"

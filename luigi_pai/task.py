@@ -103,6 +103,14 @@ class PaiTask(JobTask):
         """Maximum number of retries of the job by OpenPAI; not related to Luigi's own retries."""
         return 0
 
+    @attribute
+    def strict_shell(self) -> bool:
+        """Whether commands run under ``set -e -o pipefail``: a failure anywhere in a command fails the task.
+
+        If it is false, the last program of a command decides, as on OpenPAI 0.7.
+        """
+        return False
+
     def job(self) -> PaiJob:
         """Return the job that ``run()`` submits. Override it to set fields that have no property here.
 
@@ -143,6 +151,14 @@ class PaiTask(JobTask):
                 "output() to return the targets of its results"
             )
         return HdfsTarget(folder, cluster=self.cluster)
+
+    def _job(self) -> PaiJob | JobProtocol:
+        job = super()._job()
+        if not self.strict_shell or not isinstance(job, PaiJob):
+            return job
+        from luigi_pai.jobspec.containers import with_strict_shell  # noqa: PLC0415  costs what only few need
+
+        return with_strict_shell(job)
 
     def _targets(self) -> list[luigi.Target]:
         return overridden_targets(self, PaiTask)

@@ -210,7 +210,7 @@ def _job_of_task(module: str, arguments: Sequence[str]) -> PaiJob | JobProtocol:
     if not isinstance(task, (PaiTask, PaiProtocolTask)):
         give_up(f"{arguments[0]} is neither a PaiTask nor a PaiProtocolTask")
     with reading_files(module, arguments):
-        return task.job()
+        return task._job()  # noqa: SLF001  of this package
 
 
 @click.command()

@@ -13,7 +13,7 @@ import click
 
 from luigi_pai.cli.failures import EXIT_FAILED, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
-from luigi_pai.cli.tables import coloured
+from luigi_pai.cli.tables import coloured, tell
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.durations import counted
 from luigi_pai.jobspec.demand import Demand
@@ -49,6 +49,7 @@ class _Planned:
             number is not known (in a search, or if a job runs several points).
         jobs: for a sweep, the number of its jobs in each state.
         note: further text in the line of the task.
+        warnings: about the jobs to submit.
         requires: the tasks that it requires.
         shown_above: whether the task and its requirements are listed further up.
     """
@@ -59,6 +60,7 @@ class _Planned:
     gpus: int = 0
     jobs: Counter[str] = field(default_factory=Counter)
     note: str = ""
+    warnings: list[str] = field(default_factory=list)
     requires: list[_Planned] = field(default_factory=list)
     shown_above: bool = False
 
@@ -85,6 +87,8 @@ def plan(module: str, arguments: Sequence[str], *, as_json: bool) -> None:
         for line in _lines(root, "", ""):
             click.echo(wrapped(line, sys.stdout))
         click.echo(_totals(list(_each(root))))
+    for warning in dict.fromkeys(text for planned in _each(root) for text in planned.warnings):
+        tell(f"warning: {warning}", err=True)
     sys.exit(0 if root.state == "done" else EXIT_FAILED)
 
 
@@ -98,6 +102,7 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
     """Return a task and its requirements; if a task is done, its requirements are left out, as in Luigi."""
     from luigi_pai.sweep.sweep import PaiSweep  # noqa: PLC0415  loads Luigi
     from luigi_pai.tasks.job_task import JobTask  # noqa: PLC0415  as above
+    from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as above
 
     if task.task_id in known:
         above = known[task.task_id]
@@ -107,6 +112,8 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
         forecast = task.forecast()
         found.state, found.attempt, found.note = forecast.state, forecast.number, forecast.why
         found.gpus = _gpus(task)
+        if found.state == "to submit":
+            found.warnings = [f"{task.task_family}: {text}" for text in TaskWork(task).check_job()]
     elif task.complete():
         found.state = "done"
     elif isinstance(task, PaiSweep):
@@ -132,7 +139,8 @@ def _plan_points(sweep: PaiSweep, found: _Planned) -> None:
         found.note = "a search, whose points are not known before"
         return
     limits = SweepLimits.of(sweep)
-    points, _ = checked_points(sweep, limits)
+    points, warnings = checked_points(sweep, limits)
+    found.warnings = [f"{sweep.task_family}: {text}" for text in warnings]
     found.note = counted(len(points), "point")
     if limits.points_per_job > 1:
         found.jobs["to submit"] = math.ceil(len(points) / limits.points_per_job)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai import runtime
+from luigi_pai.jobspec.dialects.shell_text import strict
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.runtime import VARIABLES, attempt_of
 
@@ -47,14 +48,32 @@ def for_containers(job: PaiJob | JobProtocol, name: str, *, with_runtime: bool) 
     return protocol
 
 
+def with_strict_shell(job: PaiJob) -> PaiJob:
+    """Return a copy of a job whose commands run under ``set -e -o pipefail``."""
+    changed = copy.copy(job)
+    changed.taskRoles = [
+        _with_command(role, strict(command))
+        if isinstance(command := _command(role), str) and command.strip()
+        else role
+        for role in job.taskRoles
+    ]
+    return changed
+
+
 def _v1_role(role: Any, name: str, *, with_runtime: bool) -> Any:
     """Return a role (TaskRole, or mapping of its fields), with ``_export`` before its command if needed."""
-    is_mapping = isinstance(role, Mapping)
-    command = role.get("command") if is_mapping else role.command
+    command = _command(role)
     if not with_runtime and not _names_variables(command):
         return role
-    command = f"{_export(name)}; {command}"
-    if is_mapping:
+    return _with_command(role, f"{_export(name)}; {command}")
+
+
+def _command(role: Any) -> Any:
+    return role.get("command") if isinstance(role, Mapping) else role.command
+
+
+def _with_command(role: Any, command: str) -> Any:
+    if isinstance(role, Mapping):
         return {**role, "command": command}
     role = copy.copy(role)
     role.command = command

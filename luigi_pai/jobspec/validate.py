@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from luigi_pai.errors import Level, Problem, SpecError
 from luigi_pai.jobspec.dialects.javascript_text import javascript_number
 from luigi_pai.jobspec.dialects.mustache import SPACES
+from luigi_pai.jobspec.dialects.shell_text import strict_command
 from luigi_pai.jobspec.hints import METHOD
 from luigi_pai.jobspec.job import PaiJob, methods_in
 from luigi_pai.jobspec.names import folded
@@ -47,8 +48,8 @@ _PLACES = (
     ("authFile", "account of a registry", Level.STRICTER),
     ("dataDir", "data folder", Level.WARNING),  # a command may know what it is
 )
-_IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 _CONVERTS = "0.15"  # a release to which a v1 job is sent as a job protocol
+_IGNORES_KILL_ALL = (0, 8)  # the first release that accepts and ignores it
 
 
 def check_job(
@@ -167,11 +168,12 @@ def _texts(document: Mapping[str, Any], release: str | None) -> Iterator[Finding
         yield from folder_findings((field,), document.get(field), what, level)
     variables = document.get("jobEnvs")
     for index, role in enumerate(list_of(document, "taskRoles")):
-        command = mapping_of(role).get("command")
+        name, command = mapping_of(role).get("name"), mapping_of(role).get("command")
         if isinstance(command, str):
             path: Path = ("taskRoles", index, "command")
-            yield from command_findings([(path, command)], variables if isinstance(variables, dict) else ())
-            yield from config_ending_findings(path, command, release)
+            script = strict_command(command) or command
+            yield from command_findings([(path, script)], variables if isinstance(variables, dict) else ())
+            yield from config_ending_findings(path, name, command, release)
 
 
 def _without_effect(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iterator[Finding]:

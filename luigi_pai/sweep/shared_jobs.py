@@ -41,7 +41,10 @@ def check_shared(name: str, points: Sequence[Point]) -> None:
     settings = OpenPai.current(points[0].task.cluster)
     if settings.api_version == "v1":
         raise _no_arrays("api_version = v1 is set in luigi.cfg")
-    jobs = (for_containers(point.task.job(), point.name, with_runtime=point.task.runtime) for point in points)
+    jobs = (
+        for_containers(point.task._job(), point.name, with_runtime=point.task.runtime)  # noqa: SLF001  of this package
+        for point in points
+    )
     conversions = (as_protocol(job, settings) for job in jobs)
     first = next(conversions)
     for loss in first.notable_losses:

@@ -136,7 +136,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         from luigi_pai.jobspec.containers import for_containers  # noqa: PLC0415  only needed here
         from luigi_pai.jobspec.submission import rendered  # noqa: PLC0415  as above
 
-        job = self.job()
+        job = self._job()
         name = job.jobName if isinstance(job, PaiJob) else job.name
         return rendered(for_containers(job, name, with_runtime=self.runtime), filled=filled)
 
@@ -221,6 +221,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return Forecast.of(decision(TaskWork(self)))
 
     # for TaskWork
+
+    def _job(self) -> PaiJob | JobProtocol:
+        """Return ``job()`` with what attributes of the task change in any job."""
+        return self.job()
 
     _api_version: ClassVar[str | None] = (
         None  # ``v1`` or ``v2`` if the job runs only on clusters with this version

@@ -178,7 +178,7 @@ class TaskWork(Work):
             SpecError: no job can be made from the task's definition.
         """
         try:
-            return self._task._in_folder(self._task.job(), self.outputs.fs)  # noqa: SLF001  as above
+            return self._task._in_folder(self._task._job(), self.outputs.fs)  # noqa: SLF001  as above
         except TypeError as error:
             if is_users(error):
                 raise

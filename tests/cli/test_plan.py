@@ -66,6 +66,10 @@ class Study(PaiSweep):
     def points(self):
         return grid(Train, number=range(1, 4))
 
+class Piped(Study):
+    def points(self):
+        return grid(Train, number=range(2, 5), command=["false | tee log"])
+
 class Shared(Study):
     points_per_job = 2
 
@@ -144,6 +148,24 @@ def test_the_tree_before_between_and_after(folder, has_run):
     assert [(one["state"], one["attempt"]) for one in tree["requires"]] == [("done", 1), ("to submit", 2)]
     luigi_pai(folder, "run", "pipeline", "Report", "--local-scheduler")
     assert luigi_pai(folder, "plan", "pipeline", "Report") == "Report()  done\n0 jobs to submit\n"
+
+
+def test_a_warning_about_jobs_to_submit_is_shown_once(folder, has_run):
+    """Of a task and of a sweep, on standard error; not about a job that is done."""
+    words = ("plan", "pipeline", "Train", "--number", "1", "--command", "false | tee log")
+    lines = luigi_pai(folder, *words, expect=1).splitlines()
+    assert len([line for line in lines if "succeeds even if false fails" in line]) == 1
+    assert lines[-1].startswith("warning: Train: taskRoles[0].command: role 'main' succeeds even if false")
+    has_run(1, "false | tee log")
+    assert "warning" not in luigi_pai(folder, *words)
+    lines = luigi_pai(folder, "plan", "pipeline", "Piped", expect=1).splitlines()
+    assert lines[-1].startswith("warning: Piped: taskRoles[0].command: role 'main' succeeds even if false")
+    assert lines[-1].endswith("(3 of 3 points)")
+
+
+def test_a_job_that_is_not_valid_has_no_plan(folder):
+    text = luigi_pai(folder, "plan", "pipeline", "Train", "--number", "1", "--command", " ", expect=1)
+    assert "taskRoles[0].command: ' ' is not a shell command" in text
 
 
 def test_work_that_cannot_go_on_is_blocked_by_a_reason(folder):

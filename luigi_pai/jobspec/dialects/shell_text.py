@@ -7,6 +7,8 @@ starts and ends, and knows no keywords.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -40,6 +42,7 @@ _INSIDE: Final = {
 """What opens something: what closes it, and the tokens inside."""
 _CARRIAGE_RETURN = re.compile(r"\r+(?=\n|\Z)")
 _STATUS = "\n(exit $?)"
+_STRICT = "bash -e -o pipefail -c $'"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,24 @@ def repaired(command: str) -> str:
     return command[: last.end] if command[last.end :].strip(" \t") else command
 
 
+def strict(command: str) -> str:
+    """Return the command, in one line, that runs a command under ``set -e -o pipefail`` on every release.
+
+    In the script of 0.9 to 0.14, ``set -e`` has no effect, so a bash of its own runs the command.
+    """
+    escaped = json.dumps(with_line_feeds(command), ensure_ascii=False)[1:-1].replace("'", r"\'")
+    return f"{_STRICT}{escaped}'"
+
+
+def strict_command(command: str) -> str | None:
+    """Return the command that ``strict`` was given; None for a command that ``strict`` has not returned."""
+    escaped = command.removeprefix(_STRICT)[:-1].replace(r"\'", "'")
+    with contextlib.suppress(ValueError):  # raised for similar commands that users write
+        found = str(json.loads(f'"{escaped}"'))
+        return found if strict(found) == command else None
+    return None
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
@@ -103,6 +124,7 @@ class _Reader:
         unclosed = ""
         while self._at < len(self._text) and not unclosed:
             unclosed = self._step()
+            self._bare = self._bare.ljust(self._at, "_")
         if not unclosed and self._open:
             unclosed = self._open[-1][0]
         elif not unclosed and self._here:
@@ -124,7 +146,6 @@ class _Reader:
             self._in_word = piece == "${"
             closer, inside = _INSIDE[piece]
             if pattern is _ARITHMETIC and kind == "bracket":
-            self._bare = self._bare.ljust(self._at, "_")
                 inside = _ARITHMETIC
             self._open.append((piece, closer, inside))
         elif pattern is _COMMAND:
@@ -141,6 +162,7 @@ class _Reader:
         if kind == "hash" and not self._in_word:
             end = self._text.find("\n", self._at)
             self._at = len(self._text) if end < 0 else end
+            self._bare = self._bare.ljust(self._at)
         elif kind in ("blank", "semicolon"):
             self._at = found.end()
             self._in_word = self._in_word and piece == "\\\n"
@@ -162,7 +184,6 @@ class _Reader:
         if not self._open:
             self._bare += bare
 
-            self._bare = self._bare.ljust(self._at)
     def _line_break(self) -> str:
         """Read a line break, and the here-documents that start after it."""
         self._at += 1
@@ -174,7 +195,7 @@ class _Reader:
             if found is None:
                 return f"<<{delimiter}"
             self._at = self._end = found.end()
+            self._bare = self._bare.ljust(self._at)
             self._is_here_document = True
         self._here.clear()
         return ""
-            self._bare = self._bare.ljust(self._at)

@@ -12,8 +12,15 @@ import re
 from typing import TYPE_CHECKING
 
 from luigi_pai.jobspec.dialects.mustache import SPACES
-from luigi_pai.jobspec.dialects.shell_text import Ending, ending, repaired, with_line_feeds
+from luigi_pai.jobspec.dialects.shell_text import (
+    Ending,
+    ending,
+    repaired,
+    strict_command,
+    with_line_feeds,
+)
 from luigi_pai.jobspec.releases import release_number, release_title
+from luigi_pai.jobspec.rules.hidden_failures import hidden_failure_findings
 from luigi_pai.jobspec.schema_problems import Finding, warning
 
 if TYPE_CHECKING:
@@ -22,19 +29,24 @@ if TYPE_CHECKING:
     from luigi_pai.jobspec.paths import Path
 
 _FIRST_EVAL, _FIRST_V2, _FIRST_SCRIPT = (0, 9), (0, 15), (0, 17)
+_IN_A_TASK = ", or set strict_shell = True in the PaiTask"
 _REPAIRED = "luigi-pai repairs this in jobs that it submits"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LETTERS = {"\n": "n", "\t": "t", "\r": "r", "\a": "a", "\b": "b", "\v": "v", "\f": "f", "\x1b": "E"}
 _ERREXIT = re.compile(r"(?:^|[\n;&|{])\s*set\s+(?:-\w+\s+)*-(?:\w*e|\w*o\s+errexit)")
 
 
-def config_ending_findings(path: Path, command: str, release: str | None) -> Iterator[Finding]:
+def config_ending_findings(path: Path, role: object, command: str, release: str | None) -> Iterator[Finding]:
     """Yield warnings about the command of a role of a v1 job config.
 
-    ``release`` is the cluster's release. If it is None, the warnings name the releases that they are about.
+    ``role`` is the role's name. ``release`` is the cluster's release. If it is None, the warnings name the
+    releases that they are about.
     """
     sent, number = repaired(command), (0,) if release is None else release_number(release)
     if not sent.strip():
+        return
+    if script := strict_command(sent):
+        yield from _last_findings(path, ending(script))
         return
     last = ending(sent)
     appends = number < _FIRST_EVAL and ("OpenPAI 0.7 and 0.8" if release is None else release_title(release))
@@ -43,6 +55,7 @@ def config_ending_findings(path: Path, command: str, release: str | None) -> Ite
     if appends and not last.operator and sent != with_line_feeds(command):
         yield warning(path, _why_repaired(with_line_feeds(command), appends))
     yield from _last_findings(path, last, f" (it is a syntax error on {appends})" if appends else "")
+    yield from hidden_failure_findings(path, role, sent, last.bare, _IN_A_TASK)
     if release is None or _FIRST_EVAL <= number < _FIRST_V2:
         evaluates = "OpenPAI 0.9 to 0.14" if release is None else release_title(release)
         yield from _eval_findings(path, sent, last, evaluates)
@@ -61,7 +74,7 @@ def _eval_findings(path: Path, command: str, last: Ending, evaluates: str) -> It
 
 
 def protocol_ending_findings(
-    commands: Sequence[tuple[Path, str]], release: tuple[int, ...] | None
+    role: str, commands: Sequence[tuple[Path, str]], release: tuple[int, ...] | None
 ) -> Iterator[Finding]:
     """Yield warnings about the commands of a role of a job protocol, in the order in which they run."""
     for path, command in commands:
@@ -70,7 +83,9 @@ def protocol_ending_findings(
     texts = [with_line_feeds(command).strip(SPACES) for _, command in commands]
     if commands:
         yield from _last_findings(commands[-1][0], ending("\n".join(texts)))
-    if release is not None and release < _FIRST_SCRIPT:
+    if commands and release is not None and release < _FIRST_SCRIPT:
+        joined = " && ".join(texts)
+        yield from hidden_failure_findings(commands[0][0][:-1], role, joined, ending(joined).bare)
         found = [
             (path, _how_it_ends(text, ending(text))) for (path, _), text in zip(commands, texts, strict=True)
         ]

@@ -100,7 +100,7 @@ def _roles(document: Mapping[str, Any], release: tuple[int, ...] | None) -> Iter
             message = "are blank; servers accept them, and every task ends at once"
             yield stricter((*path, "commands"), message)
         yield from command_findings(commands[name], references=True)
-        yield from protocol_ending_findings(commands[name], release)
+        yield from protocol_ending_findings(name, commands[name], release)
 
 
 def _names_by_type(document: Mapping[str, Any]) -> dict[str, dict[str, None]]:

@@ -1,0 +1,124 @@
+"""strict_shell: a failure anywhere in a command fails the task, on each API, and in a job of many points."""
+
+from __future__ import annotations
+
+import luigi
+import pytest
+from local_client import unique
+
+from luigi_pai import PaiJob, PaiJobFailed, PaiPythonTask, PaiSweep, PaiTask, SpecError, TaskRole, grid
+from luigi_pai.jobspec.dialects.shell_text import strict, strict_command
+from luigi_pai.jobspec.job import slot_to_dict
+
+
+class Train(PaiTask):
+    name = luigi.Parameter()
+    command = luigi.Parameter(significant=False, default="true")
+    strict_shell = luigi.BoolParameter(default=True, significant=False)
+    image = "python:3"
+
+    @property
+    def tasks(self):
+        return [TaskRole("main", self.command, memoryMB=100)]
+
+
+class Method(PaiPythonTask):
+    run_id = luigi.Parameter()
+    image = "python:3"
+    memory_mb = 100
+    strict_shell = True
+
+    def work(self):
+        return {"sum": 3}
+
+
+class Points(PaiSweep):
+    run_id = luigi.Parameter()
+    results_dir = luigi.Parameter()
+    points_per_job = 2
+    tolerance = 2
+
+    def points(self):
+        return grid(Train, name=[f"{self.run_id}-{number}" for number in range(2)], command=["false; true"])
+
+
+FINE = (
+    'mkdir -p out\necho "it\'s $LUIGI_PAI_ATTEMPT \\\\" | tee out/log\ntest "$(cat out/log)" = "it\'s 1 \\\\"'
+)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.parametrize(
+    ("command", "fails"), [("false | tee log", True), ("false\ntrue", True), (FINE, False)]
+)
+def test_the_first_failure_fails_the_task(command, fails, caplog):
+    """Nothing is warned of."""
+    task = Train(name=unique(), command=command)
+    if fails:
+        with pytest.raises(PaiJobFailed):
+            task.run()
+    else:
+        task.run()
+    assert not any("succeeds even if" in text or "line break" in text for text in caplog.messages)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("either_cluster")
+@pytest.mark.parametrize("command", ["false | tee log", "false\ntrue"])
+def test_without_it_the_last_program_decides_and_a_warning_says_so_once(command, caplog):
+    Train(name=unique(), command=command, strict_shell=False).run()
+    assert len([text for text in caplog.messages if "role 'main' succeeds even if false" in text]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("either_cluster")
+def test_a_method_runs_in_it(caplog):
+    """What is put before its command is part of it, and no warning is about that."""
+    task = Method(run_id=unique())
+    task.run()
+    assert task.result() == {"sum": 3}
+    assert "succeeds even if" not in caplog.text
+
+
+@pytest.mark.slow
+def test_points_that_share_a_job_have_it(local_pai_v2, as_settings, tmp_path, caplog):
+    as_settings(local_pai_v2)
+    Points(run_id=unique(), results_dir=str(tmp_path / "results")).run()
+    assert len([text for text in caplog.messages if "exit code 255, its command with 1" in text]) == 2
+
+
+def test_a_job_of_ones_own_has_it_also_with_mappings_as_roles():
+    """Roles of the task are not changed, and a blank command stays what it is: no server takes it."""
+
+    class Own(Train):
+        def job(self):
+            roles = [TaskRole("a", "x | y"), slot_to_dict(TaskRole("b", "x; y")), TaskRole("c", " ")]
+            return PaiJob(self.name, self.image, roles)
+
+    task = Own(name="own")
+    commands = [role["command"] for role in task._job().to_dict()["taskRoles"]]
+    assert commands == [strict("x | y"), strict("x; y"), " "]
+    assert '"command": "x | y"' in task.job().to_json()
+    assert "bash -e -o pipefail -c $'x | y'" in task.render()
+
+
+def test_a_private_value_in_a_strict_command_is_refused(pai):
+    """Also one that the shell's quotes change."""
+
+    class Tells(Method):
+        word = luigi.Parameter(visibility=luigi.parameter.ParameterVisibility.PRIVATE)
+
+        @property
+        def tasks(self):
+            (role,) = super().tasks
+            return [TaskRole("main", f"echo {self.word}; {role.command}")]
+
+    with pytest.raises(SpecError, match="contains the value of the private parameter word"):
+        Tells(run_id="a", word="it's-a-secret").run()
+    assert pai.posts() == []
+
+
+def test_a_strict_job_differs_from_the_same_job_without_it():
+    one, other = (Train(name="a", command="x", strict_shell=value)._job() for value in (True, False))
+    assert strict_command(one.taskRoles[0].command) == other.taskRoles[0].command == "x"
