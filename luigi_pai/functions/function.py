@@ -6,13 +6,11 @@ import functools
 import hashlib
 import inspect
 import re
-import sys
-import sysconfig
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.payload.container import CALLER
+from luigi_pai.payload.packages import is_of_python, is_third_party
 from luigi_pai.payload.reach import METHOD
 
 if TYPE_CHECKING:
@@ -51,7 +49,9 @@ class Function:
         if not hasattr(named, "__qualname__"):  # an object with __call__
             named = type(named)
         self.name: str = named.__name__
-        module = "__main__" if _is_installed(named.__module__) else named.__module__
+        module = named.__module__
+        if is_of_python(module) or is_third_party(module):  # the container imports it
+            module = "__main__"
         members = {"__module__": module, "__qualname__": named.__qualname__}
         self.work = _calling(function)
         self.work.__module__, self.work.__qualname__ = module, f"{named.__qualname__}.{METHOD}"
@@ -109,17 +109,6 @@ def _calling(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
     work.__code__ = work.__code__.replace(co_filename=CALLER)
     return work
-
-
-def _is_installed(module: str) -> bool:
-    """Return whether a module belongs to Python or to an installed package, so that images can have it."""
-    if module == "__main__":
-        return False
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return module in sys.stdlib_module_names or module in sys.builtin_module_names
-    folders = {Path(path).resolve() for path in map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))}
-    return not folders.isdisjoint(Path(file).resolve().parents)
 
 
 def _text(value: Any, payload: Payload) -> str:

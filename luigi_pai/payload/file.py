@@ -19,7 +19,7 @@ import cloudpickle
 
 from luigi_pai import runtime
 from luigi_pai.payload import container
-from luigi_pai.payload.packages import package_files
+from luigi_pai.payload.packages import is_of_python, package_files
 from luigi_pai.payload.pickler import Pickler
 from luigi_pai.payload.reach import METHOD, Reach
 
@@ -56,7 +56,7 @@ class Payload:
         classes = [each for each in kind.__mro__ if each not in base.__mro__]
         machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
         settings = {each for each in machinery if isinstance(inspect.getattr_static(base, each, 0), property)}
-        modules = {each.__module__ for each in classes} - sys.stdlib_module_names | {"__main__"}
+        modules = {"__main__", *(each.__module__ for each in classes if not is_of_python(each.__module__))}
         self.reach = Reach(classes, machinery, settings, modules)
         self.problems = list(self.reach.problems)
         self._secrets, self._owner = secrets, owner

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,24 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
             except OSError as error:
                 wrong.append(Problem(shown(str(path)), f"it cannot be read ({error.strerror})"))
         problems += (f"packages: {package!r}: {problem}" for problem in wrong)
+
+
+def is_of_python(module: str) -> bool:
+    """Return whether a module is of the standard library. The name alone does not decide it."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return module in sys.stdlib_module_names
+    return _is_below(file, "stdlib") and not is_third_party(module)
+
+
+def is_third_party(module: str) -> bool:
+    """Return whether a module is of a package that is installed in this environment."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and (_is_below(file, "purelib") or _is_below(file, "platlib"))
+
+
+def _is_below(file: str, scheme: str) -> bool:
+    return Path(sysconfig.get_path(scheme)).resolve() in Path(file).resolve().parents
 
 
 def _spec(package: str) -> ModuleSpec | None:

@@ -155,6 +155,7 @@ def test_several_threads_may_wait_for_one_result(cluster, settings_of_call, run_
 
 SCRIPT = """
 import sys
+import pipes  # the module beside the script, and not that of the standard library
 from luigi_pai import Cluster
 
 class Model:
@@ -165,6 +166,7 @@ url, user, password, python, run_id = sys.argv[1:]
 cluster = Cluster(url, user, password=password)
 data = [{"a", "b", "c", "d"}, {"x": 1, "y": (2, Model(3))}]
 job = cluster.call(lambda values, run: sorted(values[0]), data, run_id, image="python:3", python=python)
+assert cluster.call(pipes.ordered, "ba", image="python:3", python=python).result() == ["a", "b"]
 print(job.name, job.result())
 """
 
@@ -174,6 +176,7 @@ print(job.name, job.result())
 def test_two_processes_that_call_the_same_have_one_job(any_cluster, bare_python, run_id, tmp_path):
     """Whatever the seed of their hashes is, and whoever is first; so has a third one later."""
     script = tmp_path / "script.py"
+    (tmp_path / "pipes.py").write_text("def ordered(values):\n    return sorted(values)\n")
     script.write_text(SCRIPT)
     server = any_cluster.server
     words = [sys.executable, script, server.url, server.username, server.password, bare_python, run_id]
