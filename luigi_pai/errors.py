@@ -4,6 +4,7 @@ The tree::
 
     PaiError
     ├── ConfigError        a setting of [OpenPai] is missing or wrong        (also a ValueError)
+    │   └── MissingPackage       an optional package is not installed  (also a ModuleNotFoundError)
     ├── SpecError          the description of a job or sweep is not valid    (also a ValueError)
     ├── PaiApiError        a request to the cluster failed
     │   ├── ClusterUnreachable   no reply: unknown host, timeout, TLS (also a requests.ConnectionError)
@@ -58,6 +59,7 @@ __all__ = [
     "InvalidReply",
     "JobNotFound",
     "Level",
+    "MissingPackage",
     "NameConflict",
     "PaiApiError",
     "PaiError",
@@ -105,6 +107,10 @@ class PaiError(Exception):
 
 class ConfigError(PaiError, ValueError):
     """A setting is missing or wrong. The error's text names the setting and says what to write."""
+
+
+class MissingPackage(ConfigError, ModuleNotFoundError):
+    """An optional package is not installed. The error's text has the command that installs it."""
 
 
 class Level(str, Enum):

@@ -1,4 +1,4 @@
-"""OptunaSweep: a search whose points Optuna proposes (``pip install luigi-pai[optuna]``)."""
+"""OptunaSweep: a search whose points Optuna proposes. Optuna is installed by the extra ``optuna``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import luigi
 
+from luigi_pai.errors import MissingPackage, Problem
+
 if importlib.util.find_spec("optuna") is None:
-    raise ModuleNotFoundError('luigi_pai.optuna needs Optuna: pip install "luigi_pai[optuna]"', name="optuna")
+    raise MissingPackage("OptunaSweep needs Optuna: pip install optuna")
 
 import optuna
 from optuna.trial import TrialState
 
 from luigi_pai.console import first_line
-from luigi_pai.errors import Problem
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.progress import Best
 from luigi_pai.sweep.sweep import PaiSweep

@@ -16,7 +16,7 @@ import luigi.parameter
 from luigi_pai.api.logs.failed_task import log_end
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import configured_secrets
-from luigi_pai.errors import Problem, SpecError
+from luigi_pai.errors import MissingPackage, Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, TaskRole, default_output
 from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.payload.container import LARGEST_METRICS, RESULT, SECRETS, VALUES
@@ -49,7 +49,7 @@ class PaiPythonTask(PaiTask):
 
     Subclass it and give ``image`` and ``work``. The method and what it uses are sent as a pickle; the
     image needs only the minor version of Python that runs here. Everything else is as in a ``PaiTask``.
-    Install ``luigi-pai[python]`` to use the class.
+    The class needs cloudpickle, which the extra ``python`` installs.
     """
 
     @abc.abstractmethod
@@ -179,7 +179,7 @@ class PaiPythonTask(PaiTask):
 
         Raises:
             SpecError: something cannot be sent.
-            ImportError: cloudpickle is missing here.
+            MissingPackage: cloudpickle is not installed here.
         """
         payload = payload_of(type(self), PaiPythonTask, self.packages, self._secrets())
         self._raise(payload.problems)
@@ -302,8 +302,8 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, owner
     """
     try:
         from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
-    except ModuleNotFoundError as error:
-        raise ImportError("PaiPythonTask needs cloudpickle here: pip install luigi-pai[python]") from error
+    except ModuleNotFoundError:
+        raise MissingPackage("PaiPythonTask needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
     return Payload(kind, base, named, secrets, owner=owner)
 
@@ -313,7 +313,7 @@ def contents(task: PaiPythonTask) -> Contents:
 
     Raises:
         SpecError: something cannot be sent.
-        ImportError: cloudpickle is missing here.
+        MissingPackage: cloudpickle is not installed here.
     """
     from luigi_pai.payload.contents import contents_of  # noqa: PLC0415  only people want it
 

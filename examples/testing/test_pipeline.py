@@ -1,4 +1,4 @@
-"""Tests of the pipeline: with `pip install '.[testing]'` in the clone, run `pytest` here."""
+"""Tests of the pipeline: with the extra `testing` of luigi-pai, run `pytest` here."""
 
 import json
 import subprocess

@@ -22,6 +22,7 @@ import luigi.target
 import requests
 from requests.exceptions import ChunkedEncodingError
 
+from luigi_pai.api.wire.environment import CORRECT_PROXY, THROUGH
 from luigi_pai.api.wire.timed_http import OverLimit, chain, reason_of
 from luigi_pai.errors import PaiError, Problem
 from luigi_pai.json_bodies import parse_json
@@ -256,23 +257,27 @@ def unanswered(
     error: Exception,
     namenodes: Sequence[str],
     read_timeout: float | None,
+    proxy: str | None = None,
 ) -> HdfsError:
     """Return the error of a request that got no complete reply from a host and port.
 
     ``server`` is a DataNode if it is not in ``namenodes``. ``read_timeout`` is None if the request has
-    certainly not reached the server.
+    certainly not reached the server. ``proxy`` is the environment variable of its proxy.
     """
     causes = list(chain(error))
     over = next((cause for cause in causes if isinstance(cause, OverLimit)), None)
     untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes)
-    reason = f"no answer ({reason_of(causes)})"
+    through = THROUGH.format(proxy) if proxy else ""
+    reason = f"no answer{through} ({reason_of(causes)})"
     step = "check webhdfs_url in [OpenPai], and that the NameNode runs"
     if over is not None:
         reason = str(over)
         step = TOO_LARGE
     elif read_timeout is not None and any(map(_is_timeout, causes)):
-        reason = f"no answer within {read_timeout:g} s (read_timeout)"
+        reason = f"no answer{through} within {read_timeout:g} s (read_timeout)"
         step = "try again, or raise read_timeout in [OpenPai]"
+    elif proxy:
+        step = CORRECT_PROXY.format(proxy)
     elif server not in namenodes:
         step = (
             f"NameNode {' or '.join(namenodes)} redirected to this DataNode: check that this machine "

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["pai", "pai_mock", "pai_server"]
 
-_INSTALL = "pip install 'luigi-pai[testing]'"
 _FIXTURE = pytest.StashKey[str]()
 _PAI = pytest.StashKey["Pai"]()
 _APIS = ("v1", "v2", "ltp")
@@ -112,6 +111,6 @@ def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
     except ModuleNotFoundError as error:
         if error.name != "responses":
             raise
-        raise pytest.UsageError(f"the fixture pai_mock needs responses: {_INSTALL}") from None
+        raise pytest.UsageError("the fixture pai_mock needs responses: pip install responses") from None
     with PaiMock() as mock:
         yield mock

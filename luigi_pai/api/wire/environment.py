@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -10,12 +11,17 @@ from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
-from luigi_pai.errors import ConfigError
+from luigi_pai.errors import ConfigError, MissingPackage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+THROUGH = " through the proxy of {} in the environment"
+CORRECT_PROXY = "correct {} (http://USER:PASSWORD@HOST:PORT), or name the host in no_proxy"
+"""What errors say of a proxy, whose variable is to be filled in."""
+
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_SOCKS = ("socks4", "socks4a", "socks5", "socks5h")
 
 
 class Environment:
@@ -47,7 +53,8 @@ class Environment:
         """Return the proxies for the host of a URL, in the form for ``requests``; empty if there are none.
 
         Raises:
-            ConfigError: the proxy's URL is not valid; the error names the variable, but not the URL.
+            ConfigError: the proxy's URL is not valid, or PySocks is missing for a SOCKS proxy; the error
+                names the variable, but not the URL, which may contain a password.
             ValueError: ``url`` is not valid.
         """
         parts = urlsplit(url)
@@ -59,6 +66,11 @@ class Environment:
                 raise ConfigError(
                     f"{_variable(proxy, parts.scheme)} in the environment is not a valid proxy URL; write "
                     "http://HOST:PORT or http://USER:PASSWORD@HOST:PORT"
+                )
+            if proxy and urlsplit(proxy).scheme in _SOCKS and importlib.util.find_spec("socks") is None:
+                raise MissingPackage(
+                    f"{_variable(proxy, parts.scheme)} in the environment is a SOCKS proxy, for which "
+                    "PySocks is missing: pip install 'requests[socks]', or name the host in no_proxy"
                 )
             self._proxies[host] = found
         return self._proxies[host]
@@ -81,6 +93,7 @@ def _variable(proxy: str, scheme: str) -> str:
 
 def _is_valid(proxy: str) -> bool:
     try:
-        return bool(parse_url(proxy).host)
+        parts = parse_url(proxy)
     except LocationParseError:
         return False
+    return bool(parts.host) and (parts.scheme or "http") in ("http", "https", *_SOCKS)

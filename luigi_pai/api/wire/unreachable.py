@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
+from luigi_pai.api.wire.environment import CORRECT_PROXY, THROUGH
 from luigi_pai.api.wire.timed_http import AnswerTimeout, OverLimit, chain, reason_of
 from luigi_pai.errors import ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.redaction import with_hint
@@ -82,7 +83,7 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
     url = _failed_url(failed, error)
     target, is_servers = _target(failed, url)
     proxy = failed.environment.proxy_variable(url)
-    through = f" through the proxy of {proxy} in the environment" if proxy else ""
+    through = THROUGH.format(proxy) if proxy else ""
     if _is_lost(failed, error, causes):
         may_be_tls = is_servers and failed.url.startswith("http:") and not failed.answered
         advice = f"; if it speaks TLS, write https:// in {_SETTING}" if may_be_tls else ""
@@ -98,16 +99,11 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
             "(PEM); correct it, or set verify in [OpenPai] of luigi.cfg to true, false or such a file"
         )
     advice = f"check {_SETTING}, and that the rest-server runs" if is_servers else ""
-    if proxy:
-        advice = (
-            f"correct {proxy} (http://USER:PASSWORD@HOST:PORT; SOCKS needs the package requests[socks]), or "
-            "name the host in no_proxy"
-        )
     reason = _reason(error, causes, f"no connection within {failed.connect_timeout:g} s")
     text = f"cannot reach {target}{through}: {reason}"
     if isinstance(error, _WITHOUT_SCHEME) and is_servers:
         text = f"pai_url = {failed.server!r} is not a valid URL: it must begin with http:// or https://"
-    return ClusterUnreachable(with_hint(text, advice))
+    return ClusterUnreachable(with_hint(text, CORRECT_PROXY.format(proxy) if proxy else advice))
 
 
 def _failed_url(failed: FailedRequest, error: Exception) -> str:

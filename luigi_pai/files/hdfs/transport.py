@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError
 
 from luigi_pai.api.wire.environment import Environment
 from luigi_pai.api.wire.timed_http import TimedAdapter, progress
-from luigi_pai.errors import ConfigError
+from luigi_pai.errors import ConfigError, MissingPackage
 from luigi_pai.files.errors import ELSEWHERE, HdfsError, HdfsUnreachable, failed, refused, unanswered
 from luigi_pai.files.hdfs.addresses import datanode_address, probe_of_decoding
 from luigi_pai.files.hdfs.answers import Answer, answer_of
@@ -207,7 +207,7 @@ class Transport:
         raise failure
 
     def send_once(self, method: str, url: str, path: str, operation: str, **about: Any) -> requests.Response:
-        """Send a request once; HdfsError if it is refused or gets no answer."""
+        """Send a request once; HdfsError if it is refused or gets no answer, ConfigError for its proxy."""
         headers = {
             "Content-Type": "application/octet-stream",  # HttpFS requires it
             "Accept-Encoding": "identity",  # the received bytes are counted
@@ -231,10 +231,13 @@ class Transport:
             if reply.ok:
                 return reply
             failure = refused(operation, path, reply)
+        except ConfigError:  # of the environment's proxy
+            raise
         except (HTTPError, HTTPException, OSError, ValueError) as error:  # RequestException is an OSError
             server = urlsplit(url).netloc
             read_timeout = account.read_timeout if progress.sent else None
-            failure = unanswered(operation, path, server, error, namenodes, read_timeout)
+            proxy = self._environment.proxy_variable(url)
+            failure = unanswered(operation, path, server, error, namenodes, read_timeout, proxy)
         # outside the except block, so that no traceback contains ``error``, whose URL has a delegation token
         raise failure.in_section(account.section)
 
@@ -262,7 +265,7 @@ def _log_in_with_kerberos(session: requests.Session) -> None:
     try:
         from hdfs.ext.kerberos import KerberosClient  # noqa: PLC0415  an extra
     except ImportError as error:
-        raise ConfigError(
-            "hdfs_auth = kerberos in [OpenPai] needs an extra: pip install 'luigi-pai[kerberos]'"
+        raise MissingPackage(
+            "hdfs_auth = kerberos in [OpenPai] needs requests-kerberos: pip install requests-kerberos"
         ) from error
     KerberosClient("namenode:", session=session)  # its only effect here is session.auth

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from ports import refused_port
 from transports import failure
 
-from luigi_pai.errors import ClusterUnreachable, ConfigError
+from luigi_pai.errors import ClusterUnreachable, ConfigError, MissingPackage
 
 # ---------------------------------------------------------------- proxies
 
@@ -18,6 +20,7 @@ def test_a_malformed_proxy_is_named_by_its_variable(transport, monkeypatch, capl
         ("https_proxy", "https", "http://user:hunter2#@proxy:3128"),
         ("ALL_PROXY", "http", "user:hunter2@proxy:port"),
         ("HTTP_PROXY", "http", "http://[::1"),
+        ("http_proxy", "http", "ftp://user:hunter2@proxy:3128"),
     ):
         with monkeypatch.context() as environment:
             environment.setenv(name, value)
@@ -31,7 +34,7 @@ def test_a_malformed_proxy_is_named_by_its_variable(transport, monkeypatch, capl
 
 @pytest.mark.parametrize(
     "value",
-    ["http://user:12/hunter2@proxy:3128", "ftp://user:hunter2@proxy:3128", "http://user:hunter2€@proxy:3128"],
+    ["http://user:12/hunter2@proxy:3128", "http://user:hunter2€@proxy:3128"],
 )
 def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(transport, monkeypatch, caplog, value):
     """Without any part of its value, as above."""
@@ -43,12 +46,24 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(transport, monkeyp
     assert "hun" not in text + caplog.text
 
 
+@pytest.mark.parametrize("value", ["socks5://user:hunter2@127.0.0.1:1080", "SOCKS5H://127.0.0.1:1080"])
+def test_a_socks_proxy_without_pysocks_says_what_to_install(transport, monkeypatch, caplog, value):
+    """Without PySocks, requests would take the URL of the server to be wrong."""
+    monkeypatch.setitem(sys.modules, "socks", None)
+    monkeypatch.setenv("ALL_PROXY", value)
+    error = failure(transport("http://pai.invalid"), MissingPackage)
+    assert str(error) == (
+        "ALL_PROXY in the environment is a SOCKS proxy, for which PySocks is missing: pip install "
+        "'requests[socks]', or name the host in no_proxy"
+    )
+    assert "hunter2" not in caplog.text
+
+
 def unreachable(scheme, reason):
     name = f"{scheme}_proxy"
     return (
         f"cannot reach {scheme}://pai.invalid through the proxy of {name} in the environment: {reason}; "
-        f"correct {name} (http://USER:PASSWORD@HOST:PORT; SOCKS needs the package requests[socks]), or name "
-        "the host in no_proxy"
+        f"correct {name} (http://USER:PASSWORD@HOST:PORT), or name the host in no_proxy"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 from ending_server import EndingServer
+from ports import refused_port
 from webhdfs_scripted import Scripted, file_status, scripted, scripted_fs
 
+from luigi_pai.errors import ConfigError
 from luigi_pai.files import HdfsError, HdfsUnreachable, WebHdfs
 from luigi_pai.files.errors import unanswered
 from luigi_pai.files.hdfs import transport
@@ -186,6 +189,30 @@ def test_a_certificate_that_is_not_trusted_is_not_retried() -> None:
     assert not failure.transient
     other = unanswered("OPEN", "/p", "h:1", requests.ConnectionError("cut"), ["h:1"], 30.0)
     assert other.transient
+
+
+def test_a_proxy_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The NameNode is not to blame; no part of the proxy's URL is shown."""
+    monkeypatch.setenv("http_proxy", f"http://user:hunter2@127.0.0.1:{refused_port()}")
+    with pytest.raises(HdfsUnreachable) as caught:
+        WebHdfs("http://namenode.invalid:50070", "alice").exists("/p")
+    assert str(caught.value) == (
+        "HDFS GETFILESTATUS /p on namenode.invalid:50070: no answer through the proxy of http_proxy in the "
+        "environment (Connection refused); correct http_proxy (http://USER:PASSWORD@HOST:PORT), or name the "
+        "host in no_proxy"
+    )
+
+
+@pytest.mark.parametrize("value", ["socks5://user:hunter2@proxy:1080", "ftp://user:hunter2@proxy:1"])
+def test_a_proxy_that_cannot_be_used_is_an_error_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """As for the rest-server."""
+    monkeypatch.setitem(sys.modules, "socks", None)
+    monkeypatch.setenv("all_proxy", value)
+    with pytest.raises(ConfigError, match=r"^all_proxy in the environment is ") as caught:
+        WebHdfs("http://namenode.invalid:50070", "alice").exists("/p")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_delete_whose_answer_is_lost_is_done(pauses: list[float]) -> None:

@@ -138,7 +138,7 @@ def test_kerberos_without_the_extra(settings: Callable[..., None], monkeypatch: 
     monkeypatch.setitem(sys.modules, "requests_kerberos", None)
     monkeypatch.delitem(sys.modules, "hdfs.ext.kerberos", raising=False)
     settings(webhdfs_url="http://127.0.0.1:1", hdfs_auth="kerberos")
-    with pytest.raises(ConfigError, match=r"needs an extra: pip install 'luigi-pai\[kerberos\]'"):
+    with pytest.raises(ConfigError, match=r"needs requests-kerberos: pip install requests-kerberos$"):
         WebHdfs.from_config().exists("/p")
 
 

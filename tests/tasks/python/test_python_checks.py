@@ -18,7 +18,7 @@ import pytest
 from luigi.parameter import ParameterVisibility
 from python_tasks import Rich, Square
 
-from luigi_pai import PaiPythonTask, SpecError, runtime
+from luigi_pai import MissingPackage, PaiPythonTask, SpecError, runtime
 from luigi_pai.jobspec.arrays.jobs import array_of
 from luigi_pai.jobspec.containers import for_containers
 from luigi_pai.jobspec.convert import convert
@@ -336,8 +336,12 @@ def test_a_missing_cloudpickle_says_what_to_install(monkeypatch):
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(ImportError, match=r"pip install luigi-pai\[python\]"):
-        Small()._payload()
+    for method in (Small().job, Small().render, Small()._payload):
+        with pytest.raises(
+            ImportError, match=r"^PaiPythonTask needs cloudpickle here: pip install cloudpickle$"
+        ) as caught:
+            method()
+        assert isinstance(caught.value, MissingPackage)
 
 
 def test_tasks_are_packed_by_several_threads_at_once(request):
