@@ -235,13 +235,8 @@ class OpenPai(Settings, luigi.Config):
         Raises:
             ConfigError: values are wrong; the text names each key and valid values.
         """
-        sections = configuration().sections
-        own = sections.get(self.section, {})
-        if not own.keys() <= SETTINGS.keys():
-            self._warn_of_unknown_keys()
-        problems = []
-        if SECTION not in sections or "pai_url" not in own:
-            problems = [*unreadable_files(self.section), *misspelled_sections()]
+        self._warn_of_unknown_keys()
+        problems = [*unreadable_files(self.section), *misspelled_sections()]
         for key, setting in SETTINGS.items():
             value = getattr(self, key)
             if value is setting.default:

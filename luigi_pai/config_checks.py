@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from luigi_pai.redaction import layout_hint, with_hint
+
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
 _CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
@@ -40,24 +42,17 @@ class Check:
         """Return a problem for each invalid part of a value: the key, the part, and valid values."""
         found = []
         for part in self.parts(value):
+            hint = layout_hint(part) if isinstance(part, str) else ""
             try:
                 is_valid = self.is_valid(part)
-            except (LookupError, ValueError):
+            except (LookupError, ValueError) as error:
                 is_valid = False
+                hint = hint or ("the highest port is 65535" if "0-65535" in str(error) else "")
             if self.login and "@" in str(part):
                 found.append(f"{key} must not contain a user or password; {self.login}")
             elif not is_valid:
-                found.append(f"{key} = {part!r} {self.fault}; use {self.advice}{_layout_hint(part)}")
+                found.append(with_hint(f"{key} = {part!r} {self.fault}; use {self.advice}", hint))
         return found
-
-
-def _layout_hint(value: object) -> str:
-    """Return a hint on the layout of luigi.cfg if a value contains another line or a comment; else empty."""
-    if not isinstance(value, str):
-        return ""
-    if "\n" in value:
-        return ". The value includes the next line, which is indented: begin each key at the start of a line"
-    return ". A comment stands on a line of its own" if re.search(r"\s[#;]", value) else ""
 
 
 def one_of(*words: str) -> Check:
@@ -87,7 +82,7 @@ def _are_words(value: object) -> bool:
 
 def _is_url(url: str) -> bool:
     parts = urlsplit(url)
-    plain = url.split() == [url] and not parts.query and not parts.fragment
+    plain = url.split() == [url] and not parts.query and not parts.fragment and "$" not in url
     return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
 
 
@@ -178,5 +173,7 @@ URL = Check(
     login="use the keys username and password",
 )
 URLS = Check(_is_url, URL.advice, URL.fault, URL.login, split_urls)
-USER = Check(lambda name: not name or name.split() == [name], "a name without blanks", fault="has a blank")
+USER = Check(
+    lambda name: not name or not re.search(r"[\s\"'$]", name), "a name without blanks, quotation marks and $"
+)
 WORDS = Check(_are_words, "texts without commas")

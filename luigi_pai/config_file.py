@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import luigi.configuration
 from luigi.cmdline_parser import CmdlineParser
 
-from luigi_pai.errors import ClusterUnreachable, ConfigError
+from luigi_pai.errors import ConfigError, JobNotFound, PaiApiError
 from luigi_pai.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -25,11 +25,13 @@ SECTION = "OpenPai"
 CLUSTER_VARIABLE = "LUIGI_PAI_CLUSTER"
 """Environment variable with the NAME of ``[OpenPai:NAME]`` for tasks and commands that name no cluster."""
 NO_FILE = "no luigi.cfg was found in this folder, in /etc/luigi, or at LUIGI_CONFIG_PATH"
+FIRST_FILE = "copy luigi.cfg.example to luigi.cfg and fill it in, or write luigi-pai local -- COMMAND"
 
 _Written = tuple[Mapping[str, Any], Mapping[str, Any]]
 _PREFIX = f"{SECTION}:"
 _ENVIRONMENT = re.compile(r"\$\{([^}]+)\}")
 _SECRET_OF_OTHERS = re.compile(r".*(?:password|passwd|secret)", re.IGNORECASE)
+_SIMILAR_FILES = ("luigi.cfg", "luigi.toml", "Luigi.cfg", "luigi.cfg.txt", "luigi.ini", "luigi.conf")
 _SIMILAR = re.compile(rf"{SECTION}\s*[-:._/ ]\s*(.+)", re.IGNORECASE)  # may be meant as [OpenPai:NAME]
 
 
@@ -132,24 +134,43 @@ def unreadable_files(section: str) -> list[str]:
     ]
 
 
-def unset_address(section: str) -> str:
-    """Return why ``pai_url`` of a section is not set; empty if it is set."""
-    if has_key(section, "pai_url"):
-        return ""
-    why = "" if files_read() else f": {NO_FILE}"
-    return next(iter(unreadable_files(section)), f"pai_url is not set{why}")
+def ignored_files() -> list[str]:
+    """Return a message for each file that Luigi does not read, although it is named like a configuration."""
+    try:
+        folders = [Path.cwd()] if files_read() else [Path.cwd(), *Path.cwd().parents, Path.home()]
+    except (OSError, RuntimeError):  # this folder is gone, or there is no home
+        return []
+    files = [folder / name for folder in dict.fromkeys(folders) for name in _SIMILAR_FILES]
+    return [
+        f"{file} is not read: set LUIGI_CONFIG_PATH={file}"
+        + (" and LUIGI_CONFIG_PARSER=toml (needs: pip install toml)" if file.suffix == ".toml" else "")
+        for file in files
+        if file.is_file() and not any(file.samefile(each) for each in files_read())
+    ]
 
 
 @contextlib.contextmanager
 def with_address(cluster: str | None = None) -> Iterator[None]:
-    """In this context, the text of a ClusterUnreachable also says if ``pai_url`` is not set."""
+    """In this context, an error of a server at the default address begins with why ``pai_url`` is not set."""
     try:
         yield
-    except ClusterUnreachable as error:
-        unset = unset_address(chosen_section(cluster))
-        if not unset or error.mocked or unset in str(error):
-            raise
-        raise error.extended(unset) from None
+    except PaiApiError as error:
+        raise addressed(error, cluster) from None
+
+
+def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
+    """Return an error that begins with why ``pai_url`` is not set, if that may be its cause."""
+    if isinstance(error, JobNotFound) or error.mocked or str(error).startswith("pai_url is not set"):
+        return error
+    section, files = chosen_section(cluster), files_read()
+    if has_key(section, "pai_url"):
+        return error
+    known = ", ".join(f"[{name}]" for name in configuration().sections) or "none"
+    unset = f"pai_url is not set in [{section}] of {', '.join(files)}; sections there: {known}"
+    if not files:
+        unset = "; ".join([f"pai_url is not set: {NO_FILE}", *(ignored_files() or [FIRST_FILE])])
+    unset = next(iter(unreadable_files(section)), unset)
+    return error.reworded(f"{unset}. At the default address: {error}")
 
 
 def chosen_section(cluster: str | None) -> str:
@@ -193,10 +214,10 @@ def is_given_to_luigi(key: str) -> bool:
 
 
 def misspelled_sections() -> list[str]:
-    """Return a problem for each section named [OpenPai] in other letter case; none if [OpenPai] exists."""
-    sections = configuration().sections
-    similar = [] if SECTION in sections else [name for name in sections if name.lower() == SECTION.lower()]
-    return [f"section names are case-sensitive: rename [{name}] to [{SECTION}]" for name in similar]
+    """Return a problem for each section like [OpenPai], such as [openpai]; none if [OpenPai] exists."""
+    sections = () if SECTION in configuration().sections else configuration().sections
+    similar = [name for name in sections if re.sub(r"[\W_]", "", name).lower() == SECTION.lower()]
+    return [f"section names must match exactly: rename [{name}] to [{SECTION}]" for name in similar]
 
 
 def misspelled_clusters() -> dict[str, str]:

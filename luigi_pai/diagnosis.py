@@ -13,14 +13,15 @@ from urllib.parse import urlsplit
 from luigi_pai.api.request_limits import Kind
 from luigi_pai.config import OpenPai
 from luigi_pai.config_file import (
+    FIRST_FILE,
     NO_FILE,
     SECTION,
     chosen_section,
     cluster_option,
     clusters,
     files_read,
+    ignored_files,
     misspelled_clusters,
-    misspelled_sections,
     unknown_keys,
 )
 from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, PaiError
@@ -100,9 +101,8 @@ def _configuration() -> Iterator[Check]:
     if files:
         yield Check("configuration", "ok", f"read {', '.join(files)}")
     else:
-        yield Check("configuration", "warn", NO_FILE, "copy luigi.cfg.example to luigi.cfg and fill it in")
-    for problem in misspelled_sections():
-        yield Check("configuration", "fail", problem)
+        yield Check("configuration", "warn", NO_FILE, FIRST_FILE)
+    yield from (Check("configuration", "warn", problem) for problem in ignored_files())
     for problem in misspelled_clusters().values():
         yield Check("configuration", "warn", problem, "as written, the section names no cluster")
     try:

@@ -33,6 +33,12 @@ _CONTROL = re.compile(
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # bidi, zero-width characters
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
+_IN_LUIGI_CFG = {  # what a value contains that luigi.cfg does not interpret -> how to write it
+    r"\n": "the value includes the next line, which is indented: begin each key at the start of a line",
+    r"\s[#;]": "a comment stands on a line of its own",
+    r"^(['\"]).*\1$": "luigi.cfg does not remove quotation marks: leave them out",
+    r"(^|//)\$[\w(]": "write an environment variable as ${NAME}",
+}
 
 
 def printable(text: str, *, of_log: bool = False) -> str:
@@ -70,6 +76,11 @@ def wrapped(text: str, stream: TextIO) -> str:
 def with_hint(message: str, hint: str) -> str:
     """Return a message, often a server's, without its full stop and followed by a hint, if there is one."""
     return f"{message.rstrip().removesuffix('.')}; {hint}" if hint else message
+
+
+def layout_hint(value: str) -> str:
+    """Return how to write a value in luigi.cfg that has quotes, a comment or the like in it; else empty."""
+    return next((hint for pattern, hint in _IN_LUIGI_CFG.items() if re.search(pattern, value)), "")
 
 
 def escape_what_is_not_encodable(stream: TextIO) -> None:

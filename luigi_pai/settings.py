@@ -128,7 +128,7 @@ class Settings:
         "WebHDFS of that file system: http://HOST:PORT; with several NameNodes URL;URL")
     webhdfs_redirect = _key(_OPTIONAL, None, checks.REDIRECT, _CLUSTER,
         "URL of DataNodes, if not the one that the NameNode sends: http://PROXY/{host}:{port}")
-    hdfs_user = _key(_OPTIONAL, None, None, _CLUSTER, "user on HDFS; default: username")
+    hdfs_user = _key(_OPTIONAL, None, checks.USER, _CLUSTER, "user on HDFS; default: username")
     hdfs_auth = _key(_TEXT, "simple", checks.one_of("simple", "kerberos"), _CLUSTER,
         "authentication on HDFS: simple, or kerberos (needs a ticket)")
     storage = _key(_OPTIONAL, None, checks.STORAGE, _CLUSTER,

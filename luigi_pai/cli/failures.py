@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from luigi_pai.cli.tables import tell
-from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiError, ServerFault, SpecError
+from luigi_pai.errors import ClusterUnreachable, ConfigError, PaiApiError, PaiError, ServerFault, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,13 +45,12 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
         file = _configuration_read(error)
         if file is None:
             raise
-        give_up(f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}")
-    except ClusterUnreachable as error:
-        from luigi_pai.config_file import chosen_section, unset_address  # noqa: PLC0415  loads Luigi
+        give_up(f"luigi.cfg cannot be read: {file} is not {error.encoding.upper()}; save it as UTF-8")
+    except PaiApiError as error:
+        from luigi_pai.config_file import addressed  # noqa: PLC0415  loads Luigi
 
-        unset = unset_address(chosen_section(None))
-        hint = f"; {unset}" if unset and unset not in str(error) else ""
-        give_up(f"{error}{hint}", EXIT_USAGE if unset else EXIT_UNREACHABLE)
+        explained = addressed(error)
+        give_up(explained, _code_of(explained))
     except PaiError as error:
         give_up(error, _code_of(error))
     except KeyboardInterrupt:
@@ -60,6 +59,8 @@ def plain_failures(interrupted: str = "stopped") -> Iterator[None]:
 
 def _without_lines(error: configparser.Error) -> str:
     """Return what is wrong with luigi.cfg without quoting its lines, because one may hold the password."""
+    if isinstance(error, configparser.MissingSectionHeaderError) and "\ufeff" in error.line:
+        return f"{error.source} begins with a byte order mark (BOM); save it as UTF-8 without BOM"
     if isinstance(error, configparser.MissingSectionHeaderError):
         return f"{error.source}, line {error.lineno}: this is in no section; write [OpenPai] above it"
     if isinstance(error, configparser.ParsingError):
@@ -81,7 +82,9 @@ def _configuration_read(error: UnicodeDecodeError) -> str | None:
 def _code_of(error: PaiError) -> int:
     from luigi_pai.files import HdfsError, HdfsUnreachable  # noqa: PLC0415  loaded only for an error
 
-    if isinstance(error, (HdfsUnreachable, ServerFault)):  # the rest-server lost its database, for example
-        return EXIT_UNREACHABLE
     is_wrong_path = isinstance(error, HdfsError) and error.operation == "resolve"
-    return EXIT_USAGE if is_wrong_path else EXIT_FAILED
+    if is_wrong_path or str(error).startswith("pai_url is not set"):
+        return EXIT_USAGE
+    # a ServerFault: the rest-server lost its database, for example
+    is_away = isinstance(error, (ClusterUnreachable, HdfsUnreachable, ServerFault))
+    return EXIT_UNREACHABLE if is_away else EXIT_FAILED

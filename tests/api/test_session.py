@@ -263,9 +263,16 @@ def test_a_login_whose_answer_was_lost_is_repeated(faulty, new_session, clock):
 def test_a_password_in_quotes_is_one_with_quotes(serve, new_session):
     """Of INI files, unlike TOML, they are a part."""
     server = serve(lambda _: (400, {}, '{"code": "IncorrectPasswordError", "message": "no"}'))
-    with pytest.raises(AuthenticationError, match="begins and ends with a quotation mark") as caught:
-        new_session(server.url, password='"hush-hush"').token_life()
-    assert "hush" not in str(caught.value)
+    for password, hint in (
+        ('"hush-hush"', "luigi.cfg does not remove quotation marks: leave them out"),
+        ("$HUSH_HUSH", "write an environment variable as ${NAME}"),
+        ("$(cat hush)", "write an environment variable as ${NAME}"),
+        ("hush-hush  # mine", "a comment stands on a line of its own"),
+    ):
+        with pytest.raises(AuthenticationError) as caught:
+            new_session(server.url, password=password).token_life()
+        assert str(caught.value).endswith(f"set the right password in [OpenPai] of luigi.cfg; {hint}")
+        assert "hush" not in str(caught.value).lower()
     with pytest.raises(AuthenticationError, match="LTP may refuse right passwords"):
         new_session(server.url, password="'").token_life()
 

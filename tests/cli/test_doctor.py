@@ -104,7 +104,7 @@ def test_a_misspelled_section_and_key(pai_command, settings):
         text = pai_command("doctor", expect=2).stdout
     finally:
         config.remove_section("openpai")
-    assert "fail  configuration: section names are case-sensitive: rename [openpai] to [OpenPai]" in text
+    assert "fail  configuration: [OpenPai] in luigi.cfg: section names must match exactly: rename" in text
 
 
 def test_a_wrong_port_of_hdfs(pai_command, settings, cluster):

@@ -9,14 +9,14 @@ import click
 import pytest
 
 from luigi_pai.cli.failures import plain_failures
-from luigi_pai.config_file import NO_FILE
+from luigi_pai.config_file import FIRST_FILE, NO_FILE
 from luigi_pai.errors import (
     ClusterUnreachable,
     ConfigError,
     InvalidReply,
+    JobNotFound,
     PaiNameTaken,
     Problem,
-    ServerFault,
     SpecError,
 )
 from luigi_pai.files import HdfsError, HdfsUnreachable
@@ -41,7 +41,7 @@ def failures_of_status(interrupted="stopped"):
         (
             ClusterUnreachable("cannot reach http://h"),
             2,
-            f"cannot reach http://h; pai_url is not set: {NO_FILE}",
+            f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: cannot reach http://h",
         ),
         (
             SpecError("x", [Problem("image", "is missing")]),
@@ -51,15 +51,20 @@ def failures_of_status(interrupted="stopped"):
         (HdfsUnreachable("cannot reach\nhttp://h", operation="read", path="/p"), 3, "cannot reach http://h"),
         (HdfsError("no path", operation="resolve", path="p"), 2, "no path"),
         (HdfsError("denied", operation="read", path="/p"), 1, "denied"),
-        (InvalidReply("a page"), 1, "a page"),
-        (ServerFault("a problem with your database", status=500), 3, "a problem with your database"),
+        (
+            InvalidReply("a page"),
+            2,
+            f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: a page",
+        ),
+        (JobNotFound("no job x"), 1, "no job x"),
         (PaiNameTaken("taken", "j"), 1, "taken"),
         (KeyboardInterrupt(), 1, "interrupted; nothing is lost"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys):
+def test_an_error_is_one_line_and_an_exit_code(error, code, line, capsys, monkeypatch):
     """0 success, 1 failure, 2 usage or configuration, 3 unreachable."""
+    monkeypatch.setattr("luigi_pai.config_file.ignored_files", list)
     with pytest.raises(SystemExit) as caught, failures_of_status("interrupted; nothing is lost"):
         raise error
     assert caught.value.code == code
@@ -72,7 +77,10 @@ def test_a_configuration_in_another_encoding_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit) as caught, failures_of_status():
         configparser.ConfigParser().read(path, encoding="utf-8")
     assert caught.value.code == 2
-    assert capsys.readouterr().err == f"luigi-pai status: luigi.cfg cannot be read: {path} is not UTF-8\n"
+    assert (
+        capsys.readouterr().err
+        == f"luigi-pai status: luigi.cfg cannot be read: {path} is not UTF-8; save it as UTF-8\n"
+    )
     with pytest.raises(UnicodeDecodeError), failures_of_status():
         b"\xe4".decode()
 
@@ -81,3 +89,16 @@ def test_an_unexpected_error_keeps_its_traceback():
     """A defect of the program is not a failure of the command."""
     with pytest.raises(ZeroDivisionError), failures_of_status():
         raise ZeroDivisionError
+
+
+def test_a_byte_order_mark_is_named(tmp_path, capsys):
+    """Editors of Windows write one, and Luigi takes it for a part of the first line."""
+    path = tmp_path / "luigi.cfg"
+    path.write_text("[OpenPai]\npassword = hunter22\n", encoding="utf-8-sig")
+    with pytest.raises(SystemExit) as caught, failures_of_status():
+        configparser.ConfigParser().read(path, encoding="utf-8")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        f"luigi-pai status: luigi.cfg cannot be read: {path} begins with a byte order mark (BOM); save it as "
+        "UTF-8 without BOM\n"
+    )

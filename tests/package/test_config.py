@@ -13,7 +13,8 @@ import pytest
 from luigi.parameter import ParameterVisibility
 
 from luigi_pai.config import OpenPai
-from luigi_pai.errors import ConfigError
+from luigi_pai.config_file import FIRST_FILE, NO_FILE, addressed, ignored_files
+from luigi_pai.errors import AuthenticationError, ClusterUnreachable, ConfigError, InvalidReply
 from luigi_pai.settings import OF_TASKS, SETTINGS
 from luigi_pai.tasks.job_task import JobTask
 
@@ -96,7 +97,6 @@ def test_every_key_is_described():
         "http:///path",
         "http://h:0",
         "http://h:port",
-        "http://h:99999",
         "http://[::1",
         "http://a b",
         "http://h?x=1",
@@ -109,6 +109,29 @@ def test_an_address_must_be_one(key, value):
         refused(**{key: value})
         == f"{key} = {value!r} is not a valid URL; use http://HOST:PORT or https://HOST/PATH"
     )
+
+
+def test_a_port_above_the_highest_is_named():
+    """One digit too many is easily typed."""
+    assert refused(pai_url="http://h:91860") == (
+        "pai_url = 'http://h:91860' is not a valid URL; use http://HOST:PORT or https://HOST/PATH; the "
+        "highest port is 65535"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "hint"),
+    [
+        ("pai_url", "$PAI_URL", "write an environment variable as ${NAME}"),
+        ("pai_url", "http://$HOST:9186", "write an environment variable as ${NAME}"),
+        ("username", "$USER", "write an environment variable as ${NAME}"),
+        ("username", "'anna'", "luigi.cfg does not remove quotation marks: leave them out"),
+        ("hdfs_user", '"anna"', "luigi.cfg does not remove quotation marks: leave them out"),
+        ("storage", '"nfs1"', "luigi.cfg does not remove quotation marks: leave them out"),
+    ],
+)
+def test_a_value_as_of_a_shell_or_of_toml_gets_a_hint(key, value, hint):
+    assert refused(**{key: value}).endswith(f"; {hint}")
 
 
 @pytest.mark.parametrize("key", ["pai_url", "webhdfs_url", "portal_url"])
@@ -236,11 +259,11 @@ def section():
         config.remove_section(name)
 
 
-@pytest.mark.parametrize("name", ["openpai", "OpenPAI", "OPENPAI"])
-def test_a_section_in_another_case_is_named(section, name):
+@pytest.mark.parametrize("name", ["openpai", "OpenPAI", "OPENPAI", "Open-PAI", "open_pai", "OpenPai "])
+def test_a_section_with_a_similar_name_is_named(section, name):
     """Its settings would have no effect, and the defaults would be taken without a word."""
     section(f"[{name}]\npai_url = http://pai:9186\n")
-    assert refused() == f"section names are case-sensitive: rename [{name}] to [OpenPai]"
+    assert refused() == f"section names must match exactly: rename [{name}] to [OpenPai]"
 
 
 def test_a_section_in_another_case_beside_the_right_one_is_no_error(section, settings):
@@ -348,3 +371,63 @@ def test_a_pickle_has_no_secret(settings):
     settings(password="another")
     theirs = pickle.loads(data)
     assert (theirs.username, theirs.password, theirs.token) == ("anna", "another", "the-token")
+
+
+# ---------------------------------------------------------------- files that Luigi does not read
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A folder without a luigi.cfg, in which the process is, and a home without one."""
+    folder = tmp_path / "project" / "code"
+    folder.mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("luigi_pai.config_file.files_read", list)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "further"),
+    [
+        ("project/code/luigi.toml", " and LUIGI_CONFIG_PARSER=toml (needs: pip install toml)"),
+        ("project/code/Luigi.cfg", ""),
+        ("project/code/luigi.cfg.txt", ""),
+        ("project/luigi.cfg", ""),
+        ("home/luigi.cfg", ""),
+    ],
+)
+def test_a_file_that_luigi_does_not_read_is_named(places, file, further):
+    (places / file).write_text("")
+    assert ignored_files() == [f"{places / file} is not read: set LUIGI_CONFIG_PATH={places / file}{further}"]
+
+
+def test_beside_a_luigi_cfg_only_files_of_its_folder_are_named(places, monkeypatch):
+    for file in ("project/code/luigi.cfg", "project/luigi.cfg", "home/luigi.cfg"):
+        (places / file).write_text("")
+    monkeypatch.setattr("luigi_pai.config_file.files_read", lambda: ["luigi.cfg"])
+    assert ignored_files() == []
+
+
+@pytest.mark.parametrize(
+    "error", [ClusterUnreachable("cannot reach"), AuthenticationError("refused"), InvalidReply("a page")]
+)
+def test_an_error_of_the_default_address_begins_with_the_missing_file(places, error):
+    """Whatever answers there, it may be another cluster than the user's."""
+    assert str(addressed(error)) == (
+        f"pai_url is not set: {NO_FILE}; {FIRST_FILE}. At the default address: {error}"
+    )
+    (places / "home" / "luigi.cfg").write_text("")
+    explained = addressed(error)
+    assert f"{NO_FILE}; {places}/home/luigi.cfg is not read: " in str(explained)
+    assert addressed(explained) is explained
+
+
+def test_an_error_of_the_default_address_names_the_sections_that_there_are(section, monkeypatch, tmp_path):
+    (tmp_path / "luigi.cfg").write_text("")
+    monkeypatch.setattr("luigi_pai.config_file.files_read", lambda: [str(tmp_path / "luigi.cfg")])
+    section("[pai]\npai_url = http://pai:9186\n")
+    text = str(addressed(ClusterUnreachable("cannot reach")))
+    assert text.startswith(f"pai_url is not set in [OpenPai] of {tmp_path}/luigi.cfg; sections there: ")
+    assert "[pai]" in text

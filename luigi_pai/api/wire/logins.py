@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.wire.replies import error_of
 from luigi_pai.errors import AuthenticationError
-from luigi_pai.redaction import with_hint
+from luigi_pai.redaction import layout_hint, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +29,8 @@ _HINTS = {
     "InvalidParametersError": "check username, password and expiration in [OpenPai] of luigi.cfg",
 }
 _IF_IT_IS_RIGHT = (
-    "; if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
+    "if it is right, set token = ... (an application token) instead: OpenPAI's successor LTP may refuse "
     "right passwords"
-)
-_IN_QUOTES = (
-    "; the password begins and ends with a quotation mark, which luigi.cfg does not remove: leave both out"
 )
 _NOTHING_SET = "no password is set; write password = ... (or token = ...) in [OpenPai] of luigi.cfg"
 _RENEWED_BEFORE_END = 30.0  # seconds
@@ -65,9 +62,9 @@ def login_error(
         hint = _NOTHING_SET
     else:
         hint = _HINTS.get(code or "", "")
-        if code == "IncorrectPasswordError" and password is not None:
-            is_quoted = len(password) > 1 and password[0] == password[-1] and password[0] in "'\""
-            hint += _IN_QUOTES if is_quoted else _IF_IT_IS_RIGHT if may_be_ltp else ""
+        if code in ("IncorrectPasswordError", "InvalidParametersError"):
+            if_right = _IF_IT_IS_RIGHT if may_be_ltp and code == "IncorrectPasswordError" else ""
+            hint = with_hint(hint, layout_hint(password or "") or if_right)
     message = redact(message)
     return AuthenticationError(
         f"login of user {account.username!r} at {account.url} was refused: {with_hint(message, hint)}",

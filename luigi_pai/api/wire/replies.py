@@ -20,7 +20,7 @@ from luigi_pai.errors import (
 )
 from luigi_pai.jobspec.paths import item_of, list_of
 from luigi_pai.json_bodies import TooLarge, parse_json
-from luigi_pai.redaction import with_hint
+from luigi_pai.redaction import layout_hint, with_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -166,7 +166,7 @@ def raise_error(
     if code is None and (status == HTTPStatus.NOT_FOUND or parsed(response) is NOT_JSON):
         raise InvalidReply(f"{text}: the reply is not from an OpenPAI rest-server; {_check_url(account.url)}")
     if status == HTTPStatus.UNAUTHORIZED:
-        _refuse_token(text, about, by_login=not account.token)
+        _refuse_token(text, about, account.token)
     if code == "NoApiError":
         since = " (job protocols and API version v2 need 0.15)" if "/api/v2/" in response.url else ""
         hint = f"this release of OpenPAI does not have this API{since}"
@@ -174,10 +174,10 @@ def raise_error(
     raise _CLASSES.get(status, PaiHttpError)(text, **about)
 
 
-def _refuse_token(text: str, about: dict[str, Any], *, by_login: bool) -> NoReturn:
-    """Raise the error for a 401; ``by_login`` if the token is from a login that was just accepted."""
-    if not by_login:
-        raise AuthenticationError(with_hint(text, _REFUSED), **about)
+def _refuse_token(text: str, about: dict[str, Any], token: str | None) -> NoReturn:
+    """Raise the error for a 401; ``token`` is None if the token is from a login that was just accepted."""
+    if token:
+        raise AuthenticationError(with_hint(text, with_hint(_REFUSED, layout_hint(token))), **about)
     if about["code"] in (None, "UnauthorizedUserError"):
         raise TokenLost(with_hint(text, _LOST), **about)
     raise AuthenticationError(text, **about)  # no later login changes that
