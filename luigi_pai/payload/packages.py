@@ -26,8 +26,8 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
 
     The files of a package are those that an upload of its folder sends.
     """
-    for package in packages:
-        found = _spec(package)
+    for package in packages or ():
+        found = _spec(package) if isinstance(package, str) else None
         if found is None or found.origin is None or not found.has_location:
             problems.append(f"packages: {package!r} is no package or module that can be imported here")
             continue

@@ -15,7 +15,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.sweep.limits import LIMITS, SweepLimits
 from luigi_pai.sweep.results import SweepResults, points_digest
-from luigi_pai.tasks.attributes import Task, attribute
+from luigi_pai.tasks.attributes import Task, attribute, text_problems
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
@@ -150,7 +150,9 @@ class PaiSweep(Task):
 
     @property
     def results(self) -> SweepResults:
-        """The table."""
+        """The table; SpecError if its folder is not a string."""
+        if problems := text_problems(self, "name", "results_dir"):
+            raise SpecError(self.name, problems, "sweep")
         return SweepResults(default_folder(self.name) if self.results_dir is None else self.results_dir)
 
     @property
@@ -179,7 +181,7 @@ class PaiSweep(Task):
         A search is complete only if its last run has also succeeded, after its ``points()`` had ended.
 
         Raises:
-            SpecError: a limit is not valid, or ``points()`` failed.
+            SpecError: a limit, ``name`` or ``results_dir`` is not valid, or ``points()`` failed.
             HdfsError: the file system failed.
             ValueError: the journal cannot be read.
         """

@@ -102,13 +102,21 @@ def check_class(task: luigi.Task) -> None:
     """Check the class of a task, once; warnings are logged.
 
     Raises:
-        SpecError: attributes are methods, because ``@property`` was forgotten.
+        SpecError: attributes are methods, because ``@property`` was forgotten, or are not strings.
     """
     kind = type(task)
-    if wrong := _methods(kind):
-        name = "" if "name" in wrong else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
-        raise SpecError(name, [Problem(attribute, METHOD) for attribute in wrong])
+    methods = _methods(kind)
+    if wrong := [Problem(name, METHOD) for name in methods] or text_problems(task, "output_dir"):
+        name = "" if "name" in methods else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
+        raise SpecError(name, wrong)
     _warn(kind)
+
+
+def text_problems(task: object, *attributes: str) -> list[Problem]:
+    """Return a problem for each attribute that is neither a string nor None."""
+    values = {name: getattr(task, name, None) for name in attributes}
+    wrong = {name: value for name, value in values.items() if not isinstance(value, (str, type(None)))}
+    return [Problem(name, f"{value!r} is not a string; use str() or quotes") for name, value in wrong.items()]
 
 
 def users_classes(kind: type) -> list[type]:

@@ -526,6 +526,25 @@ def test_too_many_points_are_an_error_that_says_what_to_do(pai):
     assert pai.posts() == []
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "problem"),
+    [
+        ("parallel_jobs", "4", "'4' is not a whole number, 0 to submit nothing more"),
+        ("max_attempts", None, "None is not a whole number from 1 on"),
+        ("results_dir", Path("results"), "PosixPath('results') is not a string; use str() or quotes"),
+        ("name", 5, "5 is not a string; use str() or quotes"),
+    ],
+)
+def test_an_attribute_of_another_type_is_named_before_anything_is_done(pai, attribute, value, problem):
+    """By complete() as well, which Luigi calls first."""
+    sweep = type("Typed", (Study,), {attribute: value})()
+    for method in (sweep.complete, sweep.run):
+        with pytest.raises(SpecError) as caught:
+            method()
+        assert [(each.path, each.message) for each in caught.value.problems] == [(attribute, problem)]
+    assert pai.calls == []
+
+
 # ---------------------------------------------------------------- limits and messages
 
 
