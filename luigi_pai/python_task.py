@@ -298,7 +298,7 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, owner
     """Return a payload; the arguments are those of Payload, and ``packages`` may be one name.
 
     Raises:
-        ImportError: cloudpickle is missing here.
+        MissingPackage: cloudpickle is not installed here.
     """
     try:
         from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle

@@ -80,6 +80,10 @@ def main(file: str) -> int:
         return MISSING_MODULE
     except Exception as error:  # noqa: BLE001  the user's
         _show(error)
+        if isinstance(error, pickle.PicklingError):
+            _tell(
+                "multiprocessing imports what it calls: put it into a module, and send this along in packages"
+            )
         return 1
     return 0
 
@@ -122,7 +126,7 @@ def _run(task: "Any") -> None:
     own = task.pai.current()
     if result is None or own.index:  # only the first task reports the result
         return
-    text = json.dumps(result, default=task.pai._plain)  # noqa: SLF001  of this package
+    text = json.dumps(result, default=_json_value)
     if len(text) > LARGEST_METRICS:
         wrong = "work() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
         raise ValueError(wrong.format(len(text), LARGEST_METRICS))
@@ -137,6 +141,20 @@ def _run(task: "Any") -> None:
         raise ValueError(wrong.format(len(text), _LONGEST))
     sys.stdout.flush()
     sys.stderr.write(RESULT + text + "\n" if len(text) <= _LONGEST else "")
+
+
+def _json_value(value: "Any") -> "Any":
+    """Return a set or an array as a list, a number of numpy or torch as a number, anything else as text."""
+    import luigi_pai.runtime as pai
+
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    plain = pai._plain(value)  # noqa: SLF001  of this package
+    if isinstance(plain, str) and hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(plain, str):
+        _tell("work() returned a {}, which is written as text: {:.80}".format(type(value).__name__, plain))
+    return plain
 
 
 def _keep(folder: str, text: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
 import json
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
+from datetime import date
 
 import luigi
 import pytest
@@ -222,6 +225,10 @@ def test_a_file_that_is_too_large_for_a_command_is_in_the_code_folder(run_id, tm
             {"text": "x" * 20_000},
             "ValueError: work() returned 20012 characters of JSON; where no output folder",
         ),
+        (
+            pickle.PicklingError("Can't pickle <function f>: import of module 'm' failed"),
+            "luigi_pai: multiprocessing imports what it calls: put it into a module, and send this along in",
+        ),
     ],
 )
 def test_what_is_no_result_fails_the_job(run_id, returned, line):
@@ -229,11 +236,29 @@ def test_what_is_no_result_fails_the_job(run_id, returned, line):
         kept = returned
 
         def work(self):
+            if isinstance(self.kept, Exception):
+                raise self.kept
             return self.kept
 
     with pytest.raises(PaiJobFailed) as caught:
         Returns(run_id=run_id).run()
     assert caught.value.last_line.startswith(line)
+
+
+@on(("v2", False))
+def test_sets_and_arrays_of_a_result_are_lists(run_id):
+    """What has no form in JSON is its text, and the log says so."""
+
+    class Returns(InImage):
+        def work(self):
+            values, day = array.array("i", [2, 1]), date(2026, 1, 2)
+            return {"set": {"b", "a"}, "array": values, "tuple": (1, 2), "date": day}
+
+    task = Returns(run_id=run_id)
+    task.run()
+    assert task.result() == {"set": ["a", "b"], "array": [2, 1], "tuple": [1, 2], "date": "2026-01-02"}
+    log = OpenPai().cluster().job(task.name).logs("main")["all"]
+    assert "luigi_pai: work() returned a date, which is written as text: 2026-01-02\n" in log
 
 
 @on(("v1", True), ("v2", False))
