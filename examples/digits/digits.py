@@ -12,6 +12,7 @@ machine, which is configured in [OpenPai] of luigi.cfg.
 
 from __future__ import annotations
 
+import atexit
 import enum
 import json
 import logging
@@ -161,13 +162,13 @@ def close(task: Digits) -> None:
 
 @Digits.event_handler(luigi.Event.DEPENDENCY_PRESENT)
 def nothing_to_do(task: Digits) -> None:
-    """Print that nothing was submitted."""
+    """Print that nothing was submitted, after Luigi's own last line."""
     jobs = task.requires()[:-1]
-    where_to_go(
-        task,
+    what_happened = (
         f"Nothing to do: all {len(jobs)} jobs already succeeded, nothing was submitted."
-        " `make demo-clean` starts over.",
+        " `make demo-clean` starts over."
     )
+    atexit.register(where_to_go, task, what_happened)
 
 
 def where_to_go(task: Digits, what_happened: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +49,15 @@ def put(local: str, remote: str, *, jobs: int) -> None:
 def get(remote: str, local: str, *, jobs: int) -> None:
     """Fetch the file REMOTE, or what is in the folder REMOTE, from the cluster to LOCAL.
 
-    Only what is new or changed is fetched. Nothing is removed.
+    Only what is new or changed is fetched. Nothing is removed. LOCAL - is standard output.
     """
     with plain_failures("stopped; what is here is whole, and the next get goes on from there"):
         from luigi_pai.files import cluster_files, download  # noqa: PLC0415  as in put
 
+        if local == "-":
+            with cluster_files(path=remote).open_reader(remote) as reader:
+                shutil.copyfileobj(reader, sys.stdout.buffer)
+            return
         tell(str(download(cluster_files(path=remote), remote, local, jobs=jobs)))
 
 

@@ -198,7 +198,8 @@ def _say_end(end: CommandEnd, api: str) -> None:
         return
     if end.data is None:
         words = "1 job" if end.jobs == 1 else f"{end.jobs} jobs"
-        complain(f"{words}, none failed; pages and logs are removed (--data DIR keeps them)")
+        stopped = "jobs that still ran are stopped, " if end.exit_code else ""
+        complain(f"{words}, none failed; {stopped}pages and logs are removed (--data DIR keeps them)")
         return
     if end.failed:
         more = ", ..." if len(end.failed) > _NAMED else ""

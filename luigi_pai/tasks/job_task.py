@@ -14,6 +14,7 @@ from luigi.task import MixinNaiveBulkComplete
 
 from luigi_pai.config_file import with_address
 from luigi_pai.console import install
+from luigi_pai.errors import PaiJobError
 from luigi_pai.jobspec.job import PaiJob
 from luigi_pai.notebook import is_notebook
 from luigi_pai.tasks.attributes import Task, attribute, check_class, overriding
@@ -204,10 +205,19 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             ValueError: the file is too large, or not a JSON object.
             HdfsError: the file system failed.
+            PaiJobError: there is no result, because the task has not been run.
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
+        from luigi_pai.work.decide import Submit  # noqa: PLC0415  as above
+        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
 
-        return TaskWork(self).outputs.result(self)
+        work = TaskWork(self)
+        found = work.outputs.result(self)
+        if not found and work.book.known(work.name) is None and decision(work) == Submit(1):
+            raise PaiJobError(
+                f"{self} has no result, because it has not been run: no job {work.name!r} exists"
+            )
+        return found
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: submit a job, take a job over, or neither. Nothing is submitted.

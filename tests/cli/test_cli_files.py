@@ -391,3 +391,12 @@ def test_what_cannot_be_deleted(root, pai_command, tmp_path, monkeypatch):
     assert "Permission denied" in text
     assert "files that containers" in text
     assert (folder / "of-root").exists()
+
+
+@pytest.mark.usefixtures("source")
+def test_get_to_standard_output(run, home, tmp_path):
+    """As other tools do: - is no file."""
+    run("put", "src", home)
+    assert run("get", f"{home}/train.py", "-").stdout == "train"
+    assert "it is a folder: open a file in it" in run("get", home, "-", expect=1).stderr
+    assert not (tmp_path / "-").exists()

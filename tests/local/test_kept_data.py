@@ -84,6 +84,17 @@ def test_where_no_job_failed_nothing_is_kept(temporary):
 
 
 @pytest.mark.slow
+def test_jobs_that_still_run_when_the_command_is_ended_are_said_to_be_stopped(temporary):
+    """A pipeline that is interrupted says that they continue, as they do on a cluster."""
+    done = run(temporary, "left=sleep 60", "no name=true")
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1] == (
+        "luigi-pai local: 1 job, none failed; jobs that still ran are stopped, pages and logs are removed "
+        "(--data DIR keeps them)"
+    )
+
+
+@pytest.mark.slow
 def test_a_command_without_jobs_prints_nothing_more(temporary):
     done = run(temporary)
     assert len(done.stderr.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -407,3 +408,14 @@ def test_jobs_of_a_sweep_have_tags(local_pai_v2, settings):
     found = [job for job in OpenPai.current().cluster().list() if job.name in names]
     assert len(found) == 2
     assert all({"luigi", "luigi:Tagged", "mine"} <= set(job.tags) for job in found)
+
+
+def test_a_full_disk_is_named_with_its_folder(monkeypatch):
+    """The error of the system names no file."""
+
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device: 'results'"):
+        Journal("results", MovableClock()).start("Study", "study.py")

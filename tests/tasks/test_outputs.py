@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import luigi
 import luigi.contrib.hdfs
 import luigi.mock
 import pytest
 
-from luigi_pai import HdfsTarget, PaiJobFailed, PaiTask, TaskRole, reset_clusters
+from luigi_pai import (
+    HdfsTarget,
+    PaiJobError,
+    PaiJobFailed,
+    PaiTask,
+    SpecError,
+    TaskRole,
+    reset_clusters,
+)
 
 
 class Train(PaiTask):
@@ -269,3 +278,32 @@ def test_viewfs_and_webhdfs_folders_are_on_hdfs(pai, hdfs, settings):
         task.run()
     assert files(hdfs) == ["a/_SUCCESS", "b/_SUCCESS"]
     assert pai.posts() == ["job0", "job1"]
+
+
+# ---------------------------------------------------------------- results
+
+
+@pytest.mark.usefixtures("pai")
+def test_a_task_that_was_not_run_has_no_result():
+    """An empty result would be taken for that of a job that has written none."""
+    with pytest.raises(PaiJobError) as caught:
+        task_of().result()
+    assert (
+        str(caught.value)
+        == "Own(name=train) has no result, because it has not been run: no job 'train' exists"
+    )
+    task_of().run()
+    assert task_of().result() == {}
+    reset_clusters()
+    assert task_of().result() == {}
+
+
+@pytest.mark.parametrize("folder", [Path("/data/out"), 5])
+def test_an_output_folder_is_a_string(pai, folder):
+    """Also where only complete() is asked, as Luigi does first."""
+    for method in (task_of(folder).complete, task_of(folder).run):
+        with pytest.raises(SpecError) as caught:
+            method()
+        assert caught.value.problems[0].path == "output_dir"
+        assert caught.value.problems[0].message == f"{folder!r} is not a string; use str() or quotes"
+    assert pai.calls == []

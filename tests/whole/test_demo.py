@@ -68,6 +68,7 @@ def test_the_demo_runs_and_then_resumes(demo):
     assert "Submitted" not in again.stdout
     assert re.search(r"\n  make demo +again: it submits nothing\n", again.stdout)
     assert "Nothing to do: all 2 jobs already succeeded, nothing was submitted." in again.stdout
+    assert again.stdout.index("Nothing to run: ") < again.stdout.index("Nothing to do: ")
 
     more = demo("nearest,svm,forest", 200)
     assert more.returncode == 0, more.stdout + more.stderr

@@ -64,11 +64,9 @@ class LocalFile:
         guard: returns a context in which the file is used, and which may raise other errors than OSError.
     """
 
-    def __init__(
-        self, folder: str, guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    ) -> None:
+    def __init__(self, folder: str, guard: Callable[[], AbstractContextManager[None]] | None = None) -> None:
         self.path = f"{folder.rstrip('/')}/journal.jsonl"
-        self._guard = guard
+        self._guard = guard or functools.partial(_naming, folder)
         self._offset = self._lines = 0  # what was read or written: bytes, and the lines in them
         self._held: Any = None  # the file, while it is locked
 
@@ -113,6 +111,16 @@ class LocalFile:
                 yield self.read()
             finally:
                 self._held = None
+
+
+@contextlib.contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Let an OSError name the folder if it names no file, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or folder
+        raise
 
 
 class HdfsFiles:
