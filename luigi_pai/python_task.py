@@ -294,7 +294,7 @@ class PaiPythonTask(PaiTask):
         return protocol.filled(secrets={"luigi_pai": secrets})
 
 
-def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, owner: str = "self.") -> Payload:
+def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, function: str = "") -> Payload:
     """Return a payload; the arguments are those of Payload, and ``packages`` may be one name.
 
     Raises:
@@ -305,7 +305,7 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, owner
     except ModuleNotFoundError:
         raise MissingPackage("PaiPythonTask needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
-    return Payload(kind, base, named, secrets, owner=owner)
+    return Payload(kind, base, named, secrets, function=function)
 
 
 def contents(task: PaiPythonTask) -> Contents:

@@ -92,7 +92,7 @@ def _tasks(
     """
     called = _checked(function, settings, len(calls))
     secrets = Secrets({}, configured_secrets(), os.environ)
-    payload = payload_of(called.kind, object, settings.get("packages", ()), secrets, owner="")
+    payload = payload_of(called.kind, object, settings.get("packages", ()), secrets, function=called.name)
     return [FunctionTask.of(cluster, called, payload, args, kwargs, settings) for args, kwargs in calls]
 
 

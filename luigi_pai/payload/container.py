@@ -5,6 +5,7 @@ It starts on any Python 3, so that it can report that the image has another Pyth
 
 import base64
 import contextlib
+import functools
 import io
 import json
 import linecache
@@ -72,7 +73,7 @@ def main(file: str) -> int:
         _tell(text.format(here, about["task"], about["python"]))
         return WRONG_PYTHON
     try:
-        _run(_loaded(about["classes"], method))
+        _run(_loaded(about["classes"], method), about["function"])
     except ModuleNotFoundError as error:
         _show(error)
         text = "this image has no module {0!r}: choose one that has it, or send it along, packages = [{1!r}]"
@@ -118,7 +119,8 @@ def _loads(data: bytes) -> "Any":
     return _Unpickler(io.BytesIO(data)).load()
 
 
-def _run(task: "Any") -> None:
+def _run(task: "Any", function: str) -> None:
+    called = function or "work"
     result = task.work()
     if result is not None and not isinstance(result, dict):
         text = "work() returned {}, not a dict such as {{'accuracy': 0.97}}"
@@ -126,10 +128,10 @@ def _run(task: "Any") -> None:
     own = task.pai.current()
     if result is None or own.index:  # only the first task reports the result
         return
-    text = json.dumps(result, default=_json_value)
+    text = json.dumps(result, default=functools.partial(_json_value, called, is_strict=bool(function)))
     if len(text) > LARGEST_METRICS:
-        wrong = "work() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
-        raise ValueError(wrong.format(len(text), LARGEST_METRICS))
+        wrong = "{}() returned {:,} bytes of JSON; {:,} at most: write large results to files in output_dir"
+        raise ValueError(wrong.format(called, len(text), LARGEST_METRICS))
     folder = own._read("output_dir") if own.api else None  # noqa: SLF001  of this package; a job may have none
     try:
         is_kept = _keep((folder or "").rstrip("/"), text)
@@ -137,14 +139,17 @@ def _run(task: "Any") -> None:
         is_kept = False
         _tell("metrics.json is not written: {}".format(error))
     if len(text) > _LONGEST and not is_kept:
-        wrong = "work() returned {} characters of JSON; where no output folder can be written, {} at most"
-        raise ValueError(wrong.format(len(text), _LONGEST))
+        wrong = "{}() returned {} characters of JSON; where no output folder can be written, {} at most"
+        raise ValueError(wrong.format(called, len(text), _LONGEST))
     sys.stdout.flush()
     sys.stderr.write(RESULT + text + "\n" if len(text) <= _LONGEST else "")
 
 
-def _json_value(value: "Any") -> "Any":
-    """Return a set or an array as a list, a number of numpy or torch as a number, anything else as text."""
+def _json_value(called: str, value: "Any", *, is_strict: bool) -> "Any":
+    """Return a set or an array as a list, a number of numpy or torch as a number, anything else as text.
+
+    If ``is_strict``, anything else is a TypeError.
+    """
     import luigi_pai.runtime as pai
 
     if isinstance(value, (set, frozenset)):
@@ -153,7 +158,12 @@ def _json_value(value: "Any") -> "Any":
     if isinstance(plain, str) and hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(plain, str):
-        _tell("work() returned a {}, which is written as text: {:.80}".format(type(value).__name__, plain))
+        what = "{}() returned a {}".format(called, type(value).__name__)
+        if is_strict:
+            raise TypeError(
+                what + ", which JSON does not have: return numbers, strings, lists and dicts of these"
+            )
+        _tell("{}, which is written as text: {:.80}".format(what, plain))
     return plain
 
 

@@ -41,7 +41,7 @@ class Payload:
         base: its base class in this package.
         packages: names of packages and modules to include.
         secrets: what may not be in the payload.
-        owner: what problems write before the name of a task's value.
+        function: the name of the function that the class stands for, if it is not a task.
 
     Attributes:
         reach: the objects that ``work`` uses.
@@ -51,7 +51,7 @@ class Payload:
     """
 
     def __init__(
-        self, kind: type, base: type, packages: Sequence[str], secrets: Secrets, *, owner: str = "self."
+        self, kind: type, base: type, packages: Sequence[str], secrets: Secrets, *, function: str = ""
     ) -> None:
         classes = [each for each in kind.__mro__ if each not in base.__mro__]
         machinery = {*dir(base), *_OF_LUIGI} - {*dir(object), METHOD, "pai"}
@@ -59,7 +59,7 @@ class Payload:
         modules = {"__main__", *(each.__module__ for each in classes if not is_of_python(each.__module__))}
         self.reach = Reach(classes, machinery, settings, modules)
         self.problems = list(self.reach.problems)
-        self._secrets, self._owner = secrets, owner
+        self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
         files = dict(package_files(packages, self.problems))
         for name, content in files.items():
@@ -69,6 +69,7 @@ class Payload:
             numbers = {each: number for number, each in enumerate(classes)}
             about = {
                 "task": kind.__name__,
+                "function": function,
                 "python": "{}.{}".format(*sys.version_info),
                 "classes": [
                     (each.__name__, list(dict.fromkeys(numbers.get(base, -1) for base in each.__bases__)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import threading
 
-__all__ = ["Locked", "Model", "added", "asynchronous", "broken", "counted", "nothing", "scaled"]
+__all__ = ["Locked", "Model", "added", "asynchronous", "broken", "counted", "nothing", "returning", "scaled"]
 
 SCALE = 3
 
@@ -32,6 +32,12 @@ def nothing(run_id):
 def broken(run_id):
     """Fail."""
     raise KeyError(f"no {run_id}")
+
+
+def returning(value, run_id):
+    """Return what cannot be a result."""
+    del run_id
+    return {"value": object() if value is None else value}
 
 
 def counted(run_id):

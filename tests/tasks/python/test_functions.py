@@ -21,6 +21,7 @@ from python_functions import (
     counted,
     generated,
     nothing,
+    returning,
     scaled,
 )
 
@@ -118,6 +119,18 @@ def test_any_callable_runs(cluster, settings_of_call, run_id):
     ]
     jobs = [cluster.call(function, *args, **settings_of_call) for function, args, _ in calls]
     assert [job.result() for job in jobs] == [expected for *_, expected in calls]
+
+
+@pytest.mark.slow
+@on_v2
+def test_a_result_that_json_does_not_have_fails_the_job(cluster, settings_of_call, run_id):
+    """And is not returned as its repr."""
+    with pytest.raises(
+        PaiJobFailed, match=r"TypeError: returning\(\) returned a object, which JSON does not"
+    ):
+        cluster.call(returning, None, run_id, **settings_of_call).result()
+    job = cluster.call(returning, {(1, 2), (3, 4)}, run_id, **settings_of_call)
+    assert job.result() == {"value": [[1, 2], [3, 4]]}
 
 
 @pytest.mark.slow
