@@ -57,17 +57,26 @@ class JobRequests:
         return self._call(lambda dialect: dialect.attempt(name, number))
 
     def list(
-        self, *, username: str | None = "", states: Iterable[str] = (), tags: Iterable[str] = ()
+        self, *, username: str | None = "", states: str | Iterable[str] = (), tags: str | Iterable[str] = ()
     ) -> JobList:
         """Return the jobs that the server still knows, in the server's order.
 
         Args:
             username: The jobs' owner; default: this user; None: all users.
-            states: only jobs in one of these states: ``WAITING``, ``RUNNING`` (with ``COMPLETING``), ...
-            tags: only jobs with one of these tags (1.3 and later; earlier releases have no tags).
+            states: only jobs in this state, or in one of these: ``WAITING``, ``RUNNING`` (with
+                ``COMPLETING``), ...
+            tags: only jobs with this tag, or one of these (1.3 and later; earlier releases have no tags).
+
+        Raises:
+            ValueError: there is no such state.
         """
         username = self.username if username == "" else username
-        wanted, tagged = frozenset(states), frozenset(tags)
+        wanted = frozenset(state.upper() for state in ([states] if isinstance(states, str) else states))
+        tagged = frozenset([tags] if isinstance(tags, str) else tags)
+        if unknown := sorted(wanted - {state.value for state in JobState}):
+            raise ValueError(
+                f"states: {unknown[0]!r} is not one of {', '.join(state.value for state in JobState)}"
+            )
         jobs = self._call(lambda dialect: dialect.list(username, states=wanted, tags=tagged))
         if JobState.RUNNING.value in wanted:  # as most servers call the jobs that are COMPLETING
             wanted |= {JobState.COMPLETING.value}
@@ -79,6 +88,10 @@ class JobRequests:
             and (not tagged or not tagged.isdisjoint(job.tags))
         )
         return JobList(found, self.page)
+
+    def add_tag(self, name: str, tag: str) -> None:
+        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
+        self._detector.call(lambda dialect: dialect.add_tag(name, tag))
 
     def config(self, name: str) -> dict[str, Any]:
         """Return a job's config or protocol as the server has stored it, with secrets as ``******``."""
@@ -215,10 +228,6 @@ class RestApi(JobRequests):
         """
         retry = Retry(patience, self.clock, what, longest=patience, token_limit=self.polling.patience)
         return retry.call(request)
-
-    def add_tag(self, name: str, tag: str) -> None:
-        """Add a tag to a job (1.3 and later; 0.7 to 0.14 have no tags, and nothing is sent)."""
-        self.detector.call(lambda dialect: dialect.add_tag(name, tag))
 
     def retention(self) -> float:
         """Return for how many seconds the server keeps an ended job.

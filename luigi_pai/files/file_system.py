@@ -234,10 +234,15 @@ class FileSystem(HdfsFileSystem, abc.ABC):
             skip_trash: must be True, because there is no trash.
 
         Raises:
-            HdfsError: the path does not exist, the folder is not empty but ``recursive`` is False, or
-                ``skip_trash`` is False.
+            HdfsError: the path does not exist, it is the root folder, the folder is not empty but
+                ``recursive`` is False, or ``skip_trash`` is False.
         """
         volume, place = self.at(path)
+        if not place.strip("/"):
+            step = "delete what is in it by name; is a variable in the path not set?"
+            raise volume.failed(
+                "DELETE", place, "this is the root folder, with the files of all", next_step=step
+            )
         if not skip_trash:
             step = "delete it for good with skip_trash=True, or move it to another folder"
             raise volume.failed("DELETE", place, "WebHDFS has no trash", next_step=step)

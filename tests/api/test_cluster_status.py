@@ -73,6 +73,9 @@ def test_jobs_that_are_completed_are_listed_as_running(new_cluster, rest):
     cluster = new_cluster(URL)
     assert [job.name for job in cluster.list(states=["RUNNING"])] == ["waiting", "running"]
     assert cluster.list(states=["WAITING"]) == []
+    assert [job.name for job in cluster.list(states="running")] == ["waiting", "running"]
+    with pytest.raises(ValueError, match=r"states: 'DONE' is not one of WAITING, RUNNING, SUCCEEDED, "):
+        cluster.list(states=["done"])
 
 
 def test_a_job_that_the_launcher_refused_comes_with_what_is_known(new_cluster, rest):

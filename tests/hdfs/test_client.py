@@ -164,6 +164,17 @@ def test_remove(fs: WebHdfs, home: str) -> None:
     assert caught.value.exception == "FileNotFoundException"
 
 
+@pytest.mark.parametrize("path", ["/", "//", "/.", "$PAI_DEFAULT_FS_URI/", "{home}/../../../.."])
+def test_the_root_folder_is_not_deleted(fs, home, path) -> None:
+    """A variable that is not set makes it of a path: `rm -r $FOLDER/`."""
+    fs.mkdir(f"{home}/d")
+    with pytest.raises(
+        HdfsError, match=r"this is the root folder, with the files of all; delete what is in it"
+    ):
+        fs.remove(path.replace("{home}", home))
+    assert fs.exists(f"{home}/d")
+
+
 def test_chmod(backend: Backend, fs: WebHdfs, home: str) -> None:
     """Mode bits are octal digits or a number; recursive reaches everything."""
 
