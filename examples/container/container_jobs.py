@@ -2,7 +2,7 @@
 
 In this folder:
 
-    PYTHONPATH=. luigi-pai local -- luigi --module container_jobs All --local-scheduler
+    luigi-pai local -- luigi-pai run container_jobs All --local-scheduler
 
 runs them on this machine. A cluster needs images with what the scripts use: Python 3.6 or later, the
 ``hdfs`` command and, for AllReduce, torch.
@@ -30,7 +30,7 @@ class ContainerTask(PaiTask):
 
 
 class Train(ContainerTask):
-    """A training that writes a checkpoint after every step, and goes on from the last one."""
+    """A training that saves checkpoints, and continues from the last one."""
 
     name = luigi.Parameter(default="container-train")
     steps = luigi.IntParameter(default=20)
@@ -38,20 +38,20 @@ class Train(ContainerTask):
 
     @property
     def tasks(self) -> list[TaskRole]:
-        """The first submission fails at ``stop_at``, as one does that is killed."""
+        """The first submission fails at step ``stop_at``, as if it were killed there."""
         command = f"python code/count_up.py --steps {self.steps} --stop-at {self.stop_at}"
         return [TaskRole("main", command, memoryMB=1024)]
 
 
 class AllReduce(ContainerTask):
-    """Two workers that add up their gradients: with torch (gloo) where it is installed, else with sockets."""
+    """Two workers that add up their gradients: with torch (gloo) if it is installed, else with sockets."""
 
     name = "container-all-reduce"
     tasks = (TaskRole("worker", "python code/all_reduce.py", 2, memoryMB=1024, minSucceededTaskCount=2),)
 
 
 class Cluster(ContainerTask):
-    """Parameter servers and workers that are told of each other by TF_CONFIG, and an MPI host list."""
+    """Parameter servers and workers that find each other by TF_CONFIG, and an MPI host list."""
 
     name = "container-cluster"
 

@@ -1,4 +1,4 @@
-"""examples/container: run on the local OpenPAI, in both APIs."""
+"""examples/container: run on the local OpenPAI, in both APIs, on HDFS and on a storage."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ pytestmark = pytest.mark.slow
 EXAMPLES = ROOT / "examples" / "container"
 
 
-@pytest.fixture(scope="module", params=["v1", "v2"])
+@pytest.fixture(scope="module", params=["v1 hdfs", "v2 hdfs", "v2 storage"])
 def server(request):
-    with LocalPai(api=request.param, hdfs=True) as pai:
-        yield pai, request.param
+    api, file_system = request.param.split()
+    with LocalPai(api=api, hdfs=file_system == "hdfs") as pai:
+        yield pai, api
 
 
 @pytest.fixture
-def examples(server, as_settings, monkeypatch):
+def examples(server, settings, monkeypatch):
     """The module of the examples, on an empty OpenPAI."""
     pai, _ = server
     pai.empty()
-    as_settings(pai)
+    settings(**pai.luigi_section, poll_min=0.05, poll_max=0.5)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.delitem(importlib.sys.modules, "container_jobs", raising=False)
     yield importlib.import_module("container_jobs")

@@ -1,11 +1,12 @@
-"""Counts up as a training does, with a checkpoint after every step.
+"""Counts up, like a training, and saves a checkpoint four times on the way.
 
-The folder for checkpoints is on HDFS, or on a storage: it is the same for every submission of the task.
+The checkpoint folder is on HDFS or on a storage. It is the same for every submission of the task.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 
 import pai_runtime as pai
@@ -16,7 +17,7 @@ def hdfs(*words):
 
 
 def load(folder):
-    """Return the last checkpoint, None at the begin of the first submission."""
+    """Return the last checkpoint, or None if there is none yet."""
     if folder.startswith("hdfs:"):
         found = hdfs("-cat", folder + "/state.json")
         return json.loads(found.stdout.decode()) if found.returncode == 0 else None
@@ -25,7 +26,7 @@ def load(folder):
 
 
 def save(folder, state):
-    """Write a checkpoint beside the last one and put it in its place, so that a kill leaves a whole one."""
+    """Write the new checkpoint beside the old one, then replace it: a kill leaves a complete one."""
     with open("state.json", "w") as file:
         json.dump(state, file)
     if folder.startswith("hdfs:"):
@@ -35,7 +36,8 @@ def save(folder, state):
         hdfs("-mv", folder + "/state.new", folder + "/state.json")
     else:
         os.makedirs(folder, exist_ok=True)
-        os.replace("state.json", folder + "/state.json")
+        shutil.copy("state.json", folder + "/state.new")  # the folder may be on another file system
+        os.replace(folder + "/state.new", folder + "/state.json")
 
 
 parser = argparse.ArgumentParser()
