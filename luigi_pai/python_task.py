@@ -303,7 +303,8 @@ def payload_of(kind: type, base: type, packages: Any, secrets: Secrets, *, funct
     try:
         from luigi_pai.payload.file import Payload  # noqa: PLC0415  loads cloudpickle
     except ModuleNotFoundError:
-        raise MissingPackage("PaiPythonTask needs cloudpickle here: pip install cloudpickle") from None
+        what = "Cluster.call()" if function else "PaiPythonTask"
+        raise MissingPackage(f"{what} needs cloudpickle here: pip install cloudpickle") from None
     named = (packages,) if isinstance(packages, str) else packages
     return Payload(kind, base, named, secrets, function=function)
 

@@ -321,6 +321,13 @@ def test_a_mistake_is_named_and_nothing_is_sent(nowhere, function, args, setting
     assert "was not submitted" in str(caught.value)
 
 
+def test_a_missing_cloudpickle_is_named(nowhere, monkeypatch):
+    """As what the caller has written needs it."""
+    monkeypatch.setitem(sys.modules, "luigi_pai.payload.file", None)
+    with pytest.raises(PaiError, match=r"^Cluster.call\(\) needs cloudpickle here: pip install cloudpickle$"):
+        nowhere.call(added, 1, image="python:3")
+
+
 def test_map_checks_all_before_the_first_is_sent(nowhere):
     """Lengths and names, too."""
     with pytest.raises(SpecError, match=r"cannot pickle '_thread.lock'"):
