@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 
 import pytest
+from job_cases import cases
 
 from luigi_pai.jobspec.comparison import differing_fields, job_digest
 from luigi_pai.jobspec.job import PaiJob, Port, TaskRole
 from luigi_pai.jobspec.protocol import JobProtocol
 from luigi_pai.jobspec.templates.prerequisites import resolve
+
+CASES = cases("comparison")
 
 YAML = """\
 protocolVersion: 2
@@ -51,17 +54,7 @@ def test_digests_stay_as_they_are():
     assert job_digest(job()) == "cc0cfdaeb95f51dc"
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("name: train", "name: train__attempt2"),
-        ("name: train", "# a comment\n\nname:   'train'"),
-        ("rate: 0.1, epochs: 3", "epochs: 3.0, rate: 0.10"),
-        ("type: job\n", "type: job\ndescription: better\ncontributor: me\n"),
-        ("hush-hush", "another"),
-        ("hunter2", "another"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), CASES["same_digest"])
 def test_what_a_job_does_not_do_is_not_in_its_digest(old, new):
     """Name, layout, order of keys, description, and secrets."""
     assert old in YAML
@@ -124,30 +117,12 @@ def test_a_v1_job_does_not_differ_from_what_the_server_made_of_it():
     assert differing_fields({**mine, "virtualCluster": "", "outputDir": ""}, stored) == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "differing"),
-    [
-        ({"command": "false"}, ["taskRoles[0].command"]),
-        ({"retryCount": 1, "command": "false"}, ["taskRoles[0].command", "retryCount"]),
-        ({"outputDir": "hdfs://h:1/out"}, ["outputDir"]),
-        ({"jobEnvs": {"A": "1"}}, ["jobEnvs"]),
-        ({"virtualCluster": "gpu"}, ["virtualCluster"]),
-    ],
-)
+@pytest.mark.parametrize(("fields", "differing"), CASES["v1"])
 def test_fields_of_v1_jobs_that_differ(fields, differing):
     assert differing_fields(job(**fields).to_dict(), job().to_dict()) == differing
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "same"),
-    [
-        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/a", True),
-        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/b", False),
-        ("$PAI_DEFAULT_FS_URI/a", "hdfs://h:9000/x/a", False),
-        ("$PAI_DEFAULT_FS_URI/a.b", "hdfs://h:9000/aXb", False),
-        ("hdfs://g:9000/a", "hdfs://h:9000/a", False),
-    ],
-)
+@pytest.mark.parametrize(("mine", "theirs", "same"), CASES["folders"])
 def test_folders_on_the_clusters_own_hdfs(mine, theirs, same):
     """Only its variable stands for any HDFS."""
     fields = differing_fields(job(codeDir=mine).to_dict(), job(codeDir=theirs).to_dict())
@@ -181,24 +156,7 @@ def test_a_protocol_does_not_differ_from_what_the_server_shows_of_it():
     assert differing_fields({key: value for key, value in mine.items() if key != "secrets"}, stored) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "differing"),
-    [
-        ("- train", "- train -v", ["taskRoles.worker.commands[0]"]),
-        ("commands:\n", "commands:\n      - true > x\n", ["taskRoles.worker.commands"]),
-        ("rate: 0.1", "rate: 0.2", ["parameters.rate"]),
-        ("epochs: 3", "steps: 3", ["parameters.steps"]),
-        ("worker:", "main:", ["taskRoles.main"]),
-        ("instances: 1", "instances: 2", ["taskRoles.worker.instances"]),
-        ("registryuri: r.example", "registryuri: s.example", []),
-        ("hush-hush", "another", []),
-        ("epochs: 3", "epochs: true", ["parameters.epochs"]),
-        ("epochs: 3", "epochs: 3.0", []),
-        ("type: job\n", "type: job\ndescription: better\n", []),
-        ("type: job\n", "type: job\ndefaults: {virtualCluster: gpu}\n", ["defaults"]),
-        ("type: job\n", "type: job\nextras: {gangAllocation: false}\n", ["extras"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "differing"), CASES["protocols"])
 def test_fields_of_protocols_that_differ(old, new, differing):
     assert old in YAML
     assert differing_fields(protocol(YAML.replace(old, new)), protocol()) == differing

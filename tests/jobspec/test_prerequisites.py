@@ -7,12 +7,15 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from job_cases import cases
 from job_files import NOT_READ, parameters
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
 from luigi_pai.jobspec.templates.prerequisites import prerequisite_findings, resolve
 from luigi_pai.jobspec.validate_protocol import validate_protocol
+
+CASES = cases("prerequisites")
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
 
@@ -55,21 +58,7 @@ def messages(document):
 # ---------------------------------------------------------------- order
 
 
-@pytest.mark.parametrize(
-    ("written", "requires", "expected"),
-    [
-        (["a"], {"a": ["b"], "b": []}, ["b", "a"]),
-        (["a"], {"a": ["b", "c"], "b": [], "c": []}, ["b", "c", "a"]),
-        (["a"], {"a": ["b"], "b": ["c"], "c": []}, ["c", "b", "a"]),
-        (["a", "b"], {"a": ["c"], "b": ["c"], "c": []}, ["c", "a", "b"]),
-        (["a", "b"], {"a": ["b"], "b": []}, ["b", "a"]),
-        (["b", "x", "a"], {"a": ["b"], "b": [], "x": []}, ["b", "x", "a"]),
-        (["x", "a"], {"a": ["b"], "b": [], "x": []}, ["x", "b", "a"]),
-        (["a", "a"], {"a": ["b"], "b": []}, ["b", "a"]),
-        (["x", "x"], {"x": [], "a": ["x"]}, ["x", "x"]),
-        (["a"], {"a": ["b", "b"], "b": []}, ["b", "a"]),
-    ],
-)
+@pytest.mark.parametrize(("written", "requires", "expected"), CASES["order"])
 def test_what_is_required_comes_first_and_once(written, requires, expected):
     assert order(protocol({"w": written}, **requires)) == expected
 
@@ -248,20 +237,7 @@ def test_callbacks_without_a_plugin_get_the_default_of_the_proposal():
     assert resolve(other)["prerequisites"][0]["plugin"] == "of.my.own"
 
 
-@pytest.mark.parametrize(
-    ("callbacks", "message"),
-    [
-        ({"event": "taskStarts"}, "callbacks: a mapping is not a list of callbacks"),
-        (["echo"], "callbacks[0]: 'echo' is not a callback: a mapping with event and commands"),
-        ([{"event": "taskStarts"}], "callbacks[0].commands: is missing; it must be a list of commands"),
-        (
-            [{"event": "taskStarts", "commands": "echo"}],
-            "callbacks[0].commands: 'echo' is not a list of commands",
-        ),
-        ([{"event": "taskStart", "commands": []}], "'taskStart' is not taskStarts or taskSucceeds"),
-        ([{"commands": []}], "callbacks[0].event: is missing; it must be taskStarts or taskSucceeds"),
-    ],
-)
+@pytest.mark.parametrize(("callbacks", "message"), CASES["callbacks"])
 def test_callbacks_that_the_runtime_cannot_read_are_refused(callbacks, message):
     document = with_callbacks()
     document["prerequisites"][0]["callbacks"] = callbacks

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from places import DATA
 
-__all__ = ["ABSENT", "cases", "changed", "protocol"]
+__all__ = ["ABSENT", "JAVASCRIPT_TEXTS", "cases", "changed", "protocol"]
 
 ABSENT = object()
 """In place of a value, also in the data files: the field is left out."""
@@ -80,3 +80,11 @@ def protocol(*commands: Any, **more: Any) -> dict[str, Any]:
         },
         **more,
     }
+
+
+JAVASCRIPT_TEXTS = [
+    *cases("javascript_text")["values"],
+    [10**400, "Infinity"],
+    [-(10**400), "-Infinity"],
+]
+"""Values, and the text that JavaScript makes of each."""

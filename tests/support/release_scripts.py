@@ -9,7 +9,7 @@ from luigi_pai.errors import Level
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.validate import validate_job
 
-__all__ = ["appended", "evaluated", "exit_code", "protocol", "warnings"]
+__all__ = ["appended", "evaluated", "exit_code", "warnings"]
 
 _AFTER = '\nprintf "\\n%s %s\\n\\n" "[INFO]" "END"\n\nexit 0'
 _SPECIAL = re.compile(r"[ !\"#$&'()*,;<>?\[\\\]^`{|}~]")
@@ -42,21 +42,3 @@ def warnings(command, release=None):
     found = validate_job(document, release=release)
     assert all(problem.level is Level.WARNING for problem in found)
     return [problem.message for problem in found]
-
-
-def protocol(*commands, **more):
-    return {
-        "protocolVersion": 2,
-        "name": "train",
-        "type": "job",
-        "prerequisites": [{"name": "img", "type": "dockerimage", "uri": "python:3"}],
-        "taskRoles": {
-            "main": {
-                "instances": 1,
-                "dockerImage": "img",
-                "resourcePerInstance": {"cpu": 1, "memoryMB": 200, "gpu": 0},
-                "commands": list(commands),
-            }
-        },
-        **more,
-    }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from job_cases import cases
 
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.dialects.json_text import read_json
+
+CASES = cases("json_text")
 
 
 @pytest.mark.parametrize("text", ["[Infinity]", "[-Infinity]", "[NaN]"])
@@ -16,27 +19,7 @@ def test_what_python_reads_and_json_does_not_have(text):
         read_json(text, "x.json")
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "message"),
-    [
-        ('{\n  // old\n  "a": 1}', (2, 3), "JSON has no comments; remove this one"),
-        ('{"a": 1 /* old */}', (1, 9), "JSON has no comments; remove this one"),
-        ('{"a": 1} # old', (1, 10), "JSON has no comments; remove this one"),
-        ('{"a": 1,\n}', (1, 8), "JSON has no comma after the last item; remove it"),
-        ('{"a": [1, 2,\n ]}', (1, 12), "JSON has no comma after the last item; remove it"),
-        ("{'a': 1}", (1, 2), 'JSON has no single quotes; write "..."'),
-        ('{"a":\n True}', (2, 2), "this is Python; in JSON, write true, false or null"),
-        ('{"a": None}', (1, 7), "this is Python; in JSON, write true, false or null"),
-        ('{"a": "b\nc"}', (1, 9), r"a line break or a tab is in a text; write \n or \t"),
-        (
-            '{"a": \u201cb\u201d}',
-            (1, 7),
-            "U+201C (LEFT DOUBLE QUOTATION MARK) is here; write the character of ASCII",
-        ),
-        ('{"a":\u00a01}', (1, 6), "U+00A0 (NO-BREAK SPACE) is here; write the character of ASCII"),
-        ('{"a": 1 "b": 2}', (1, 9), "Expecting ',' delimiter"),
-    ],
-)
+@pytest.mark.parametrize(("text", "place", "message"), CASES["mistakes"])
 def test_a_likely_mistake_is_named_with_its_place(text, place, message):
     with pytest.raises(SpecError) as caught:
         read_json(text, "x.json")

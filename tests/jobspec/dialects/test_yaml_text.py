@@ -12,12 +12,15 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from job_cases import cases
 from places import DATA
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml, write_yaml
 from luigi_pai.jobspec.dialects.yaml_values import Document
 from luigi_pai.jobspec.paths import path_text
+
+CASES = cases("yaml_text")
 
 VERDICTS = [
     json.loads((DATA / name).read_text(encoding="utf-8"))
@@ -33,8 +36,6 @@ TEXTS_JUDGED = [
 DIFFERENT = (
     "OpenPAI and LTP 1.1 and later take this for different values; if a text is meant, put it into quotes"
 )
-TIME = "the server takes this for a time, and converts it to UTC; if a text is meant, put it into quotes"
-CHARACTER = "is here that no job may have; remove it"
 READ_THOUGH_REFUSED = {
     "&k a: 1\nb: 2\n",
     "x: 1\n&k a: 2\n*k : 3\n",
@@ -43,84 +44,13 @@ READ_THOUGH_REFUSED = {
 }
 """What js-yaml refuses, and this package reads: the server then says so itself."""
 
-TAB = "a tab indents this, and servers differ in how they nest it; use blanks"
-TAG = "the tag is none of !!str, !!int, !!float, !!bool and !!null; leave the tag out"
-KEY = "a list or a mapping cannot be a key; put a text with brackets into quotes"
-NAME = "'&' gives a value a name of letters, digits, '-' and '_', and '*' refers to it; put a text"
-NOT_READ = {
-    "a:\n\tb: 1\n": TAB,
-    "a:\n  b: 1\n  \tc: 2\n": TAB,
-    "a:\n\tx\n": TAB,
-    "a:\n\t|\n  x\n": TAB,
-    "a:\n- x\n\t- y\n": TAB,
-    "\ta: 1\n": TAB,
-    "? a\n\t: b\n": TAB,
-    "a: x\n  \ty\n": TAB,
-    "a: [b,,c]\n": "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes",
-    "a: {b: 1,, c: 2}\n": "this cannot stand here, in YAML",
-    "a: [:b]\n": "this cannot stand here, in YAML",
-    "a: [-]\n": "'-' alone is not a text; put it into quotes",
-    'a: "x\\U00110000y"\n': "an escape in this text is no character; put another in its place",
-    "a: &x.y v\nb: *x.y\n": NAME,
-    "a: *x.y\n": NAME,
-    "<<: [[x, y]]\n": "'<<' takes a mapping, or a list of them",
-    "a: !!binary aGVsbG8=\n": TAG,
-    "a: !!timestamp 2020-01-01\n": TAG,
-    "a: !!set {x, y}\n": TAG,
-    "a: !!omap [x: 1]\n": TAG,
-    "a: !!seq\n": TAG,
-    "? [a, 1]\n: b\n": KEY,
-    "a: {{ b }}\n": KEY,
-    "a: 2020-01-01 12:30:00\n": TIME,
-    "a: 2020-02-30\n": TIME,
-    "a: 012\n": DIFFERENT,
-    "012: a\n": DIFFERENT,
-    "a: -0777\n": DIFFERENT,
-    "a: 08\n": DIFFERENT,
-    "a: 0o17\n": DIFFERENT,
-    "a: 1:30\n": DIFFERENT,
-    "a: 1:30.5\n": DIFFERENT,
-    "a: !!int 012\n": DIFFERENT,
-    "2020-01-01: a\n": "put the key into quotes",
-    "__proto__: 1\n": "OpenPAI loses the value of a key __proto__; give it another name",
-    "a: ! 1\n": TAG,
-    "a: 0099-12-31\n": TIME,
-    "# \x01 in a comment\n": CHARACTER,
-    "a: 'x\x7fy'\n": CHARACTER,
-    f"{'a' * 1025}: 1\n": "or its key has more than 1,024 characters",
-    "a: |\t\n  b\n": "this cannot stand here, in YAML",
-}
-"""What the servers read, and this package refuses."""
+NOT_READ = [*CASES["not_read"], [f"{'a' * 1025}: 1\n", "or its key has more than 1,024 characters"]]
+"""What the servers read, and this package refuses: text, message."""
 
+WORDS = "yes N 1:30 0o17 017 1e3 .5 ~ << = - a: # 2020-01-01 --- ... %a *a &a !a @a `a` {a} [a] é"
 HARD = st.sampled_from(
     [
-        *[
-            "yes",
-            "N",
-            "1:30",
-            "0o17",
-            "017",
-            "1e3",
-            ".5",
-            "~",
-            "<<",
-            "=",
-            "-",
-            "a:",
-            "#",
-            "2020-01-01",
-            "---",
-            "...",
-            "%a",
-            "*a",
-            "&a",
-            "!a",
-            "@a",
-            "`a`",
-            "{a}",
-            "[a]",
-            "é",
-        ],
+        *WORDS.split(),
         *("", " ", "- a", "a: b", "a #b", "| x", "? a", "<% $secrets.x %>", "a" * 1500),
         *("a\nb", "a\nb\n", "a\n\nb\n\n", "\na", " a\nb", "a\n b", "a \nb", "a\tb\nc", "a\n \nb"),
         *("a\r\nb", "a\n#b\n", "\x00", "\x7f", "\x1b[0m", "\x85", "a\u2028b", "\ufeffa", "\uffff"),
@@ -168,7 +98,7 @@ def test_a_text_means_what_it_means_to_the_servers(text, verdict):
         document = read_yaml(text)
     except SpecError as error:
         messages = [problem.message for problem in error.problems]
-        known = (*NOT_READ.values(), "makes null of infinity")
+        known = [*(message for _, message in NOT_READ), "makes null of infinity"]
         assert verdict.get("refused") or any(part in message for message in messages for part in known)
         return
     if verdict.get("refused"):
@@ -222,7 +152,7 @@ def is_read(text):
     return False
 
 
-@pytest.mark.parametrize(("text", "message"), NOT_READ.items(), ids=[repr(text)[:40] for text in NOT_READ])
+@pytest.mark.parametrize(("text", "message"), NOT_READ, ids=lambda text: repr(text)[:40])
 def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message):
     """The servers read these texts, and no job file at hand has any of them.
 
@@ -237,33 +167,12 @@ def test_what_no_job_file_has_is_refused_even_in_a_lenient_reading(text, message
     assert problem.level is Level.REFUSED
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("a:\tb\t# c\n", {"a": "b"}),
-        ("-\tb\n", ["b"]),
-        ("a: x\ty \t z\n", {"a": "x\ty \t z"}),
-        ("- pip install x\t&& python y\n", ["pip install x\t&& python y"]),
-        ("a: x\t\n  y\n", {"a": "x y"}),
-        ("a:\n  - x\t\n\t\n  - y\n\t# c\n", {"a": ["x", "y"]}),
-        ("{\n\t'a': [\n\t\t1,\n\t\t2\t]\t}\n", {"a": [1, 2]}),
-        ("a: |\n  if x:\n  \ty\n\nb: '\tz'\n", {"a": "if x:\n\ty\n", "b": "\tz"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), CASES["tabs"])
 def test_tabs_that_indent_nothing_are_read(text, value):
     assert read_yaml(text).value == value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("[http://x/?a=b&c=?d, ls a?b.txt, ?x]\n", ["http://x/?a=b&c=?d", "ls a?b.txt", "?x"]),
-        ("{uri: http://x/?, b: what?}\n", {"uri": "http://x/?", "b": "what?"}),
-        ("{? a : b}\n", {"a": "b"}),
-        ("a: x ? y : z?\n", None),
-        ("a: x ? y :z?\nb: |\n  [ ?x ]\nc: '?'\n", {"a": "x ? y :z?", "b": "[ ?x ]\n", "c": "?"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), CASES["question_marks"])
 def test_a_question_mark_within_a_text_is_text(text, value):
     """In brackets it begins a key to PyYAML."""
     if value is None:
@@ -272,23 +181,14 @@ def test_a_question_mark_within_a_text_is_text(text, value):
         assert read_yaml(text).value == value
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "message"),
-    [
-        ("a: .inf\nb: -.inf\n", {"a": math.inf, "b": -math.inf}, "makes null of infinity"),
-    ],
-)
-def test_a_lenient_reading_goes_on_where_the_server_does(text, value, message):
-    document = read_yaml(text, lenient=True)
-    assert document.value == value
-    assert all(message in problem.message for problem in document.problems)
+def test_a_lenient_reading_goes_on_where_the_server_does():
+    document = read_yaml("a: .inf\nb: -.inf\n", lenient=True)
+    assert document.value == {"a": math.inf, "b": -math.inf}
+    assert all("makes null of infinity" in problem.message for problem in document.problems)
     assert {problem.level for problem in document.problems} == {Level.STRICTER}
     with pytest.raises(SpecError) as caught:
-        read_yaml(text)
+        read_yaml("a: .inf\nb: -.inf\n")
     assert list(caught.value.problems) == document.problems
-
-
-def test_not_a_number_is_read_leniently_too():
     assert math.isnan(read_yaml("a: .nan\n", lenient=True).value["a"])
 
 
@@ -371,38 +271,7 @@ def test_a_path_is_written_as_people_write_it(path, text):
 # ---------------------------------------------------------------- refused
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "message"),
-    [
-        ("a: 1\nb: c: d\n", 2, 5, "put a text with ': ' into quotes"),
-        ("a: 1\nb c\n", 2, 1, "a key needs ': ' after it"),
-        ("a: 1\n  b: 2\n", 2, 4, "a second ': ' is in this line, its indentation is wrong"),
-        ("a:\n  b: 1\n c: 2\n", 3, 2, "does not fit the lines above"),
-        ("a:\n- b\n -c\n- d: e\n f\n", 5, 2, "look at its indentation"),
-        ("a: [1, 2\nb: 3\n", 2, 2, "the closing bracket is missing"),
-        ("a: 'b\nc: d\n", 1, 4, "the quote that begins here is never closed"),
-        ('a: "\\w"\n', 1, 6, "there is no such escape"),
-        (
-            "a: @b\n",
-            1,
-            4,
-            "this cannot stand here, in YAML; remove it or, if a text is meant, put it into quotes",
-        ),
-        ("a: *b\n", 1, 4, "put a text that begins with one of them into quotes"),
-        ("a: !b c\n", 1, 4, "put a text that begins with '!' into quotes"),
-        ("a: 1\n---\nb: 2\n", 2, 1, "a second document begins here"),
-        ("a: 1\na: 2\n", 2, 1, "this key is in line 1 already"),
-        ("1: a\n'1': b\n", 2, 1, "this key is in line 1 already"),
-        ("a: x\x01\n", 1, 5, "a character (U+0001) is here that no job may have"),
-        ("a: 1\nb: \0\n", 2, 4, "a character (U+0000)"),
-        ('a: "\\ud800"\n', 1, 4, "half a character"),
-        ("a: \ud800\n", 1, 4, "a character (U+D800)"),
-        ("a: &x [*x]\n", 1, 4, "this contains itself, by an alias"),
-        ("a: .inf\n", 1, 4, "makes null of infinity"),
-        ("2020-01-01: a\n", 1, 1, "put the key into quotes"),
-        ("<<: 1\n", 1, 5, "'<<' takes a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "column", "message"), CASES["errors"])
 def test_an_error_says_where_and_what_to_do(text, line, column, message):
     problem = refusal(text)
     assert message in problem.message
