@@ -86,33 +86,7 @@ def test_digests_of_v1_jobs():
 def test_a_v1_job_does_not_differ_from_what_the_server_made_of_it():
     """Defaults filled in, the folder's variable replaced, an output folder made, under a later name."""
     mine = job().to_dict()
-    stored = {
-        "jobName": "a__attempt2",
-        "image": "ubuntu",
-        "virtualCluster": "default",
-        "gpuType": "",
-        "authFile": "",
-        "dataDir": "hdfs://10.0.0.1:9000/data",
-        "codeDir": "",
-        "retryCount": 0,
-        "outputDir": "hdfs://10.0.0.1:9000/Output/admin/a",
-        "jobEnvs": {},
-        "extras": {},
-        "taskRoles": [
-            {
-                "name": "w",
-                "command": "true",
-                "taskNumber": 1,
-                "cpuNumber": "1",
-                "memoryMB": "2048",
-                "shmMB": 64,
-                "gpuNumber": 0,
-                "minFailedTaskCount": 1,
-                "minSucceededTaskCount": None,
-                "portList": [{"label": "web", "beginAt": 0, "portNumber": 1}],
-            }
-        ],
-    }
+    stored = CASES["stored"]
     assert differing_fields(mine, stored) == []
     assert differing_fields({**mine, "virtualCluster": "", "outputDir": ""}, stored) == []
 
