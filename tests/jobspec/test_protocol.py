@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections import OrderedDict
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -12,6 +13,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import pytest
+from job_cases import cases
 
 from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.job import UNSET
@@ -35,6 +37,7 @@ from luigi_pai.jobspec.protocol import (
     Storage,
 )
 
+CASES = cases("protocol")
 TEXT = """\
 # A job with a comment.
 protocolVersion: 2
@@ -111,69 +114,7 @@ def test_a_protocol_is_written_in_python():
             jobStatusChangeNotification=StatusNotification(failed=True),
         ),
     )
-    assert job.to_dict() == {
-        "protocolVersion": 2,
-        "name": "horovod",
-        "type": "job",
-        "parameters": {"model": "resnet50"},
-        "secrets": {"password": "hunter2"},
-        "jobRetryCount": 1,
-        "prerequisites": [
-            {
-                "name": "image",
-                "type": "dockerimage",
-                "uri": "horovod",
-                "auth": {"username": "me", "password": "<% $secrets.password %>"},
-            },
-            {
-                "name": "data",
-                "type": "data",
-                "plugin": "com.microsoft.pai.runtimeplugin.cmd",
-                "require": ["git"],
-                "callbacks": [
-                    {"event": "taskStarts", "commands": ["fetch"]},
-                    {"event": "taskSucceeds", "commands": ["clean"]},
-                ],
-            },
-            {"name": "git", "type": "script", "plugin2": 1},
-        ],
-        "taskRoles": {
-            "master": {
-                "dockerImage": "image",
-                "commands": ["horovodrun <% $parameters.model %>"],
-                "resourcePerInstance": {"cpu": 4, "memoryMB": 8192, "gpu": 1, "ports": {"web": 2}},
-                "instances": 1,
-                "completion": {"minFailedInstances": 1, "minSucceededInstances": None},
-                "prerequisites": ["data"],
-                "extraContainerOptions": {"shmMB": 64, "infiniband": True},
-            }
-        },
-        "deployments": [{"name": "prod", "taskRoles": {"master": {"preCommands": ["a"]}}}],
-        "defaults": {"virtualCluster": "default", "deployment": "prod"},
-        "extras": {
-            "com.microsoft.pai.runtimeplugin": [
-                {
-                    "plugin": "ssh",
-                    "parameters": {
-                        "jobssh": True,
-                        "sshbarrier": True,
-                        "sshbarrierTimeout": 5,
-                        "userssh": {"type": "custom", "value": "key"},
-                    },
-                    "taskroles": ["master"],
-                },
-                {
-                    "plugin": "cmd",
-                    "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["a"]}]},
-                    "failurePolicy": "ignore",
-                },
-            ],
-            "storages": [{"name": "nfs", "mountPath": "/data", "readOnly": True, "share": False}],
-            "gangAllocation": False,
-            "hivedScheduler": {"jobPriorityClass": "prod", "taskRoles": {"master": {"skuNum": 1}}},
-            "jobStatusChangeNotification": {"failed": True},
-        },
-    }
+    assert job.to_dict() == CASES["written_in_python"]
     assert JobProtocol.from_dict(job.to_dict()) == job
     assert JobProtocol.from_yaml(job.to_yaml()) == job
 
@@ -212,43 +153,14 @@ def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path):
         JobProtocol.from_file(path)
 
 
-@pytest.mark.parametrize(
-    ("document", "problems"),
-    [
-        ([], ["this is a list; it must be a mapping"]),
-        (None, ["this is empty; it must be a mapping"]),
-        ({"prerequisites": {}}, ["prerequisites: this is a mapping; it must be a list"]),
-        (
-            {"secrets": "hunter2", "taskRoles": {"w": {"commands": "a"}, "v": 1}},
-            [
-                "secrets: this is a text; it must be a mapping",
-                "taskRoles.w.commands: this is a text; it must be a list",
-                "taskRoles.v: this is of type int; it must be a mapping",
-            ],
-        ),
-        (
-            {"taskRoles": {"w": {"completion": None}}},
-            ["taskRoles.w.completion: this is empty; it must be a mapping"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("document", "problems"), CASES["shapes"])
 def test_only_a_wrong_shape_is_refused_all_at_once(document, problems):
     with pytest.raises(SpecError) as caught:
         JobProtocol.from_dict(document)
     assert [str(problem) for problem in caught.value.problems] == problems
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        {},
-        {"name": None, "taskRoles": {}, "prerequisites": [], "extras": {}, "x": [1]},
-        {"taskRoles": {"w": {}}, "parameters": {}, "defaults": {"x": None}},
-        {"extras": {"com.microsoft.pai.runtimeplugin": None, "storages": {}, "hivedScheduler": 1}},
-        {"extras": {"com.microsoft.pai.runtimeplugin": [1], "storages": [], "tensorBoard": {"a": 1}}},
-        {"prerequisites": [{"name": "a", "type": "dockerimage"}, {"type": "data", "uri": ["x"], "k": {}}]},
-    ],
-)
+@pytest.mark.parametrize("document", CASES["strange"])
 def test_what_is_missing_or_strange_stays_so(document):
     assert JobProtocol.from_dict(document).to_dict() == document
 
@@ -282,30 +194,20 @@ def test_copies_are_independent():
 
 def test_luigis_parameters_become_plain_values():
     values = {
-        "mapping": MappingProxyType(OrderedDict(a=(1, 2))),
-        "date": date(2020, 1, 2),
-        "time": datetime(2020, 1, 2, 3, tzinfo=timezone.utc),
-        "path": PurePosixPath("/data"),
-        "colour": Colour.RED,
-        "mode": Mode.FAST,
-        "none": None,
-        "flag": True,
-        "number": 0.5,
+        "mapping": (MappingProxyType(OrderedDict(a=(1, 2))), {"a": [1, 2]}),
+        "date": (date(2020, 1, 2), "2020-01-02"),
+        "time": (datetime(2020, 1, 2, 3, tzinfo=timezone.utc), "2020-01-02T03:00:00+00:00"),
+        "path": (PurePosixPath("/data"), "/data"),
+        "colour": (Colour.RED, "RED"),
+        "mode": (Mode.FAST, "fast"),
+        "none": (None, None),
+        "flag": (True, True),
+        "number": (0.5, 0.5),
     }
     job = protocol(parameters={"kept": 1, "flag": False})
-    filled = job.filled(parameters=values, secrets={"token": "hunter2"})
-    assert filled.parameters == {
-        "kept": 1,
-        "flag": True,
-        "mapping": {"a": [1, 2]},
-        "date": "2020-01-02",
-        "time": "2020-01-02T03:00:00+00:00",
-        "path": "/data",
-        "colour": "RED",
-        "mode": "fast",
-        "none": None,
-        "number": 0.5,
-    }
+    given = {name: value for name, (value, _) in values.items()}
+    filled = job.filled(parameters=given, secrets={"token": "hunter2"})
+    assert filled.parameters == {"kept": 1} | {name: plain for name, (_, plain) in values.items()}
     assert type(filled.parameters["mode"]) is str
     assert filled.secrets == {"token": "hunter2"}
     assert job.parameters == {"kept": 1, "flag": False}
@@ -314,20 +216,18 @@ def test_luigis_parameters_become_plain_values():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (
-            Int64(),
-            r"parameters.x: is of type Int64, which JSON does not have; convert it with int\(...\) or float",
-        ),
-        (Decimal("1.5"), "parameters.x: is of type Decimal, which JSON does not have; convert it with int"),
-        ({1, 2}, "parameters.x: is of type set, which JSON does not have; write it as a text"),
-        ("".upper, "parameters.x: is a method; put @property above it"),
-        ([b"a"], r"parameters.x\[0\]: is of type bytes, which JSON does not have; decode it"),
-        ({1: 2}, "parameters.x: has a key of type int; keys are texts"),
-        (float("inf"), "parameters.x: is infinite or not a number"),
-        ("a\ud800", r"parameters.x: has half a character in it \(a lone surrogate\), which no server reads"),
+        (Int64(), ": is of type Int64, which JSON does not have; convert it with int(...) or float"),
+        (Decimal("1.5"), ": is of type Decimal, which JSON does not have; convert it with int"),
+        ({1, 2}, ": is of type set, which JSON does not have; write it as a text"),
+        ("".upper, ": is a method; put @property above it"),
+        ([b"a"], "[0]: is of type bytes, which JSON does not have; decode it"),
+        ({1: 2}, ": has a key of type int; keys are texts"),
+        (float("inf"), ": is infinite or not a number"),
+        ("a\ud800", ": has half a character in it (a lone surrogate), which no server reads"),
     ],
 )
 def test_what_is_no_plain_value_is_refused(value, message):
+    message = re.escape(f"parameters.x{message}")
     with pytest.raises(SpecError, match=message):
         protocol().filled(parameters={"x": value})
     with pytest.raises(SpecError, match=message):
