@@ -6,6 +6,7 @@ import json
 import subprocess
 
 import pytest
+from job_cases import cases
 from job_files import parameters
 
 from luigi_pai.errors import Level, SpecError
@@ -16,6 +17,7 @@ from luigi_pai.jobspec.names import v2_name
 from luigi_pai.jobspec.submission import filled_commands, submission_text
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
+CASES = cases("convert")
 ABSENT_SHM = "shmMB: is absent, which is 64 MB on v1, 512 on OpenPAI v2 and 16384 on LTP; the role gets 64"
 
 
@@ -72,57 +74,9 @@ def test_shared_memory_that_a_file_leaves_out_stays_as_v1_has_it():
 def test_the_whole_table():
     """Each v1 field goes where the manual's table says."""
     role = TaskRole("worker", "python train.py", 2, 4, 8192, 1024, 1, [Port("web", 0, 2)], None, 2)
-    made = convert(
-        job(
-            role,
-            dataDir="hdfs://nn/data",
-            outputDir="hdfs://nn/out",
-            codeDir="hdfs://nn/code",
-            virtualCluster="vc1",
-            retryCount=3,
-        )
-    )
-    assert made.protocol.to_dict() == {
-        "protocolVersion": 2,
-        "name": "train",
-        "type": "job",
-        "jobRetryCount": 3,
-        "prerequisites": [
-            {"name": "default", "type": "dockerimage", "uri": "ubuntu"},
-            {"name": "default", "type": "data", "uri": ["hdfs://nn/data"]},
-            {"name": "default", "type": "output", "uri": "hdfs://nn/out"},
-            {"name": "default", "type": "script", "uri": "hdfs://nn/code"},
-        ],
-        "taskRoles": {
-            "worker": {
-                "instances": 2,
-                "completion": {"minFailedInstances": -1, "minSucceededInstances": 2},
-                "dockerImage": "default",
-                "data": "default",
-                "output": "default",
-                "script": "default",
-                "resourcePerInstance": {"cpu": 4, "memoryMB": 8192, "gpu": 1, "ports": {"web": 2}},
-                "extraContainerOptions": {"shmMB": 1024},
-                "commands": [
-                    "set +o errexit +o nounset +o pipefail",
-                    (
-                        'export PAI_JOB_NAME="${PAI_JOB_NAME#*~}" PAI_JOB_VC_NAME=vc1 '
-                        'HADOOP_USER_NAME="$PAI_USER_NAME" PAI_TASK_ROLE_NAME=worker '
-                        "PAI_CURRENT_TASK_ROLE_NAME=worker PAI_CURRENT_TASK_ROLE_TASK_COUNT=2 "
-                        "PAI_CURRENT_TASK_ROLE_CPU_COUNT=4 PAI_CURRENT_TASK_ROLE_MEM_MB=8192 "
-                        "PAI_CURRENT_TASK_ROLE_GPU_COUNT=1"
-                    ),
-                    (
-                        'export PAI_DATA_DIR="<% $data.uri[0] %>" PAI_OUTPUT_DIR="<% $output.uri %>" '
-                        'PAI_CODE_DIR="<% $script.uri %>"'
-                    ),
-                    'if command -v hdfs > /dev/null; then hdfs dfs -get "$PAI_CODE_DIR" .; fi',
-                    "python train.py",
-                ],
-            }
-        },
-        "defaults": {"virtualCluster": "vc1"},
-    }
+    folders = {field: f"hdfs://nn/{field.removesuffix('Dir')}" for field in ("dataDir", "codeDir")}
+    made = convert(job(role, outputDir="hdfs://nn/out", virtualCluster="vc1", retryCount=3, **folders))
+    assert made.protocol.to_dict() == CASES["table"]
 
 
 def test_defaults_are_those_of_the_v1_server():
@@ -144,54 +98,9 @@ def test_numbers_may_be_text():
 
 def test_every_loss_is_said():
     """What has no counterpart is named with its path, each once, as a warning."""
-    made = convert(
-        {
-            "jobName": "my.job",
-            "image": "x",
-            "authFile": "hdfs://nn/auth",
-            "gpuType": "K80",
-            "retryCount": -1,
-            "outputDir": "$PAI_DEFAULT_FS_URI/out",
-            "codeDir": "hdfs://nn/code",
-            "extras": {"isDebug": True},
-            "jobEnvs": {"my-key": "x"},
-            "taskRoles": [
-                {
-                    "name": "ps_server",
-                    "command": "true",
-                    "portList": [{"label": "a.b", "beginAt": 9000, "portNumber": 1}],
-                },
-                {"name": "1st", "command": "true"},
-            ],
-        }
-    )
+    made = convert(CASES["lossy"])
     assert {loss.level for loss in made.losses} == {Level.WARNING}
-    assert losses(made) == [
-        f"jobName: becomes '{v2_name('my.job')}': v2 names have letters, digits, _ and - only",
-        "authFile: is left out; give the dockerimage prerequisite auth, with the password in secrets",
-        "gpuType: 'K80' is left out; v2 chooses GPUs by virtual cluster or hivedScheduler",
-        "extras: are left out: isDebug; v2 gives extras another meaning",
-        (
-            "outputDir: '$PAI_DEFAULT_FS_URI/out' stays as it is: "
-            "$PAI_DEFAULT_FS_URI is empty on v2 clusters; "
-            "set storage (or, with an HDFS, fs_uri) in [OpenPai] of luigi.cfg"
-        ),
-        (
-            "codeDir: is copied into the working folder only if the image has the hdfs command: "
-            "v2 copies no code folder"
-        ),
-        "taskRoles[0].name: 'ps_server' becomes 'psserver': roles have letters and digits only",
-        "taskRoles[1].name: '1st' becomes 'role1st': roles have letters and digits only",
-        "taskRoles[0].portList[0].label: 'a.b' becomes 'a_b'",
-        (
-            "taskRoles[0].portList[0].beginAt: 9000 is left out: v2 chooses ports; the command reads "
-            "PAI_PORT_LIST_ROLE_INDEX_a_b"
-        ),
-        f"taskRoles[0].{ABSENT_SHM}",
-        "jobEnvs.my-key: is left out: a shell has no variable of this name",
-        f"taskRoles[1].{ABSENT_SHM}",
-        "retryCount: -1 (no limit) becomes 0: v2 has no negative count",
-    ]
+    assert losses(made) == [said.replace("NAME", v2_name("my.job")) for said in CASES["losses"]]
 
 
 def test_the_file_system_is_named():
@@ -203,9 +112,8 @@ def test_the_file_system_is_named():
 
 def test_roles_that_fold_to_one_name_stay_apart():
     """Roles that differ in what is taken out of their names get a number."""
-    document = {"jobName": "j", "image": "x", "taskRoles": []}
-    document["taskRoles"] = [{"name": name, "command": "true"} for name in ("a_b", "a.b", "ab")]
-    made = convert(document)
+    roles = [{"name": name, "command": "true"} for name in ("a_b", "a.b", "ab")]
+    made = convert({"jobName": "j", "image": "x", "taskRoles": roles})
     assert list(made.protocol.to_dict()["taskRoles"]) == ["ab", "ab2", "ab3"]
 
 
@@ -216,71 +124,44 @@ def test_template_tags_in_a_v1_command_stay_text(text):
     assert filled_commands(made.protocol)["w"].endswith(f"echo '{text}'")
 
 
+def ran(made, *options):
+    """Return what the command of a converted job of one role prints."""
+    (command,) = filled_commands(made.protocol).values()
+    variables = {"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "admin~j", "PAI_USER_NAME": "admin"}
+    run = subprocess.run(
+        ["bash", *options, "-c", command], env=variables, capture_output=True, text=True, check=True
+    )
+    return run.stdout
+
+
+AS_ON_V2 = ("-o", "errexit", "-o", "nounset", "-o", "pipefail")
+
+
 @pytest.mark.parametrize(
     "value",
     [
-        "plain",
-        "two words",
-        "it's",
-        'a "b"',
-        "$HOME `x` \\ !",
-        "<% $parameters.A %>",
-        "",
-        "a\nb",
-        "é ü",
-        5,
-        True,
+        *("plain", "two words", "it's", 'a "b"', "$HOME `x` \\ !", "<% $parameters.A %>", "", "a\nb", "é ü"),
+        *(5, True),
     ],
 )
 def test_variables_of_the_job_arrive_unharmed(value):
     """The values of jobEnvs are what the command finds, whatever characters they have."""
-    made = convert(
-        {
-            "jobName": "j",
-            "image": "x",
-            "jobEnvs": {"MINE": value},
-            "taskRoles": [{"name": "w", "command": 'printf "%s" "$MINE"'}],
-        }
-    )
-    command = filled_commands(made.protocol)["w"]
-    environment = {"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "admin~j", "PAI_USER_NAME": "admin"}
-    run = subprocess.run(
-        ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", command],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout == (value if isinstance(value, str) else json.dumps(value))
+    made = convert(job(TaskRole("w", 'printf "%s" "$MINE"'), jobEnvs={"MINE": value}))
+    assert ran(made, *AS_ON_V2) == (value if isinstance(value, str) else json.dumps(value))
 
 
 @pytest.mark.parametrize("path", ["hdfs://nn/a b", 'hdfs://nn/a"b', "hdfs://nn/$(touch x)", "hdfs://nn/a`b`"])
-def test_folders_arrive_unharmed(path, tmp_path):
+def test_folders_arrive_unharmed(path, tmp_path, monkeypatch):
     """A folder's name is no part of the shell's program."""
-    made = convert(job(TaskRole("w", 'printf "%s" "$PAI_OUTPUT_DIR"'), outputDir=path))
-    run = subprocess.run(
-        ["bash", "-c", filled_commands(made.protocol)["w"]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout == path
+    monkeypatch.chdir(tmp_path)
+    assert ran(convert(job(TaskRole("w", 'printf "%s" "$PAI_OUTPUT_DIR"'), outputDir=path))) == path
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_v1_shell_goes_on_after_a_failed_command():
     """A v1 job that ignores a failed command, or an unset variable, does so on v2 too."""
     made = convert(job(TaskRole("w", "false; echo $NOTHING; false | true; echo here")))
-    command = filled_commands(made.protocol)["w"]
-    run = subprocess.run(
-        ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", command],
-        env={"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "u~j", "PAI_USER_NAME": "u"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.endswith("here\n")
+    assert ran(made, *AS_ON_V2).endswith("here\n")
 
 
 def test_the_name_of_a_role_is_no_home_folder():
