@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -56,9 +57,12 @@ def run(
         "PAI_CONTAINER_HOST_PORT": "3000",
         **environment,
     }
-    return subprocess.run(
-        ["bash", "-c", script], env=variables, capture_output=True, text=True, check=False, timeout=30
-    )
+    return bash(script, env=variables)
+
+
+def bash(script: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    words = ["bash", "-c", script]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, **options)
 
 
 @pytest.mark.parametrize("command", ["true", "printf 'a\\\\n\\n'", f"echo {'x' * 2000}"])
@@ -113,23 +117,13 @@ def test_parameters_that_differ_are_filled_in():
 )
 def test_an_instance_runs_the_command_as_it_is(command):
     """Whatever characters it has: the same output and exit code as alone."""
-    alone = JobProtocol.from_dict(job("a").to_dict())
-    other = JobProtocol.from_dict(job("b").to_dict())
+    alone, other = (JobProtocol.from_dict(job(name).to_dict()) for name in "ab")
     alone.taskRoles["main"].commands[1] = command
     array = array_of("array", [other, alone])
-    both = run(array, 1)
-    (role,) = alone.taskRoles.values()
-    script = "\n".join(["set -o errexit -o nounset -o pipefail", "echo rate 0.1 of /out/a", role.commands[1]])
-    expected = subprocess.run(
-        ["bash", "-c", script],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    both, older = run(array, 1), run(array, 1, by=" && ")  # as 0.15 and 0.16 join commands
+    script = f"set -o errexit -o nounset -o pipefail\necho rate 0.1 of /out/a\n{command}"
+    expected = bash(script, stdin=subprocess.DEVNULL)
     assert (both.stdout, both.returncode) == (expected.stdout, expected.returncode)
-    older = run(array, 1, by=" && ")  # as 0.15 and 0.16 join commands
     assert (older.stdout, older.returncode) == (expected.stdout, expected.returncode)
 
 
@@ -202,7 +196,7 @@ def test_secrets_cannot_be_in_a_command():
 
 def test_a_parameter_that_differs_is_not_for_prerequisites():
     changes = {"uri: python": 'uri: "python:<% $parameters.rate %>"'}
-    with pytest.raises(SpecError, match=r"parameters\.rate.*differs between the points"):
+    with pytest.raises(SpecError, match=r"(?s)^job 'a' .*parameters\.rate.*differs between the points"):
         array_of("array", [job("a", **changes), job("b", **{**changes, "rate: 0.1": "rate: 0.2"})])
 
 
@@ -235,16 +229,7 @@ def test_other_jobs_are_no_arrays():
 
 def test_a_v1_job_keeps_its_life():
     """Converted, with its name, folders and the shell of v1."""
-    jobs = [
-        convert(
-            PaiJob(
-                f"my_{n}",
-                "x",
-                [TaskRole("My_Role", "false; echo $PAI_JOB_NAME $PAI_OUTPUT_DIR")],
-                outputDir=f"/o/{n}",
-            )
-        ).protocol
-        for n in range(2)
-    ]
+    role = TaskRole("My_Role", "false; echo $PAI_JOB_NAME $PAI_OUTPUT_DIR")
+    jobs = [convert(PaiJob(f"my_{n}", "x", [role], outputDir=f"/o/{n}")).protocol for n in range(2)]
     ended = run(array_of("array", jobs), 1, PAI_USER_NAME="anna")
     assert (ended.stdout, ended.returncode) == ("my_1 /o/1\n", 0)

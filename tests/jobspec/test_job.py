@@ -16,17 +16,10 @@ from luigi_pai.jobspec.job import UNSET, PaiJob, Port, TaskRole, slot_to_dict
 
 def roles(module) -> list:
     """Return the same task roles, built with one module or the other."""
+    ports = [module.Port("tensorboard"), module.Port("metrics", 8080, 3)]
+    numbers = {"taskNumber": 2, "cpuNumber": 4, "memoryMB": 8192, "shmMB": 128, "gpuNumber": 1}
     return [
-        module.TaskRole(
-            "worker",
-            'python train.py --note "grüße"',
-            taskNumber=2,
-            cpuNumber=4,
-            memoryMB=8192,
-            shmMB=128,
-            gpuNumber=1,
-            portList=[module.Port("tensorboard"), module.Port("metrics", 8080, 3)],
-        ),
+        module.TaskRole("worker", 'python train.py --note "grüße"', portList=ports, **numbers),
         module.TaskRole("ps", "python ps.py"),
     ]
 
@@ -57,24 +50,21 @@ def test_json_is_byte_for_byte_what_contrib_posts(filled):
     texts = []
     for module in (contrib, ours):
         job = module.PaiJob("train-1", "openpai/pai.example.sklearn", roles(module))
-        if filled:
-            job.virtualCluster = "default"
-            job.authFile = "$PAI_DEFAULT_FS_URI/auth"
-            job.codeDir = "$PAI_DEFAULT_FS_URI/code"
-            job.dataDir = None
-            job.outputDir = "$PAI_DEFAULT_FS_URI/train-1/output"
-            job.retryCount = 0
-            job.gpuType = None
+        fields = {"virtualCluster": "default", "retryCount": 0, "gpuType": None, "dataDir": None}
+        fields |= {"authFile": "$PAI_DEFAULT_FS_URI/auth", "codeDir": "$PAI_DEFAULT_FS_URI/code"}
+        fields |= {"outputDir": "$PAI_DEFAULT_FS_URI/train-1/output"}
+        for field, value in fields.items() if filled else ():
+            setattr(job, field, value)
         texts.append(json.dumps(job, default=module.slot_to_dict))
     assert texts[0] == texts[1] == job.to_json()
 
 
 def test_arguments_of_the_job_are_its_fields():
     """What contrib's users set as attributes can be given as arguments, with the same text."""
-    by_argument = PaiJob("a", "i", roles(ours), "auth", "data", "out", "code", "vc1", "K80", 3)
-    by_attribute = PaiJob("a", "i", roles(ours))
+    values = ("auth", "data", "out", "code", "vc1", "K80", 3)
+    by_argument, by_attribute = PaiJob("a", "i", roles(ours), *values), PaiJob("a", "i", roles(ours))
     fields = ("authFile", "dataDir", "outputDir", "codeDir", "virtualCluster", "gpuType", "retryCount")
-    for field, value in zip(fields, ("auth", "data", "out", "code", "vc1", "K80", 3), strict=True):
+    for field, value in zip(fields, values, strict=True):
         setattr(by_attribute, field, value)
     assert by_argument == by_attribute
     assert by_argument.to_json() == by_attribute.to_json()
@@ -160,23 +150,19 @@ def test_ports_are_not_shared_between_roles():
 
 
 def test_a_list_given_for_ports_or_tasks_stays_the_callers():
-    """What is added to it later is sent, as luigi.contrib.pai does; roles without one share none."""
+    """What is added to it later is sent, as luigi.contrib.pai does."""
     ports, tasks = [Port("a")], [TaskRole("w", "c")]
     role, job = TaskRole("w", "c", portList=ports), PaiJob("j", "i", tasks)
     ports.append(Port("b"))
     tasks.append(role)
     assert role.portList == [Port("a"), Port("b")]
     assert job.taskRoles == [TaskRole("w", "c"), role]
-    one, other = TaskRole("w", "c"), TaskRole("w", "c")
-    one.portList.append(Port("a"))
-    assert other.portList == []
 
 
 def test_no_list_of_ports_is_no_field():
     """As in luigi.contrib.pai."""
-    assert slot_to_dict(contrib.TaskRole("w", "c", portList=None)) == slot_to_dict(
-        TaskRole("w", "c", portList=None)
-    )
+    theirs, here = (module.TaskRole("w", "c", portList=None) for module in (contrib, ours))
+    assert slot_to_dict(theirs) == slot_to_dict(here)
 
 
 @pytest.mark.parametrize("tasks", [[], (), None, "worker", TaskRole("w", "c"), {"w": 1}])
@@ -221,16 +207,8 @@ def test_numbers_that_json_has_not_are_refused(number):
 
 def test_new_fields_come_after_the_old_ones():
     """killAllOnCompletedTaskNumber, jobEnvs and extras are the last of the text, and absent if not given."""
-    plain = PaiJob("j", "i", [TaskRole("w", "c")], retryCount=1)
-    job = PaiJob(
-        "j",
-        "i",
-        [TaskRole("w", "c")],
-        retryCount=1,
-        killAllOnCompletedTaskNumber=1,
-        jobEnvs={"A": "1"},
-        extras={"b": 2},
-    )
+    new = {"killAllOnCompletedTaskNumber": 1, "jobEnvs": {"A": "1"}, "extras": {"b": 2}}
+    plain, job = (PaiJob("j", "i", [TaskRole("w", "c")], retryCount=1, **more) for more in ({}, new))
     assert job.to_json() == plain.to_json()[:-1] + (
         ', "killAllOnCompletedTaskNumber": 1, "jobEnvs": {"A": "1"}, "extras": {"b": 2}}'
     )

@@ -5,36 +5,27 @@ from __future__ import annotations
 import time
 
 import pytest
+from job_cases import protocol
 
 from luigi_pai.jobspec.validate_protocol import validate_protocol
 
-ROLE = {
-    "instances": 1,
-    "dockerImage": "image",
-    "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
-}
-IMAGE = {"name": "image", "type": "dockerimage", "uri": "ubuntu"}
 
-
-def protocol(roles, *prerequisites, **fields):
-    return {
-        "protocolVersion": 2,
-        "name": "large",
-        "type": "job",
-        "prerequisites": [IMAGE, *prerequisites],
-        "taskRoles": {name: ROLE | role for name, role in roles.items()},
-        **fields,
-    }
+def large(roles, *prerequisites, **fields):
+    """Return a protocol with these roles, as the one of ``protocol``, and further prerequisites."""
+    document = protocol(**fields)
+    (role,) = document["taskRoles"].values()
+    document["prerequisites"] += prerequisites
+    return document | {"taskRoles": {name: role | more for name, more in roles.items()}}
 
 
 def references_in_commands(count):
     commands = [f"echo <% $parameters.k{index} %>" for index in range(count)]
-    return protocol({"w": {"commands": commands}}, parameters={f"k{index}": 1 for index in range(count)})
+    return large({"w": {"commands": commands}}, parameters={f"k{index}": 1 for index in range(count)})
 
 
 def roles_with_data(count):
     roles = {f"r{n}": {"data": f"d{n}", "commands": ["<% $data.uri[0] %>"]} for n in range(count // 5)}
-    return protocol(roles, *({"name": f"d{n}", "type": "data", "uri": ["u"]} for n in range(count // 5)))
+    return large(roles, *({"name": f"d{n}", "type": "data", "uri": ["u"]} for n in range(count // 5)))
 
 
 def seconds(document):
@@ -55,7 +46,7 @@ def test_time_is_not_quadratic(made):
 def test_a_long_list_of_what_there_is_is_cut():
     """A message for each wrong reference, each with every name, would be a square too."""
     parameters = dict.fromkeys(map(str, range(99)))
-    document = protocol({"w": {"commands": ["<% $parameters.rate %>"]}}, parameters=parameters)
+    document = large({"w": {"commands": ["<% $parameters.rate %>"]}}, parameters=parameters)
     (problem,) = validate_protocol(document)
     assert (
         "there is no rate in $parameters (known: '0', '1', '2', '3', '4', '5', '6', '7', '8', "

@@ -10,6 +10,7 @@ from luigi_pai.errors import SpecError
 from luigi_pai.jobspec.names import (
     array_name,
     attempt_name,
+    base_name,
     check_name,
     is_array_name,
     latest_attempts,
@@ -40,11 +41,13 @@ def test_the_latest_attempt_of_each_job_is_found_in_a_list():
 def test_other_names_are_no_attempts(name):
     """Lists are those of servers, and hold what others have named."""
     assert latest_attempts([name]) == {}
+    assert base_name(name) == name
 
 
 @given(st.text(min_size=1), st.integers(2, 10**6))
 def test_what_one_makes_the_other_finds(name, number):
     assert latest_attempts([attempt_name(name, number)]) == {name: number}
+    assert base_name(attempt_name(name, number)) == name
 
 
 @pytest.mark.parametrize(
