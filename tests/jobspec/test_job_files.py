@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from job_cases import cases
 from job_file_kinds import document_kinds, field_paths, json_kinds, known_paths, typed_paths, yaml_kinds
 from job_files import FURTHER, NOT_READ, VARIABLE, JobFile, files, further_files, own_files, parameters
 
@@ -16,64 +17,14 @@ from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.validate import validate_job
 from luigi_pai.jobspec.validate_protocol import refused, validate_protocol
 
-PLUGIN = 'extras["com.microsoft.pai.runtimeplugin"]'
 RELEASES = ("v1.8.0", "ltp-v1.5")
 
-BREAKS_LATER = {
-    "parameters_of_any_type.yaml": [
-        ("taskRoles.learn.commands[3]", "<% $parameters.nothing %>: it is null"),
-        ("taskRoles.learn.commands[3]", "<% $parameters.nothing_else %>: it is null"),
-        ("taskRoles.learn.commands[5]", "<% $parameters.mixed %>: it is a mapping, or a list with one in it"),
-        (
-            "taskRoles.learn.commands[6]",
-            "<% $parameters.limits %>: it is a mapping, or a list with one in it",
-        ),
-    ],
-    "taken_and_breaks_later.yaml": [
-        *((f"parameters.no_numbers[{index}]", "the server makes null of infinity") for index in range(4)),
-        ("secrets.agent", "a value of type bool is not a string"),
-        ("taskRoles.Belt_1", "'Belt_1' is not a name of 1 to 63 small letters and digits"),
-        ("taskRoles.Belt_1.completion.minFailedInstances", "3 is more than instances, 2"),
-        ("taskRoles.Belt_1.completion.minSucceededInstances", "0 is not an integer from 1 to instances"),
-        ("taskRoles.Belt_1.resourcePerInstance.cpu", "0 is not an integer of at least 1"),
-        ("taskRoles.Belt_1.resourcePerInstance.gpu", "-1 is not an integer of at least 0"),
-        ("taskRoles.empty.commands", "are blank"),
-        ("deployments[0].taskRoles.gate", "there is no task role 'gate'"),
-        ("extras.gangAllocation", "'no' is not true or false"),
-        ("extras.storages[0].name", "is missing"),
-        ("extras.storages[0].mountPath", "'claims' is not a path from the root"),
-        (f"{PLUGIN}[0].plugin", "'sssh' is not a plugin of the runtime"),
-        (f"{PLUGIN}[0].taskroles[0]", "there is no task role 'gate'"),
-    ],
-    "unknown_references.yaml": [
-        ("taskRoles.fill.commands[0]", "there is no width in $parameters (known: 'size')"),
-        ("taskRoles.fill.commands[0]", "the role fill has no data"),
-        ("taskRoles.fill.commands[0]", "the role fill has no output"),
-        ("taskRoles.fill.commands[0]", "the role fill has no script"),
-        ("taskRoles.fill.commands[1]", "$parameters.size has no parts"),
-        ("taskRoles.fill.commands[2]", "the job has no secrets"),
-        ("taskRoles.fill.commands[3]", "there is no words in $parameters (known: 'size')"),
-    ],
-    "default_shared_memory.json": [("taskRoles[0].memoryMB", "60 is not an integer of at least 100 (MB)")],
-    "same_role_twice.json": [("taskRoles[1].name", "'plan' is the name of taskRoles[0] too")],
-}
-"""What servers take, and our strict reading does not: file -> where, and why, in order."""
+CASES = cases("job_files")
 
-NAMES = {
-    "same_deployment_twice.yaml": ("deployments[1].name", "'draft' is the name of deployments[0] too"),
-    "same_prerequisite_twice.yaml": (
-        "prerequisites[2].name",
-        "'tea' is the name of prerequisites[1], which is a data too",
-    ),
-    "unknown_data.yaml": ("taskRoles.count.data", "there is no prerequisite 'swarm' of type data"),
-    "unknown_deployment.yaml": ("defaults.deployment", "there is no deployment 'summer'"),
-    "unknown_image.yaml": (
-        "taskRoles.fire.dockerImage",
-        "there is no prerequisite 'oven' of type dockerimage",
-    ),
-    "unknown_prerequisite.yaml": ("taskRoles.run.prerequisites[0]", "there is no prerequisite 'snow'"),
-}
-"""What servers refuse for a name, and ours: file -> where, and why."""
+
+def own_file(name: str) -> JobFile:
+    (file,) = (file for file in own_files("v2") if file.name == name)
+    return file
 
 
 def read(file: JobFile) -> Document:
@@ -102,13 +53,13 @@ def v1_problems_of(file: JobFile, release: str | None, *, lenient: bool) -> list
     return refused(validate_job(json.loads(file.text), release=release), lenient=lenient)
 
 
-def breaks_later(file: JobFile) -> list[tuple[str, str]]:
+def breaks_later(file: JobFile) -> list[list[str]]:
     """Return what servers take, and our strict reading does not; an example may have ``<your image>``."""
-    placeholder = [("image", "has a blank, and is no name of a Docker image")]
-    return placeholder if '"image": "<' in file.text else BREAKS_LATER.get(file.name, [])
+    placeholder = [["image", "has a blank, and is no name of a Docker image"]]
+    return placeholder if '"image": "<' in file.text else CASES["breaks_later"].get(file.name, [])
 
 
-def assert_told(problems: list[Problem], expected: list[tuple[str, str]]) -> None:
+def assert_told(problems: list[Problem], expected: list[list[str]]) -> None:
     """Assert that the problems are at these places, in this order, with these words in the message."""
     assert [problem.path for problem in problems] == [place for place, _ in expected]
     for problem, (_, words) in zip(problems, expected, strict=True):
@@ -176,17 +127,15 @@ def test_every_field_that_1_8_0_refuses_is_named(file):
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_file_that_is_not_read_is_refused_with_its_line(name, message, release):
     """1.8.0 reads on, of the tabs not what was meant; LTP 1.5 reads the last as another value."""
-    (file,) = (file for file in own_files("v2") if file.name == name)
+    file = own_file(name)
     (problem,) = problems_of(file, release, lenient=True)
     assert problem.message.startswith(message)
     assert problem.line == (16 if "tab" in name else 4)
 
 
+ROLE = "taskRoles.worker-1"  # the server does not look into a role whose name is wrong
 OURS_ALONE = {
-    # The server does not look into a role whose name is wrong.
-    "many_mistakes.yaml": {
-        f"taskRoles.worker-1.{field}" for field in ("dockerImage", "resourcePerInstance", "commands")
-    },
+    "many_mistakes.yaml": {f"{ROLE}.{name}" for name in ("dockerImage", "resourcePerInstance", "commands")}
 }
 
 
@@ -197,18 +146,18 @@ def in_prerequisite(place: str) -> str:
 
 def test_the_file_of_many_mistakes_has_one_of_each_kind():
     """Or the test above shows little."""
-    (file,) = (file for file in own_files("v2") if file.name == "many_mistakes.yaml")
+    file = own_file("many_mistakes.yaml")
     kinds = {item["keyword"] for item in complaints_of_the_schema(file)}
     expected = "additionalProperties enum minItems minProperties minimum oneOf pattern required type $merge"
     assert kinds == set(expected.split())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_1_8_0_refuses_is_refused_for_the_same_reason(name):
+@pytest.mark.parametrize(("name", "expected"), CASES["names"].items())
+def test_a_name_that_1_8_0_refuses_is_refused_for_the_same_reason(name, expected):
     """The server stops at the first."""
-    (file,) = (file for file in own_files("v2") if file.name == name)
+    file = own_file(name)
     assert file.verdicts["v1.8.0"]["error"]["code"] == "InvalidProtocolError"
-    assert_told(problems_of(file, "v1.8.0", lenient=True), [NAMES[name]])
+    assert_told(problems_of(file, "v1.8.0", lenient=True), [expected])
 
 
 # ---------------------------------------------------------------- v1
@@ -239,17 +188,6 @@ def test_a_v1_job_that_some_release_takes_is_valid_for_any(file):
 # ---------------------------------------------------------------- what the files cover
 
 SCHEMAS = {"v1": "job.v1", "v2": "protocol.v2"}
-ODDITIES = """a # in a block/a blank before a colon/a byte order mark/a comment after a value
-a comment on a line of its own/a date/a directive/a key in quotes/a key twice/a list in brackets
-a list that is not indented/a mapping in braces/a merge of mappings/a plain scalar of several lines
-a scalar >/a scalar >-/a scalar >+/a scalar |/a scalar |-/a scalar |+/a scalar in double quotes
-a scalar in quotes/a scalar in quotes of several lines/a scalar in double quotes of several lines
-a start of the document/a tab/a tag/a word for a truth value/an alias/an alias without its anchor/an anchor
-an end of the document
-an escape/an exponent/an integer in quotes/an integer that begins with 0/an integer with an underscore
-base 16, 8 or 2/base 60/beyond 16 bits/beyond ASCII/blanks at the end/infinite or no number
-line ends of two characters/no line end at the end/null/several documents
-tokens that YAML 1.1 does not have""".replace("\n", "/").split("/")
 
 
 def kinds_of(files: list[JobFile], version: str) -> set[str]:
@@ -287,7 +225,7 @@ def test_every_field_occurs_in_a_file(version):
 @pytest.mark.slow
 def test_every_oddity_occurs_in_a_file():
     """The oddities of YAML that readers get wrong."""
-    assert set(ODDITIES) - kinds_of(own_files("v2"), "v2") == set()
+    assert set(CASES["oddities"]) - kinds_of(own_files("v2"), "v2") == set()
 
 
 @pytest.mark.slow
