@@ -8,6 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from job_cases import cases
 
 from luigi_pai.jobspec.comparison import differing_fields
 from luigi_pai.jobspec.containers import for_containers
@@ -20,8 +21,8 @@ from luigi_pai.jobspec.submission import filled_commands, submission_text
 from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
 
 NFS = StorageMount("nfs1")
-OLD = StorageMount("nfs1", "/data", by_plugin=True)
-PLUGIN = "com.microsoft.pai.runtimeplugin"
+MOUNTS = {"new": NFS, "old": StorageMount("nfs1", "/data", by_plugin=True)}
+CASES = cases("storage_mount")
 FOLDERS = {
     "dataDir": "$PAI_DEFAULT_FS_URI/data",
     "codeDir": "$PAI_DEFAULT_FS_URI/train/code",
@@ -38,10 +39,6 @@ def protocol(**extras):
     return JobProtocol.from_dict({**made, "extras": extras} if extras else made)
 
 
-def plugin(*names, **more):
-    return {"plugin": "teamwise_storage", "parameters": {"storageConfigNames": list(names)}, **more}
-
-
 # ---------------------------------------------------------------- mounts
 
 
@@ -50,64 +47,20 @@ def test_where_a_storage_is_mounted(path, wanted):
     assert StorageMount("nfs1", path).path == wanted
 
 
-@pytest.mark.parametrize(
-    ("mount", "extras", "wanted"),
-    [
-        (NFS, {}, {"storages": [{"name": "nfs1", "mountPath": "/mnt/nfs1"}]}),
-        (
-            NFS,
-            {"storages": [{"name": "other", "share": False}], "gangAllocation": False},
-            {
-                "storages": [{"name": "other", "share": False}, {"name": "nfs1", "mountPath": "/mnt/nfs1"}],
-                "gangAllocation": False,
-            },
-        ),
-        (NFS, {PLUGIN: [plugin("other")]}, {PLUGIN: [plugin("other", "nfs1")]}),
-        (
-            NFS,
-            {PLUGIN: [{"plugin": "ssh", "parameters": {"jobssh": True}}]},
-            {
-                PLUGIN: [{"plugin": "ssh", "parameters": {"jobssh": True}}],
-                "storages": [{"name": "nfs1", "mountPath": "/mnt/nfs1"}],
-            },
-        ),
-        (OLD, {}, {PLUGIN: [plugin("nfs1")]}),
-        (OLD, {PLUGIN: [plugin("other")]}, {PLUGIN: [plugin("other", "nfs1")]}),
-        (
-            OLD,
-            {PLUGIN: [plugin("other", taskroles=["main"])]},
-            {PLUGIN: [plugin("other", taskroles=["main"]), plugin("nfs1")]},
-        ),
-        (
-            OLD,
-            {"storages": []},
-            {"storages": [], PLUGIN: [plugin("nfs1")]},
-        ),  # which these releases do not read
-    ],
-)
+@pytest.mark.parametrize(("mount", "extras", "wanted"), CASES["added"])
 def test_a_storage_is_added_to_what_is_mounted(mount, extras, wanted):
     before = protocol(**extras)
     document = before.to_dict()
-    made = with_storage(before, mount)
+    made = with_storage(before, MOUNTS[mount])
     assert made.to_dict()["extras"] == wanted
     check_protocol(made)
     assert before.to_dict() == document
 
 
-@pytest.mark.parametrize(
-    ("mount", "extras"),
-    [
-        (NFS, {"storages": [{"name": "nfs1", "mountPath": "/elsewhere"}]}),
-        (NFS, {"storages": []}),
-        (NFS, {PLUGIN: [plugin("nfs1")]}),
-        (NFS, {PLUGIN: [{"plugin": "teamwise_storage"}]}),
-        (OLD, {PLUGIN: [plugin("nfs1", "other")]}),
-        (OLD, {PLUGIN: [{"plugin": "teamwise_storage", "parameters": {}}]}),
-    ],
-)
+@pytest.mark.parametrize(("mount", "extras"), CASES["kept"])
 def test_a_job_that_mounts_it_or_the_default_storages_stays(mount, extras):
     before = protocol(**extras)
-    assert with_storage(before, mount) is before
+    assert with_storage(before, MOUNTS[mount]) is before
 
 
 def test_a_protocol_made_in_python():
@@ -121,29 +74,7 @@ def test_a_protocol_made_in_python():
 # ---------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        ("$PAI_DEFAULT_FS_URI/a/b", "/mnt/nfs1/a/b"),
-        ("${PAI_DEFAULT_FS_URI}/a b", "/mnt/nfs1/a b"),
-        ("$PAI_DEFAULT_FS_URI", "/mnt/nfs1"),
-        ("/a", "/mnt/nfs1/a"),
-        ("/mnt/nfs10/a", "/mnt/nfs1/mnt/nfs10/a"),
-        *(
-            (same, same)
-            for same in (
-                "/mnt/nfs1",
-                "/mnt/nfs1/a",
-                "s3://a/b",
-                "file:///a",
-                "hdfs://nn/a",
-                "a/b",
-                "$PAI_DEFAULT_FS_URIS/a",
-                "$HOME/a",
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize(("path", "wanted"), [*CASES["paths"], *((path, path) for path in CASES["stay"])])
 def test_paths_in_containers(path, wanted):
     assert container_path(path, NFS) == wanted
 
@@ -214,21 +145,21 @@ def container(tmp_path):
     (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (tools / "python3").chmod(0o755)
 
-    def run(made, code=0, **environment):
-        done = subprocess.run(
-            ["bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", filled_commands(made)["main"]],
-            cwd=work,
-            env={
-                "PATH": str(tools),
-                "LUIGI_PAI_MOUNTS": str(tmp_path),
-                "PAI_JOB_NAME": "me~train",
-                "PAI_USER_NAME": "me",
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def run(made, code=0):
+        about = {"LUIGI_PAI_MOUNTS": str(tmp_path), "PAI_JOB_NAME": "me~train", "PAI_USER_NAME": "me"}
+        words = [
+            "bash",
+            "-o",
+            "errexit",
+            "-o",
+            "nounset",
+            "-o",
+            "pipefail",
+            "-c",
+            filled_commands(made)["main"],
+        ]
+        environment = {"PATH": str(tools), **about}
+        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
@@ -244,8 +175,9 @@ subprocess.run(["hdfs", "dfs", "-put", "-f", "model", os.environ["PAI_OUTPUT_DIR
 
 def test_a_job_of_0_7_runs_unchanged(container):
     """Code, data and results: also in Python, and again when the task is tried again."""
-    for folder in ("data", "train/code", "train/output"):
-        (container.storage / folder).mkdir(parents=True)
+    output = container.storage / "train" / "output"
+    for folder in (container.storage / "data", container.storage / "train" / "code", output):
+        folder.mkdir(parents=True)
     (container.storage / "data" / "rows").write_text("rows")
     (container.storage / "train" / "code" / "train.py").write_text(TRAIN)
     command = (
@@ -256,11 +188,8 @@ def test_a_job_of_0_7_runs_unchanged(container):
     made = convert(job(command, **FOLDERS), storage=NFS).protocol
     for _ in range(2):
         assert container.run(made) == "ROWS"
-    assert sorted(path.name for path in (container.storage / "train" / "output").iterdir()) == [
-        "_SUCCESS",
-        "model",
-    ]
-    assert (container.storage / "train" / "output" / "model").stat().st_mode & 0o777 == 0o666
+    assert sorted(path.name for path in output.iterdir()) == ["_SUCCESS", "model"]
+    assert (output / "model").stat().st_mode & 0o777 == 0o666
 
 
 def test_the_variables_of_a_job_without_folders(container):
