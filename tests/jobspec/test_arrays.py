@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import Any
 
 import pytest
+from release_scripts import AS_ON_V2, bash
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
 from luigi_pai.jobspec.arrays.jobs import array_of, job_in, jobs_in
@@ -48,7 +48,6 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run an instance of an array as the runtime of OpenPAI runs its commands."""
     (role,) = array.taskRoles.values()
-    script = "set -o errexit\nset -o nounset\nset -o pipefail\n" + by.join(role.commands)
     variables = {
         "PATH": os.environ["PATH"],
         "PAI_JOB_NAME": "anna~array",
@@ -57,12 +56,7 @@ def run(
         "PAI_CONTAINER_HOST_PORT": "3000",
         **environment,
     }
-    return bash(script, env=variables)
-
-
-def bash(script: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    words = ["bash", "-c", script]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, **options)
+    return bash(by.join(role.commands), *AS_ON_V2, env=variables)
 
 
 @pytest.mark.parametrize("command", ["true", "printf 'a\\\\n\\n'", f"echo {'x' * 2000}"])
@@ -121,10 +115,9 @@ def test_an_instance_runs_the_command_as_it_is(command):
     alone.taskRoles["main"].commands[1] = command
     array = array_of("array", [other, alone])
     both, older = run(array, 1), run(array, 1, by=" && ")  # as 0.15 and 0.16 join commands
-    script = f"set -o errexit -o nounset -o pipefail\necho rate 0.1 of /out/a\n{command}"
-    expected = bash(script, stdin=subprocess.DEVNULL)
-    assert (both.stdout, both.returncode) == (expected.stdout, expected.returncode)
-    assert (older.stdout, older.returncode) == (expected.stdout, expected.returncode)
+    alone_in_bash = bash(f"echo rate 0.1 of /out/a\n{command}", *AS_ON_V2, stdin=subprocess.DEVNULL)
+    expected = (alone_in_bash.stdout, alone_in_bash.returncode)
+    assert (both.stdout, both.returncode) == (older.stdout, older.returncode) == expected
 
 
 def test_an_instance_sees_the_variables_of_a_job_of_one():

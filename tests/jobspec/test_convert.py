@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 from job_cases import cases
 from job_files import parameters
+from release_scripts import AS_ON_V2, bash
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.convert import convert
@@ -128,13 +128,7 @@ def ran(made, *options):
     """Return what the command of a converted job of one role prints."""
     (command,) = filled_commands(made.protocol).values()
     variables = {"PATH": "/usr/bin:/bin", "PAI_JOB_NAME": "admin~j", "PAI_USER_NAME": "admin"}
-    run = subprocess.run(
-        ["bash", *options, "-c", command], env=variables, capture_output=True, text=True, check=True
-    )
-    return run.stdout
-
-
-AS_ON_V2 = ("-o", "errexit", "-o", "nounset", "-o", "pipefail")
+    return bash(command, *options, env=variables).stdout
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 from job_cases import cases
+from release_scripts import AS_ON_V2, bash
 
 from luigi_pai.jobspec.comparison import differing_fields
 from luigi_pai.jobspec.containers import for_containers
@@ -147,19 +147,8 @@ def container(tmp_path):
 
     def run(made, code=0):
         about = {"LUIGI_PAI_MOUNTS": str(tmp_path), "PAI_JOB_NAME": "me~train", "PAI_USER_NAME": "me"}
-        words = [
-            "bash",
-            "-o",
-            "errexit",
-            "-o",
-            "nounset",
-            "-o",
-            "pipefail",
-            "-c",
-            filled_commands(made)["main"],
-        ]
         environment = {"PATH": str(tools), **about}
-        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, check=False)
+        done = bash(filled_commands(made)["main"], *AS_ON_V2, cwd=work, env=environment)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 

@@ -9,7 +9,10 @@ from luigi_pai.errors import Level
 from luigi_pai.jobspec.job import PaiJob, TaskRole
 from luigi_pai.jobspec.validate import validate_job
 
-__all__ = ["appended", "evaluated", "exit_code", "warnings"]
+__all__ = ["AS_ON_V2", "appended", "bash", "evaluated", "exit_code", "warnings"]
+
+AS_ON_V2 = ("-o", "errexit", "-o", "nounset", "-o", "pipefail")
+"""The options with which the runtime of v2 runs commands."""
 
 _AFTER = '\nprintf "\\n%s %s\\n\\n" "[INFO]" "END"\n\nexit 0'
 _SPECIAL = re.compile(r"[ !\"#$&'()*,;<>?\[\\\]^`{|}~]")
@@ -33,6 +36,12 @@ def exit_code(script, folder):
     file = folder / "script.sh"
     file.write_bytes(script.encode())
     return subprocess.run(["bash", file], cwd=folder, capture_output=True, check=False).returncode
+
+
+def bash(command, *options, **about):
+    """Return bash's exit code for a command, with what it prints."""
+    words = ["bash", *options, "-c", command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=30, **about)
 
 
 def warnings(command, release=None):
