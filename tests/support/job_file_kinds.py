@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from job_cases import cases
 
 from luigi_pai.jobspec.protocol_extras import (
     Extras,
@@ -105,7 +106,12 @@ def _type(value: Any) -> str:
 # ---------------------------------------------------------------- values and commands
 
 _REFERENCE = re.compile(r"<%([^%]*)%>")
-_MARKS = "\"'`$&|;<>*?#\\~{}()[]=%!@^:,"
+_PATTERNS = cases("job_files")["patterns"]
+
+
+def _matching(kind: str, text: str) -> set[str]:
+    """Return the names of the patterns of a kind that a text has."""
+    return {name for name, pattern in _PATTERNS[kind].items() if re.search(pattern, text)}
 
 
 def document_kinds(document: Any) -> set[str]:
@@ -175,59 +181,21 @@ def _command_kinds(command: str) -> Iterator[str]:
         if not (inner.startswith(" ") and inner.endswith(" ")):
             yield "reference without blanks"
     shell = _REFERENCE.sub("", command)
-    yield from (f"has {mark}" for mark in _MARKS if mark in shell)
-    yield from (f"has {mark}" for mark in ("&&", "||", "$(", "${", "$PAI_", "  ") if mark in shell)
-    if not shell.isascii():
-        yield "beyond ASCII"
-    if "\n" in command.strip():
-        yield "of several lines"
-    if command != command.strip():
-        yield "blanks around it"
-    if command.endswith("\\"):
-        yield "goes on in the next"
-    if command.lstrip().startswith("#"):
-        yield "is a comment"
-    if not command.strip():
-        yield "blank"
+    yield from (f"has {mark}" for mark in _PATTERNS["marks"] if mark in shell)
+    yield from _matching("command", command) - ({"beyond ASCII"} if shell.isascii() else set())
 
 
 # ---------------------------------------------------------------- texts
 
-_TOKENS = {
-    yaml.AliasToken: "an alias",
-    yaml.AnchorToken: "an anchor",
-    yaml.DirectiveToken: "a directive",
-    yaml.DocumentEndToken: "an end of the document",
-    yaml.DocumentStartToken: "a start of the document",
-    yaml.FlowMappingStartToken: "a mapping in braces",
-    yaml.FlowSequenceStartToken: "a list in brackets",
-    yaml.TagToken: "a tag",
-}
-_STYLES = {"'": "in quotes", '"': "in double quotes", "|": "block", ">": "folded block"}
-_PLAIN = (
-    ("a word for a truth value", r"(?i)yes|no|on|off|y|n"),
-    ("true or false", r"(?i)true|false"),
-    ("null", r"(?i)null|~|"),
-    ("an integer", r"[-+]?(0|[1-9]\d*)"),
-    ("an integer that begins with 0", r"[-+]?0\d+"),
-    ("an integer with an underscore", r"\d+_[\d_]+"),
-    ("base 60", r"\d+(:\d+)+(\.\d+)?"),
-    ("base 16, 8 or 2", r"0[xob][\da-fA-F_]+"),
-    ("a fraction", r"[-+]?\d*\.\d+|[-+]?\d+\.\d*"),
-    ("an exponent", r"[-+]?[\d.]+[eE][-+]?\d+"),
-    ("infinite or no number", r"[-+]?\.(inf|nan)"),
-    ("a date", r"\d{4}-\d\d-\d\d.*"),
-)
-
 
 def yaml_kinds(text: str) -> set[str]:
     """Return the oddities of a YAML text: styles, numbers, comments, anchors, blanks, line ends."""
-    found = _text_kinds(text)
+    found = _matching("text", text)
     try:
         tokens = list(yaml.scan(text))
     except yaml.YAMLError:
         return {*found, "tokens that YAML 1.1 does not have"}
-    found |= set(_token_kinds(tokens))
+    found |= set(_token_kinds(tokens)) - {""}
     spans = [(t.start_mark.index, t.end_mark.index) for t in tokens if isinstance(t, yaml.ScalarToken)]
     for mark in re.finditer("#", text):
         if not any(start <= mark.start() < end for start, end in spans):
@@ -245,22 +213,21 @@ def yaml_kinds(text: str) -> set[str]:
 def _token_kinds(tokens: list[Any]) -> Iterator[str]:
     for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         if not isinstance(token, yaml.ScalarToken):
-            yield from [_TOKENS[type(token)]] if type(token) in _TOKENS else []
+            yield from [_PATTERNS["tokens"].get(type(token).__name__, "")]
             continue
         lines = token.end_mark.line - token.start_mark.line
         if token.plain:
-            yield from (name for name, pattern in _PLAIN if re.fullmatch(pattern, token.value))
+            yield from _matching("plain", token.value)
             yield from ["a plain scalar of several lines"] if lines else []
         else:
-            style = _STYLES[token.style]
+            style = _PATTERNS["styles"][token.style]
             yield f"a scalar {style}"
             if token.style in "|>":
                 head = token.start_mark.buffer[token.start_mark.pointer :].split("\n")[0].split("#")[0]
                 yield f"a scalar {head.strip()}"
                 yield from ["a # in a block"] if "#" in token.value else []
             else:
-                alike = (name for name, pattern in _PLAIN if re.fullmatch(pattern, token.value))
-                yield from (f"{name} {style}" for name in alike)
+                yield from (f"{name} {style}" for name in _matching("plain", token.value))
                 yield from [f"a scalar {style} of several lines"] if lines else []
                 yield from ["an escape"] if "\\" in _source(token) and token.style == '"' else []
         if isinstance(before, yaml.KeyToken) and isinstance(after, yaml.ValueToken):
@@ -286,36 +253,7 @@ def _repeated(node: Any) -> Iterator[str]:
             yield from _repeated(item)
 
 
-def _text_kinds(text: str) -> set[str]:
-    kinds = {
-        "no line end at the end": not text.endswith("\n"),
-        "blank lines at the end": text.endswith("\n\n"),
-        "blanks at the end": text.endswith((" ", "\t")),
-        "blanks at the end of a line": re.search(r"[ \t]\n", text) is not None,
-        "a blank line": "\n\n" in text,
-        "a tab": "\t" in text,
-        "line ends of two characters": "\r\n" in text,
-        "a byte order mark": text.startswith("\ufeff"),
-        "beyond ASCII": not text.isascii(),
-        "beyond 16 bits": any(ord(character) > 0xFFFF for character in text),
-        "a list that is not indented": re.search(r"^( *)[\w\"'-]+ ?:\n\1- ", text, re.MULTILINE) is not None,
-    }
-    return {name for name, has in kinds.items() if has}
-
-
 def json_kinds(text: str) -> set[str]:
     """Return the oddities of a JSON text: blanks, line ends, escapes, indents."""
-    found = _text_kinds(text) - {"a list that is not indented"}
-    found |= {f"the escape {escape[:2]}" for escape in re.findall(r"\\[\\\"/bfnrtu]", text)}
-    found.add("indents" if re.search(r"^[ \t]", text, re.MULTILINE) else "no indents")
-    for kind, pattern in _NUMBERS:
-        found |= {f"the number {kind}"} if re.search(rf": ?{pattern}[,\s\]}}]", text) else set()
-    return found
-
-
-_NUMBERS = (
-    ("below 0", r"-\d+"),
-    ("with a fraction", r"-?\d+\.\d+"),
-    ("with an exponent", r"-?\d[\d.]*[eE][-+]?\d+"),
-    ("in quotes", r'"-?\d+"'),
-)
+    found = _matching("text", text) - {"a list that is not indented"} | _matching("json", text)
+    return found | {f"the escape {escape[:2]}" for escape in re.findall(r"\\[\\\"/bfnrtu]", text)}
