@@ -160,24 +160,9 @@ BARE = (
     "write secrets: without quotes at the start of a line, its keys indented below it, and the next field "
     "without quotes at the start of a line"
 )
-PLAIN = (
-    "protocolVersion: 2\nname: n\ntype: job\nprerequisites:\n- {name: i, type: dockerimage, uri: u}\n"
-    "taskRoles:\n  w:\n    instances: 1\n    dockerImage: i\n"
-    "    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}\n    commands: [c]\n"
-)
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (f'"secrets":\n  key: x\n{PLAIN}', 1),
-        (f"secrets :\n  key: x\n{PLAIN}", 1),
-        ("{protocolVersion: 2, secrets: {key: x}}", 1),
-        (f"secrets: {{a: 1,\nb: 2}}\n{PLAIN}", 1),
-        (PLAIN + 'secrets:\n  key: x\n"extras": {}\n', 12),
-    ],
-    ids=["quoted", "a blank", "flow", "two lines", "the next is quoted"],
-)
+@pytest.mark.parametrize(("text", "line"), CASES["shown"])
 def test_secrets_that_the_server_would_not_hide_are_refused(text, line):
     """The server hides them by the letters of the text; its config is for everybody to read."""
     document = read_yaml(text)
@@ -185,16 +170,7 @@ def test_secrets_that_the_server_would_not_hide_are_refused(text, line):
     assert Problem("secrets", BARE, STRICTER, line) in problems
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"secrets:\n  key: x\n{PLAIN}",
-        f"secrets: {{key: x}}\n\n# a word\n{PLAIN}",
-        f"{PLAIN}secrets:\n  key: |\n    extras:\n    x\n",
-        f"{PLAIN}secrets:\n  key: x",
-        PLAIN,
-    ],
-)
+@pytest.mark.parametrize("text", CASES["hidden"])
 def test_secrets_that_the_server_hides_are_fine(text):
     """First, last, or absent."""
     document = read_yaml(text)
@@ -203,45 +179,9 @@ def test_secrets_that_the_server_hides_are_fine(text):
 
 def test_the_size_of_a_text_is_that_of_its_utf_8():
     """Characters beyond ASCII count as what is sent."""
-    text = f"description: {'é' * 51_200}\n{PLAIN}"
+    text = f"description: {'é' * 51_200}\n{CASES['hidden'][-1]}"
     (problem,) = validate_protocol(read_yaml(text).value, text=text)
     assert str(problem) == f"has {len(text.encode()):,} bytes; servers accept at most 102,400"
-
-
-TEXT = """\
-protocolVersion: 2
-name: a b
-type: job
-taskRoles:
-  worker:
-    instances: 0
-    dockerImage: x
-    resourcePerInstance:
-      cpu: 1
-      gpu: 0
-    command: ls
-    commands:
-      - ok
-      - <% $parameters.x %>
-extras:
-  gangAllocation: "no"
-"""
-
-
-def test_every_problem_has_the_line_of_its_field():
-    """In the document's order; what is missing has the line of what should hold it."""
-    document = read_yaml(TEXT)
-    problems = validate_protocol(document.value, lines=document.lines)
-    assert [(problem.path, problem.line) for problem in problems] == [
-        ("name", 2),
-        ("taskRoles.worker.instances", 6),
-        ("taskRoles.worker.dockerImage", 7),
-        ("taskRoles.worker.resourcePerInstance.memoryMB", 8),
-        ("taskRoles.worker.command", 11),
-        ("taskRoles.worker.commands[1]", 14),
-        ("extras.gangAllocation", 16),
-    ]
-    assert str(problems[0]) == f"name: 'a b' is not {NAME} (line 2)"
 
 
 def test_validating_leaves_the_document_as_it_is():
@@ -272,26 +212,14 @@ def test_lenient_leaves_what_the_server_itself_refuses():
 
 
 def test_check_protocol_lists_what_counts_under_the_jobs_name():
-    """The error's text is the job, the count, and a line for each problem with its line."""
-    text = TEXT.replace("name: a b", "name: ab").replace("command: ls\n", "taskRetryCount: 1\n")
+    """The error's text is the job, the count, and a line for each problem with its line, as in the document.
+
+    What is missing has the line of what should hold it; a warning does not count.
+    """
+    more = [Problem("more", "is wrong"), Problem("less", "hm", WARNING)]
     with pytest.raises(SpecError) as caught:
-        check_protocol(
-            JobProtocol.from_yaml(text), [Problem("more", "is wrong"), Problem("less", "hm", WARNING)]
-        )
-    assert str(caught.value) == (
-        "job 'ab' was not submitted: 6 problems in its description\n"
-        "  taskRoles.worker.instances: 0 is not an integer of at least 1 (line 6)\n"
-        "  taskRoles.worker.dockerImage: there is no prerequisite 'x' of type dockerimage (line 7)\n"
-        "  taskRoles.worker.resourcePerInstance.memoryMB: is missing; it must be an integer of at least "
-        "1 (MB) "
-        "(line 8)\n"
-        "  taskRoles.worker.commands[1]: <% $parameters.x %>: the job has no parameters; servers "
-        "accept it, and fill in nothing of use (line 14)\n"
-        "  extras.gangAllocation: 'no' is not true or false; servers accept it, and read anything but "
-        "false as true "
-        "(line 16)\n"
-        "  more: is wrong"
-    )
+        check_protocol(JobProtocol.from_yaml(CASES["text"]), more)
+    assert str(caught.value) == CASES["error"]
 
 
 @pytest.mark.parametrize(
@@ -305,9 +233,8 @@ def test_infinity_is_an_integer_to_the_server(value, is_refused):
 
 def test_a_problem_is_one_line():
     """Whatever it quotes."""
-    document = changed(
-        GOOD, {"taskRoles.worker.commands": ["<% $parameters.a\u2028b %>", "<%# a\n\n b %><%/ c\nd %>"]}
-    )
+    commands = ["<% $parameters.a\u2028b %>", "<%# a\n\n b %><%/ c\nd %>"]
+    document = changed(GOOD, {"taskRoles.worker.commands": commands})
     problems = validate_protocol(document)
     assert problems
     assert all(len(str(problem).splitlines()) == 1 for problem in problems)
