@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+from job_cases import cases
 from release_scripts import AS_ON_V2, bash
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
@@ -15,6 +16,7 @@ from luigi_pai.jobspec.submission import submission_text
 from luigi_pai.jobspec.templates.commands import entrypoints
 from luigi_pai.jobspec.validate_protocol import check_protocol, validate_protocol
 
+CASES = cases("arrays")
 YAML = """
 protocolVersion: 2
 name: NAME
@@ -94,21 +96,7 @@ def test_parameters_that_differ_are_filled_in():
     assert run(array, 1).stdout == "rate 0.2 of /out/b\n"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "exit 3",
-        "false; echo not reached",
-        "set +o errexit; false; echo goes on",
-        "echo $UNSET_VARIABLE",
-        "printf '%s\\n' 'a\\tb\\\\n %d $x `y` \"z\"' \u00fc\u4e2d",
-        "cat <<'END'\nline 1\\\n  line 2\nEND",
-        "f() { return 7; }; f || echo $?",
-        "echo 'unbalanced",
-        "cat",
-        "echo a:b:c \\c end",
-    ],
-)
+@pytest.mark.parametrize("command", CASES["commands"])
 def test_an_instance_runs_the_command_as_it_is(command):
     """Whatever characters it has: the same output and exit code as alone."""
     alone, other = (JobProtocol.from_dict(job(name).to_dict()) for name in "ab")
@@ -156,16 +144,7 @@ def test_an_instance_without_a_command_fails(by):
     assert "no command for this instance; the image needs base64, gzip and sed" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"uri: python": "uri: other"}, r"prerequisites\[0\]\.uri"),
-        ({"memoryMB: 512": "memoryMB: 1024"}, r"taskRoles\.main\.resourcePerInstance\.memoryMB"),
-        ({"virtualCluster: default": "virtualCluster: other"}, r"defaults\.virtualCluster"),
-        ({"jobRetryCount: 2": "jobRetryCount: 1"}, "jobRetryCount"),
-        ({"jobRetryCount: 2": "secrets: {password: hush}"}, "jobRetryCount, secrets"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "named"), CASES["different"])
 def test_what_differs_is_named(changes, named):
     """The first point that differs from the first one, and its fields; no secret is shown."""
     with pytest.raises(

@@ -172,16 +172,7 @@ def test_a_callback_for_the_end_does_not_run_after_a_failure():
     assert messages(with_callbacks("echo", event="taskSucceeds")) == []
 
 
-@pytest.mark.parametrize(
-    ("callback", "commands", "lost"),
-    [
-        ("cd /data && export DATA_DIR=/data", ["ls $DATA_DIR"], True),
-        ("export DATA_DIR=/data", ["ls ${DATA_DIR}/x"], True),
-        ("export DATA_DIR=/data", ["ls /data"], False),
-        ("export DATA_DIR=/data", ["DATA_DIR=/data; ls $DATA_DIR"], False),
-        ("export DATA_DIRS=/data", ["ls $DATA_DIR"], False),
-    ],
-)
+@pytest.mark.parametrize(("callback", "commands", "lost"), CASES["variables"])
 def test_a_variable_of_a_callback_does_not_reach_the_commands(callback, commands, lost):
     """They run in another shell; the task would end with an unbound variable."""
     document = with_callbacks(callback)
@@ -222,17 +213,7 @@ def test_commands_that_never_run_are_warned_of():
 # ---------------------------------------------------------------- this
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("wget <% this.parameters.url %>", "wget https://x/y.zip"),
-        ("wget <%this.parameters.url%> <%  this.parameters.n  %>", "wget https://x/y.zip 3"),
-        ("echo <% this.parameters.list[1] %> <% this.parameters.map.k %>", "echo b v"),
-        ("echo <% this.parameters.flag %> <% this.parameters.list %>", 'echo true ["a", "b"]'),
-        ("echo <% this.parameters.name %>", "echo p"),
-        ("echo <% $parameters.url %> <% $secrets.s %> <% this %>", None),
-    ],
-)
+@pytest.mark.parametrize(("command", "expected"), CASES["this"])
 def test_this_is_the_prerequisite_itself(command, expected):
     own = {"url": "https://x/y.zip", "n": 3, "flag": True, "list": ["a", "b"], "map": {"k": "v"}}
     document = with_callbacks(command, **own)
@@ -246,15 +227,7 @@ def test_this_is_known_in_the_uri_too():
     assert resolve(document)["prerequisites"][0]["uri"] == ["http://h/a"]
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("<% this.parameters.ur %>", "the prerequisite has no 'ur' (did you mean 'url'?)"),
-        ("<% this.parameters.list[2] %>", "the prerequisite has no 'list[2]'"),
-        ("<% this.url %>", "write <% this.parameters.url %>"),
-        ("<% this.parameters.again %>", "the value of this key contains a reference; write the value out"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), CASES["nowhere"])
 def test_a_reference_that_leads_nowhere_is_refused(command, message):
     document = with_callbacks(command, url="u", list=["a"], again="<% this.parameters.url %>")
     (problem,) = prerequisite_problems(document)

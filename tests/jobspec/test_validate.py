@@ -56,18 +56,7 @@ def test_each_rule_has_its_path_and_message(path, value, level, message):
     assert problem.level.value == level
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"jobName": "n" * 255},
-        {"taskRoles[1].portList": [{"label": "a", "beginAt": 65534, "portNumber": 2}]},
-        {"virtualCluster": "42"},
-        {"extras": {"n": "42"}},
-        {"retryCount": 2**53 - 1},
-        {"taskRoles[1].gpuNumber": 2**53 - 1},
-    ],
-)
+@pytest.mark.parametrize("changes", CASES["no_problem"])
 def test_a_good_job_has_no_problem(changes):
     """Every field at the edge of what is allowed is allowed; a virtual cluster named 42 is a name."""
     assert found(changed(GOOD, changes)) == []
