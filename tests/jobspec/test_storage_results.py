@@ -62,14 +62,17 @@ def test_other_mounts(tmp_path, monkeypatch, uri):
     assert not container._keep("", "{}")
 
 
-def test_a_result_that_is_too_large(monkeypatch):
+@pytest.mark.parametrize(("function", "called"), [("", "work"), ("rate", "rate")])
+def test_a_result_that_is_too_large(monkeypatch, function, called):
     monkeypatch.setattr(container, "LARGEST_METRICS", 10)
     task = container.Task()
     task.pai = runtime
     task.work = lambda: {"values": list(range(10))}
-    wrong = "returned 42 bytes of JSON; 10 at most: write large results to files in output_dir"
+    wrong = (
+        rf"^{called}\(\) returned 42 bytes of JSON; 10 at most: write large results to files in output_dir"
+    )
     with pytest.raises(ValueError, match=wrong):
-        container._run(task)
+        container._run(task, function)
 
 
 @pytest.mark.usefixtures("strict")
