@@ -56,7 +56,7 @@ def test_each_rule_has_its_path_and_message(path, value, level, message):
     assert problem.level.value == level
 
 
-@pytest.mark.parametrize("changes", CASES["no_problem"])
+@pytest.mark.parametrize("changes", [*CASES["no_problem"], {"jobName": "n" * 255}])
 def test_a_good_job_has_no_problem(changes):
     """Every field at the edge of what is allowed is allowed; a virtual cluster named 42 is a name."""
     assert found(changed(GOOD, changes)) == []
