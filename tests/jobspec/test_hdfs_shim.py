@@ -53,13 +53,19 @@ def hdfs(request, tmp_path):
     return SimpleNamespace(run=run, start=start, mount=mount, work=work)
 
 
+def write(folder, files):
+    """Write files below a folder; a name with a slash at its end is that of a folder."""
+    for name, text in files.items():
+        path = folder / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.write_text(text)
+
+
 def content(folder):
     """Return the files below a folder with their content."""
-    return {
-        str(path.relative_to(folder)): path.read_text()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
 # ---------------------------------------------------------------- paths
@@ -67,10 +73,8 @@ def content(folder):
 
 def test_every_form_of_a_path(hdfs):
     """Below the mount, on HDFS, below the home folder there, and on this machine."""
-    (hdfs.mount / "user" / "me").mkdir(parents=True)
-    (hdfs.mount / "a b").write_text("1")
-    (hdfs.mount / "user" / "me" / "x").write_text("2")
-    (hdfs.work / "here").write_text("3")
+    write(hdfs.mount, {"a b": "1", "user/me/x": "2"})
+    write(hdfs.work, {"here": "3"})
     assert hdfs.run("-cat", f"{hdfs.mount}/a b") == "1"
     assert hdfs.run("-cat", "/a b", "x", f"file://{hdfs.work}/here") == "123"
     assert hdfs.run("-cat", "/user//me/x/") == "2"
@@ -87,8 +91,7 @@ def test_a_mount_that_a_local_server_cannot_make(tmp_path, hdfs):
 
 def test_patterns(hdfs):
     """A pattern is expanded on the storage, also if the shell of the job has left it."""
-    for name in ("a1", "a2", "b1"):
-        (hdfs.mount / name).write_text(f"{name} ")
+    write(hdfs.mount, {name: f"{name} " for name in ("a1", "a2", "b1")})
     assert hdfs.run("-cat", "/a*") == "a1 a2 "
     assert hdfs.run("-ls", "-C", "/[ab]1") == "/a1\n/b1\n"
     hdfs.run("-get", "/a*", ".")
@@ -110,8 +113,8 @@ def test_without_a_storage(hdfs, uri):
 
 def test_put(hdfs):
     """Into a folder, to a new name, from the standard input; an existing file is replaced with -f only."""
-    (hdfs.work / "model").write_text("one")
-    (hdfs.mount / "out").mkdir()
+    write(hdfs.work, {"model": "one"})
+    write(hdfs.mount, {"out/": ""})
     hdfs.run("-put", "model", "/out")
     hdfs.run("-put", "model", f"{hdfs.mount}/out/new")
     hdfs.run("-put", "-", "/out/typed", stdin=b"typed")
@@ -134,9 +137,7 @@ def test_put(hdfs):
 
 def test_folders_are_merged(hdfs):
     """As by FsShell: what is there stays, what is new comes, and the rest of the files is still copied."""
-    (hdfs.work / "code" / "sub dir").mkdir(parents=True)
-    for name in ("a", "b", ".hidden", "sub dir/c"):
-        (hdfs.work / "code" / name).write_text("new")
+    write(hdfs.work / "code", dict.fromkeys(("a", "b", ".hidden", "sub dir/c"), "new"))
     hdfs.run("-put", "code", "/code")
     assert content(hdfs.mount / "code") == dict.fromkeys((".hidden", "a", "b", "sub dir/c"), "new")
     (hdfs.mount / "code" / "b").unlink()
@@ -151,8 +152,7 @@ def test_folders_are_merged(hdfs):
 
 def test_several_sources(hdfs):
     """A missing one does not keep the others from being copied."""
-    for name in ("a", "b"):
-        (hdfs.work / name).write_text(name)
+    write(hdfs.work, {"a": "a", "b": "b"})
     hdfs.run("-put", "a", "none", "b", "/", code=1, says="No such file or directory")
     assert content(hdfs.mount) == {"a": "a", "b": "b"}
 
@@ -196,8 +196,7 @@ def test_a_file_is_never_seen_half_written(hdfs):
 
 
 def test_cp_and_mv(hdfs):
-    (hdfs.mount / "a").write_text("a")
-    (hdfs.mount / "folder").mkdir()
+    write(hdfs.mount, {"a": "a", "folder/": ""})
     hdfs.run("-cp", "/a", "/b")
     hdfs.run("-mv", "/a", "/folder")
     hdfs.run("-mv", "/b", "/c")
@@ -216,8 +215,7 @@ def test_append_to_file(hdfs):
 
 def test_everybody_may_change_what_a_container_writes(hdfs):
     """Folders and files of the storage, not those of the container."""
-    (hdfs.work / "code").mkdir()
-    (hdfs.work / "code" / "a").write_text("a")
+    write(hdfs.work, {"code/a": "a"})
     (hdfs.work / "code" / "a").chmod(0o600)
     hdfs.run("-mkdir", "-p", "/x/y")
     hdfs.run("-put", "code", "/x")
@@ -233,9 +231,7 @@ def test_everybody_may_change_what_a_container_writes(hdfs):
 
 def test_ls(hdfs):
     """Lines as Hadoop writes them; -C has the paths alone, and they can be used again."""
-    (hdfs.mount / "out" / "sub").mkdir(parents=True)
-    (hdfs.mount / "out" / "model one").write_text("12345")
-    (hdfs.mount / "out" / "sub" / "x").write_text("")
+    write(hdfs.mount, {"out/model one": "12345", "out/sub/x": ""})
     first, file, folder = hdfs.run("-ls", "/out").splitlines()
     when = r"\d{4}-\d\d-\d\d \d\d:\d\d"
     assert first == "Found 2 items"
@@ -259,16 +255,13 @@ def test_mkdir(hdfs):
     ("path", "true"), [("/folder", "ed"), ("/full", "efs"), ("/empty", "efz"), ("/none", ""), ("/fu*", "efs")]
 )
 def test_test(hdfs, path, true):
-    (hdfs.mount / "folder").mkdir()
-    (hdfs.mount / "full").write_text("1")
-    (hdfs.mount / "empty").touch()
+    write(hdfs.mount, {"folder/": "", "full": "1", "empty": ""})
     for option in "edfsz":
         hdfs.run("-test", f"-{option}", path, code=0 if option in true else 1)
 
 
 def test_rm(hdfs):
-    (hdfs.mount / "folder").mkdir()
-    (hdfs.mount / "folder" / "file").touch()
+    write(hdfs.mount, {"folder/file": ""})
     hdfs.run("-rm", "/folder", code=1, says="rm: `/folder': Is a directory\n")
     hdfs.run("-rm", "/none", code=1, says="rm: `/none': No such file or directory\n")
     hdfs.run("-rm", "-f", "/none")
