@@ -6,8 +6,7 @@ import os
 import subprocess
 
 import pytest
-from job_cases import cases
-from release_scripts import AS_ON_V2, bash
+from job_cases import AS_ON_V2, bash, cases
 
 from luigi_pai import JobProtocol, PaiJob, SpecError, TaskRole
 from luigi_pai.jobspec.arrays.jobs import array_of, job_in, jobs_in

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from job_cases import cases
+from job_cases import AS_ON_V2, bash, cases
 from job_files import parameters
-from release_scripts import AS_ON_V2, bash
 
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.convert import convert

@@ -7,8 +7,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from job_cases import cases
-from release_scripts import AS_ON_V2, bash
+from job_cases import AS_ON_V2, bash, cases
 
 from luigi_pai.jobspec.comparison import differing_fields
 from luigi_pai.jobspec.containers import for_containers

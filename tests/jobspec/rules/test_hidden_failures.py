@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from job_cases import cases, protocol
-from release_scripts import appended, evaluated, exit_code, warnings
+from job_cases import appended, cases, evaluated, exit_code, protocol, warnings
 
 from luigi_pai.jobspec.dialects.shell_text import strict, strict_command
 from luigi_pai.jobspec.validate_protocol import validate_protocol
