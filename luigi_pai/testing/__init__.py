@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["pai", "pai_mock", "pai_server"]
 
 _FIXTURE = pytest.StashKey[str]()
-_PAI = pytest.StashKey["Pai"]()
+_PAI = pytest.StashKey["Pai | PaiMock"]()
 _APIS = ("v1", "v2", "ltp")
 _MARKER = (
     "pai(api, hdfs): the OpenPAI of this test: 'v2' (1.8), the default, 'v1' (0.7.1) or 'ltp' (LTP 1.5); "
@@ -67,7 +67,7 @@ def pai(request: pytest.FixtureRequest, _pai_servers: Servers) -> Iterator[Pai]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test with a ``pai.when`` that no job has matched; add a section to one that fails anyway."""
+    """Fail a test with a ``pai.when`` or the like that never applied; add a section if it fails anyway."""
     pai = item.stash.get(_PAI, None)
     try:
         yield
@@ -113,4 +113,5 @@ def pai_mock(request: pytest.FixtureRequest) -> Iterator[PaiMock]:
             raise
         raise pytest.UsageError("the fixture pai_mock needs responses: pip install responses") from None
     with PaiMock() as mock:
+        request.node.stash[_PAI] = mock
         yield mock

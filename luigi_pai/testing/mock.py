@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections import UserDict
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,13 @@ from urllib.parse import unquote
 import responses
 
 from luigi_pai.api.registry import reset_clusters
+from luigi_pai.api.status import JobState
+from luigi_pai.errors import ConfigError
+from luigi_pai.jobspec.hints import nearest
 from luigi_pai.testing.configuration import luigi_configured
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
     from types import TracebackType
 
     from requests import PreparedRequest
@@ -30,7 +35,23 @@ _SETTINGS = {
     "poll_max": "0.02",
 }
 
+_STATES = (*(state.value for state in JobState), "SUCCEED")
+
 Answer = tuple[int, dict[str, str], str]
+
+
+class _States(UserDict[str, str]):
+    """Job -> state. Refuses what is no state, because a task would wait for ever for the job's end."""
+
+    def __init__(self, attribute: str) -> None:
+        super().__init__()
+        self._attribute = attribute
+
+    def __setitem__(self, job: str, state: str) -> None:
+        if state not in _STATES:
+            hint = nearest(str(state), _STATES)
+            raise ConfigError(f"pai_mock.{self._attribute}[{job!r}] = {state!r} is no state of a job{hint}")
+        super().__setitem__(job, state)
 
 
 class PaiMock:
@@ -45,8 +66,8 @@ class PaiMock:
 
     def __init__(self) -> None:
         self.submitted: list[dict[str, Any]] = []
-        self.states: dict[str, str] = {}
-        self.ends: dict[str, str] = {}
+        self.states: MutableMapping[str, str] = _States("states")
+        self.ends: MutableMapping[str, str] = _States("ends")
         self.mock = responses.RequestsMock(assert_all_requests_are_fired=False)
         self._stack = ExitStack()
 
@@ -73,6 +94,13 @@ class PaiMock:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, traceback)
+
+    def unmatched(self) -> str:
+        """Return a message that names the jobs in ``ends`` that no task has submitted; empty if none."""
+        names = [job["jobName"] for job in self.submitted]
+        missed = ", ".join(f"pai_mock.ends[{name!r}]" for name in self.ends if name not in names)
+        listed = ", ".join(names) or "none"
+        return f"{missed} matched no job of this test; submitted: {listed}" if missed else ""
 
     @staticmethod
     def _token(_request: PreparedRequest) -> Answer:

@@ -163,3 +163,51 @@ class TestCase(unittest.TestCase):
     assert "assert 1 == 2" in out
     assert out.count("pai.when('trian') matched no job of this test; submitted: none") >= 2
     assert "4 failed" in out
+
+
+def test_a_state_that_is_none_is_refused(run):
+    """A task would wait for ever for the end of such a job."""
+    code, out = run(r"""
+from luigi_pai import ConfigError
+
+@pytest.mark.parametrize("attribute", ["ends", "states"])
+def test_state(pai_mock, attribute):
+    states = getattr(pai_mock, attribute)
+    hints = {"FAIL": "did you mean 'FAILED'", "RUNING": "did you mean 'RUNNING'", None: ""}
+    for state, hint in hints.items():
+        with pytest.raises(ConfigError) as caught:
+            states["train"] = state
+        assert f"pai_mock.{attribute}['train'] = {state!r} is no state of a job ({hint}" in str(caught.value)
+    with pytest.raises(ConfigError, match="'OK' is no state of a job"):
+        states.update(train="OK")
+    assert states == {}
+
+def test_another_dict(pai_mock):
+    pai_mock.ends = {"train": "FAIL"}
+    with pytest.raises(ConfigError, match=r"pai_mock.states\['train'\] = 'FAIL' is no state of a job"):
+        Train().run()
+
+def test_states(pai_mock):
+    pai_mock.states |= {"a": "SUCCEED", "b": "COMPLETING", "c": "UNKNOWN"}
+""")
+    assert code == 0, out
+
+
+def test_an_end_of_a_job_that_is_not_submitted_fails_its_test(run):
+    code, out = run("""
+def test_typo(pai_mock):
+    pai_mock.ends["trian"] = "FAILED"
+    pai_mock.ends["train"] = "SUCCEEDED"
+    Train().run()
+
+def test_nothing_submitted(pai_mock):
+    pai_mock.ends["train"] = "FAILED"
+
+def test_other_jobs_on_the_server(pai_mock):
+    pai_mock.states["other"] = "RUNNING"
+    Train().run()
+""")
+    assert code == 1
+    assert "\npai_mock.ends['trian'] matched no job of this test; submitted: train\n" in out
+    assert "\npai_mock.ends['train'] matched no job of this test; submitted: none\n" in out
+    assert "2 failed, 1 passed" in out
