@@ -13,6 +13,8 @@ from luigi_pai.errors import ConfigError
 from luigi_pai.files import cluster_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from luigi_pai.api.cluster import Cluster
     from luigi_pai.api.job import Job
     from luigi_pai.files import FileSystem
@@ -22,6 +24,7 @@ _RETENTION = {"v1": timedelta(hours=12), "v2": timedelta(days=30)}
 """How long servers keep a job after its end."""
 
 _TOO_MANY_REQUESTS = 429
+_ANY_API = "/api/*"
 _OTHER_PATHS = ("/api/", "/webhdfs/")
 
 
@@ -60,7 +63,9 @@ class Pai:
         self.server = server
         self.url = server.url
         self._clock = clock
-        self._patterns: list[str] = []  # of all scripts
+        self._scripts: list[When] = []
+        self._paths: list[str] = []  # of the server's rules of faults
+        self._struck: set[int] = set()  # places of the rules that have failed a request
         self._forgotten: list[str] = []  # jobs that the server may have deleted
 
     def __repr__(self) -> str:
@@ -101,18 +106,29 @@ class Pai:
         Args:
             pattern: of names with ``*`` as a wildcard; ``train*`` also matches ``train__attempt2``.
         """
-        self._patterns.append(pattern)
-        return When(self.server, pattern)
+        self._scripts.append(When(self.server, pattern, self.submitted))
+        return self._scripts[-1]
 
     def unmatched(self) -> str:
-        """Return a message that names the patterns of ``when`` that no job has matched; empty if none."""
+        """Return a message that names each ``when`` and ``fail`` that had no effect; empty if none."""
         try:
-            names = list(dict.fromkeys(self._forgotten + self.submitted)) if self._patterns else []
+            names = list(dict.fromkeys(self._forgotten + self.submitted)) if self._scripts else []
+            faults = self._unused_faults() if self._paths else []
         except (ConfigError, OSError):  # the test has stopped the server
             return ""
-        missed = [p for p in self._patterns if p != "*" and not any(fnmatchcase(n, p) for n in names)]
-        scripts, listed = ", ".join(f"pai.when({p!r})" for p in missed), ", ".join(names) or "none"
-        return f"{scripts} matched no job of this test; submitted: {listed}" if missed else ""
+        missed = [script for script in self._scripts if not script.matched(names)]
+        late = [] if self._forgotten else [script for script in self._scripts if script.is_late(names)]
+        listed = ", ".join(names) or "none"
+        problems = (
+            (
+                [s for s in self._scripts if s.is_empty],
+                "says nothing; add .exits(1), .succeeds() or the like",
+            ),
+            (missed, f"matched no job of this test; submitted: {listed}"),
+            (late, f"came after the jobs that it matches; call it before the task runs; submitted: {listed}"),
+            (faults, "failed no request of this test; check the method and the path"),
+        )
+        return "\n".join(f"{', '.join(map(str, wrong))} {why}" for wrong, why in problems if wrong)
 
     def fail(self, method: str, path: str, *, status: int = 503, times: int | None = None) -> None:
         """Let requests fail.
@@ -133,8 +149,27 @@ class Pai:
             )
         limit = status == _TOO_MANY_REQUESTS
         kind: dict[str, Any] = {"fault": "limit"} if limit else {"fault": "error", "status": status}
-        new = {**kind, "method": str(method).upper(), "path": f"/api/*{path}", "count": times}
-        self.server.set_faults([*map(_left_of, self.server.fault_counts()), new])
+        new = {**kind, "method": str(method).upper(), "path": f"{_ANY_API}{path}", "count": times}
+        self.server.set_faults([*map(_left_of, self._counted_faults()), new])
+        if times == 0 or path == "*":
+            self._struck.add(len(self._paths))
+        self._paths.append(new["path"])
+
+    def _counted_faults(self) -> list[dict[str, Any]]:
+        """Return the server's rules of faults, and keep which of them have failed a request."""
+        rules = self.server.fault_counts()
+        paths = [rule["path"] for rule in rules]
+        if paths != self._paths:  # the test has called set_faults() itself, or has restarted the server
+            self._paths, self._struck = paths, set(range(len(paths)))
+        self._struck |= {place for place, rule in enumerate(rules) if rule["struck"]}
+        return rules
+
+    def _unused_faults(self) -> list[str]:
+        return [
+            f"pai.fail({rule['method'][0]!r}, {rule['path'].removeprefix(_ANY_API)!r})"
+            for place, rule in enumerate(self._counted_faults())
+            if place not in self._struck
+        ]
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Move the clock of the tasks forward, and delete jobs on the server as real servers do.
@@ -162,11 +197,30 @@ class When:
     Args:
         server: the local server.
         pattern: of the jobs' names.
+        earlier: names of the jobs that were submitted before.
     """
 
-    def __init__(self, server: LocalPai, pattern: str) -> None:
+    def __init__(self, server: LocalPai, pattern: str, earlier: Sequence[str] = ()) -> None:
         self._server = server
         self._pattern = pattern
+        self._earlier = earlier
+        self._limits: list[int | None] = []  # ``times`` of each way in which the jobs end
+
+    def __str__(self) -> str:
+        return f"pai.when({self._pattern!r})"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the script does not say how the jobs end."""
+        return not self._limits
+
+    def matched(self, names: Iterable[str]) -> bool:
+        """Return whether the pattern matches one of these jobs. ``*`` may match none."""
+        return self._pattern == "*" or any(fnmatchcase(name, self._pattern) for name in names)
+
+    def is_late(self, names: Iterable[str]) -> bool:
+        """Return whether the pattern matches only such of these jobs as were submitted before the script."""
+        return self.matched(names) and not self.matched(set(names).difference(self._earlier))
 
     def exits(
         self,
@@ -176,7 +230,7 @@ class When:
         stdout: str = "",
         after: float = 0.0,
         times: int | None = None,
-    ) -> None:
+    ) -> When:
         """Let every task end with an exit code.
 
         Args:
@@ -186,29 +240,41 @@ class When:
             after: run time of each task in seconds.
             times: number of jobs that follow the script; None for all jobs.
         """
-        self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
+        return self._add(exit_code=code, stderr=stderr, stdout=stdout, after=after, times=times)
 
-    def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> None:
+    def succeeds(self, *, stdout: str = "", after: float = 0.0, times: int | None = None) -> When:
         """Let every task end with exit code 0, ``after`` seconds from its start."""
-        self._add(exit_code=0, stdout=stdout, after=after, times=times)
+        return self._add(exit_code=0, stdout=stdout, after=after, times=times)
 
-    def runs(self, *, times: int | None = None) -> None:
+    def runs(self, *, times: int | None = None) -> When:
         """Let every task run until the job is stopped."""
-        self._add(after=None, times=times)
+        return self._add(after=None, times=times)
 
-    def waits(self, *, times: int | None = None) -> None:
+    def waits(self, *, times: int | None = None) -> When:
         """Let the job wait in the queue until it is stopped."""
-        self._add(waits=True, times=times)
+        return self._add(waits=True, times=times)
 
-    def completes(self, *, after: float = 0.0, times: int | None = None) -> None:
+    def completes(self, *, after: float = 0.0, times: int | None = None) -> When:
         """Let the job succeed ``after`` seconds from the end of its tasks (v1 only).
 
         Meanwhile its state is COMPLETING, which the server reports as OpenPAI 0.10 to 0.14 do.
         """
-        self._add(completing=True, after=after, times=times)
+        if self._server.luigi_section["api_version"] != "v1":
+            raise ConfigError(
+                f"{self}.completes(): only OpenPAI 0.10 to 0.14 (v1) report such jobs; mark the test with "
+                "@pytest.mark.pai('v1'), or use .succeeds(after=...)"
+            )
+        return self._add(completing=True, after=after, times=times)
 
-    def _add(self, **rule: Any) -> None:
-        self._server.script_jobs(job=self._pattern, **rule)
+    def _add(self, *, times: int | None, **rule: Any) -> When:
+        if None in self._limits:
+            raise ConfigError(
+                f"{self} says already how all these jobs end; limit what comes first, as in "
+                ".exits(1, times=1).succeeds()"
+            )
+        self._server.script_jobs(job=self._pattern, times=times, **rule)
+        self._limits.append(times)
+        return self
 
 
 def _left_of(rule: dict[str, Any]) -> dict[str, Any]:

@@ -165,6 +165,93 @@ class TestCase(unittest.TestCase):
     assert "4 failed" in out
 
 
+def test_a_script_without_effect_fails_its_test(run):
+    """It says nothing about how jobs end, or comes when the jobs have been submitted."""
+    code, out = run("""
+def test_empty(pai):
+    pai.when("train")
+    Train(command="true").run()
+
+def test_late(pai):
+    Train(command="true").run()
+    pai.when("trai*").exits(1)
+
+def test_in_time(pai):
+    pai.when("train").exits(1)
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    pai.when("train*").succeeds()
+    Train().run()
+""")
+    assert code == 1
+    assert "\npai.when('train') says nothing; add .exits(1), .succeeds() or the like\n" in out
+    late = "came after the jobs that it matches; call it before the task runs; submitted: train"
+    assert f"\npai.when('trai*') {late}\n" in out
+    assert "2 failed, 1 passed" in out
+
+
+def test_ends_of_one_script(run):
+    code, out = run(r"""
+from luigi_pai import ConfigError
+
+def test_in_turn(pai):
+    pai.when("train*").exits(1, times=1).succeeds()
+    with pytest.raises(PaiJobFailed):
+        Train().run()
+    Train().run()
+
+def test_two_for_all(pai):
+    with pytest.raises(ConfigError) as caught:
+        pai.when("*").exits(1).succeeds()
+    assert str(caught.value) == (
+        "pai.when('*') says already how all these jobs end; limit what comes first, as in "
+        ".exits(1, times=1).succeeds()"
+    )
+
+def test_completes_on_v2(pai):
+    script = pai.when("*")
+    with pytest.raises(ConfigError) as caught:
+        script.completes()
+    assert str(caught.value) == (
+        "pai.when('*').completes(): only OpenPAI 0.10 to 0.14 (v1) report such jobs; mark the test with "
+        "@pytest.mark.pai('v1'), or use .succeeds(after=...)"
+    )
+    script.succeeds()
+""")
+    assert code == 0, out
+
+
+def test_a_fault_that_fails_no_request_fails_its_test(run):
+    """The counts survive further calls; faults that are set for many tests (``*``), and none, are exempt."""
+    code, out = run("""
+def test_typo(pai):
+    pai.when("*").succeeds()
+    pai.fail("POST", "/job")
+    pai.fail("POST", "/jobs", times=1)
+    Train().run()
+    pai.fail("put", "/jobs/*")
+
+def test_used(pai):
+    pai.when("*").succeeds()
+    pai.fail("POST", "/jobs", times=1)
+    Train().run()
+    pai.fail("GET", "/jobs", times=0)
+    pai.fail("POST", "*")
+
+def test_faults_of_its_own(pai):
+    pai.fail("POST", "/job")
+    pai.server.set_faults()
+    pai.when("*").succeeds()
+    Train().run()
+""")
+    assert code == 1
+    assert (
+        "\npai.fail('POST', '/job'), pai.fail('PUT', '/jobs/*') failed no request of this test; check the "
+        "method and the path\n"
+    ) in out
+    assert "1 failed, 2 passed" in out
+
+
 def test_a_state_that_is_none_is_refused(run):
     """A task would wait for ever for the end of such a job."""
     code, out = run(r"""
