@@ -23,6 +23,7 @@ if MYPY:  # to type checkers this is true
     import selectors
     import socket
     from collections.abc import Iterator
+    from typing import NoReturn
 
 __all__ = [
     "ATTEMPT_SUFFIX",
@@ -313,7 +314,7 @@ class Task:
 
     def peers_of(self, roles: "list[str] | None" = None) -> "list[Peer]":
         """Return the tasks of these roles, in the order of ``roles``; all tasks of the job if None."""
-        return self.peers if roles is None else [peer for role in roles for peer in self.roles[role]]
+        return [peer for role in _chosen(self, roles) for peer in self.roles[role]]
 
     def _read(self, key: str, **fields: object) -> "str | None":
         """Return the first non-empty value of a key's variables, or None. In a v2 job, v2's come first."""
@@ -398,6 +399,13 @@ class _Roles(dict):  # type: ignore[type-arg]
         raise ContainerError(f"the job has no task role {role!r}, only {', '.join(self)}")
 
 
+def _chosen(task: Task, roles: "list[str] | None") -> "list[str]":
+    """Return the names of these roles, or of all roles if None. A text is not a list of roles."""
+    if isinstance(roles, str):
+        raise TypeError(f"roles = {roles!r} is a text; give a list: roles=[{roles!r}]")
+    return list(task.roles) if roles is None else roles
+
+
 class _FreePorts(dict):  # type: ignore[type-arg]
     """The ports of a task outside a container, where a label gets a free port when it is first looked up."""
 
@@ -465,8 +473,7 @@ def tf_config(port: str = "http", roles: "list[str] | None" = None) -> str:
         ContainerError: a port is not known here, or a task has no address yet.
     """
     task = current()
-    chosen = list(task.roles) if roles is None else roles
-    cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in chosen}
+    cluster = {role: [peer.address(port) for peer in task.roles[role]] for role in _chosen(task, roles)}
     return json.dumps({"cluster": cluster, "task": {"type": task.role, "index": task.index}})
 
 
@@ -755,7 +762,7 @@ _PLACE = sorted(
 )
 
 
-def report(**values: object) -> None:
+def report(*_unnamed: "NoReturn", **values: object) -> None:
     """Report progress: one line of JSON in ``OUTPUT_DIR/_reports/ROLE-INDEX.jsonl``.
 
     The Luigi task shows the last report; the progress is ``step`` of ``steps``, or ``progress`` from 0 to 1.
@@ -765,7 +772,15 @@ def report(**values: object) -> None:
     Args:
         values: numbers or texts by name, such as ``step=10, loss=0.3``. ``time`` (seconds since 1970) and
             ``attempt`` are added.
+
+    Raises:
+        TypeError: a value has no name.
     """
+    if _unnamed:
+        raise TypeError(
+            "report() takes values by name, such as report(loss=0.3); for a dict, report(**values)"
+        )
+    _warn_of_progress(values.get("progress"))
     try:
         values_of_place = [os.environ.get(name) for name in _PLACE]
         folder, name, attempt = _place(*values_of_place, "" if any(values_of_place) else os.getcwd())
@@ -776,6 +791,14 @@ def report(**values: object) -> None:
     key = os.getpid(), folder, name  # without its parent's threads, a forked process needs another reporter
     reporter = _REPORTERS.get(key) or _REPORTERS.setdefault(key, _Reporter(folder, name))
     reporter.add(line)
+
+
+def _warn_of_progress(progress: object) -> None:
+    """Say in the log, once, that a progress is not from 0 to 1, so that it is shown as 0 or 100 %."""
+    is_wrong = isinstance(progress, (int, float)) and not 0 <= progress <= 1
+    if is_wrong and not _WARNED:
+        _WARNED.append(progress)
+        _print(["progress is not from 0 to 1; give a fraction, or step=... and steps=... instead"])
 
 
 @functools.lru_cache(maxsize=8)
@@ -937,6 +960,7 @@ class _Reporter:
             return True
 
 
+_WARNED: "list[object]" = []  # the progress of which the log tells
 _REPORTERS: "dict[tuple[int, str, str], _Reporter]" = {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from luigi_pai.api.clock import Clock
 from luigi_pai.config import OpenPai
@@ -171,7 +171,14 @@ class Pai:
             if place not in self._struck
         ]
 
-    def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+    def advance(
+        self,
+        *_unnamed: NoReturn,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
         """Move the clock of the tasks forward, and delete jobs on the server as real servers do.
 
         A v1 server deletes a job 12 hours after its end, a v2 server after 30 days. Running jobs are not
@@ -179,7 +186,10 @@ class Pai:
 
         Raises:
             ConfigError: the arguments move the clock backwards.
+            TypeError: an argument has no name.
         """
+        if _unnamed:
+            raise TypeError("pai.advance() takes days, hours, minutes or seconds by name, such as days=31")
         moved = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         if moved < timedelta(0):
             raise ConfigError(f"pai.advance: {moved.total_seconds():g} s: the clock only moves forward")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pytest
 from container_environments import Role, v1, v2
 
-from luigi_pai.runtime import ContainerError, export_torch, mpi_hosts, tf_config
+from luigi_pai.runtime import ContainerError, barrier, export_torch, mpi_hosts, tf_config
 
 ROLES = [
     Role(
@@ -59,6 +60,13 @@ def test_a_task_that_takes_no_part_says_so(inside):
     ):
         export_torch(roles=["worker"])
     assert os.environ["RANK"] == "stale"
+
+
+@pytest.mark.parametrize("ask", [export_torch, tf_config, mpi_hosts, partial(barrier, "start")])
+def test_a_text_is_not_a_list_of_roles(inside, ask):
+    inside(v2(ROLES, "worker", 0))
+    with pytest.raises(TypeError, match=r"^roles = 'worker' is a text; give a list: roles=\['worker'\]$"):
+        ask(roles="worker")
 
 
 def test_torch_on_v1_has_no_port_but_http(inside):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -86,6 +87,27 @@ def test_a_line_for_each_report(inside, tmp_path):
     assert second == {"attempt": 2, "step": 1, "steps": 4, "loss": 0.5}
     assert (third["step"], third["note"], third["attempt"]) == (2, "ü", 2)
     assert isinstance(third["time"], float)
+
+
+@pytest.mark.parametrize("value", [0.5, {"loss": 0.3}])
+def test_values_need_names(inside, tmp_path, value):
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    says = "report() takes values by name, such as report(loss=0.3); for a dict, report(**values)"
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}$"):
+        report(value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("progress", [30, -0.1, 10**5000, float("nan")], ids=["30", "-0.1", "huge", "nan"])
+def test_a_progress_that_is_no_fraction(inside, tmp_path, capsys, monkeypatch, progress):
+    """The log says so once, and the line is written as it is."""
+    monkeypatch.setattr(runtime, "_WARNED", [])
+    inside({"PAI_OUTPUT_DIR": str(tmp_path)})
+    for value in (0, 1, 0.5, "30", progress, progress):
+        report(progress=value)
+    says = "progress is not from 0 to 1; give a fraction, or step=... and steps=... instead"
+    assert capsys.readouterr().out == f"report: {says}\n"
+    assert len((tmp_path / "_reports" / "main-0.jsonl").read_text().splitlines()) == 6
 
 
 def test_numbers_of_numpy_are_numbers(inside, tmp_path):

@@ -25,6 +25,8 @@ def test_clock(pai):
     with pytest.raises(ConfigError, match=r"pai.advance: -3600 s: the clock only moves forward"):
         pai.advance(hours=-1)
     pai.advance(days=1, hours=-1)
+    with pytest.raises(TypeError, match=r"pai.advance\(\) takes days, .* by name, such as days=31$"):
+        pai.advance(31)
 
 def test_any_text_can_be_written(pai):
     text = "a\0b '\n%s $HOME `id` \\ -n\n"
