@@ -22,6 +22,8 @@ NEXT_SUBMISSION = "run the task again to submit the job again"
 _MOST_LOGS = 10  # URLs of tasks' output in one error
 _MOST_FAILED = 5  # failed tasks that are listed
 _LONGEST_DIAGNOSTICS = 4000  # characters of the server's text, and of a log, in an error
+_NO_RUNTIME = "No module named 'pai_runtime'"
+_RUNTIME_HINT = "the container has no pai_runtime.py; set runtime = True on the task"
 
 
 def job_failure(
@@ -66,6 +68,7 @@ def job_failure(
     has_log = task is not None and (status.command_exit_code is not None or api.dialect.version == "v1")
     if report and not has_log:  # the report would only repeat the end of a log that is shown
         lines.append(f"the cluster's report:\n{_end_of(printable(report))}")
+    lines += [_RUNTIME_HINT] * (_NO_RUNTIME in log + report)
     lines.append(f"job page: {api.page(status.name)}")
     lines += _output_pages([each for each in failed or status.tasks if each.log_url])
     lines += [next_step] if next_step else []

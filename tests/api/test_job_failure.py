@@ -179,6 +179,13 @@ def test_a_failed_job_is_an_error_with_its_status_and_name(cluster, rest):
     assert (error.status, error.job_name) == (FAILED, "j")
 
 
+@pytest.mark.parametrize("module", ["pai_runtime", "pai_runtimes"])
+def test_a_container_without_pai_runtime(cluster, rest, module):
+    say_log(rest, f"ModuleNotFoundError: No module named '{module}'\n")
+    hint = "\n  the container has no pai_runtime.py; set runtime = True on the task\n"
+    assert (hint in text_of(cluster, FAILED)) == (module == "pai_runtime")
+
+
 @pytest.mark.parametrize(("missed", "verb"), [(Deadline.QUEUE, "waited"), (Deadline.RUN, "ran")])
 def test_a_job_that_was_stopped_for_a_deadline_is_a_timeout(new_cluster, missed, verb):
     """It says which setting the job took longer than."""
