@@ -32,6 +32,19 @@ _NOT_FILLED = (
         "Python fills in only with an f before the text's quotes",
     ),
 )
+_FORMATTED = (  # outside quotes, if the text has none of the words for which such a thing is right
+    (
+        re.compile(r"(?<=[ =])%(?:\.?\d+)?[sdfgr](?!\w)"),
+        re.compile(r"\b(?:printf|date|stat|find|git|curl|ps|format)\b"),
+        "Python fills in only with % (...) after the text",
+    ),
+    (
+        re.compile(r"(?<![$\\@^{])\{(?:\w+(?::[^{}\s]*)?)?\}"),
+        re.compile(r"\b(?:find|xargs|parallel|exec)\b"),
+        "Python fills in only with .format() after the text, or an f before its quotes",
+    ),
+)
+_SHELL_NUMBER = re.compile(r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*")
 _REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*(?:/|$)")  # such as HDFS_URI/code, which somebody fills in
@@ -55,12 +68,12 @@ def command_findings(
                 near = closest(name, _names(), likeness=0.8)
                 hint = f"did you mean ${near}?" if near else "the commands do not set it either"
                 yield warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
-        for pattern, why in _NOT_FILLED:
-            if found := pattern.search(text):
-                instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
-                yield warning(
-                    path, f"has {found[0]}, which {why}; the command gets it as it is: use {instead}"
-                )
+        for piece, why in _not_filled(text):
+            instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
+            yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {instead}")
+        if found := _SHELL_NUMBER.search(text):
+            what = f"has {found[0]}, in which the shell takes {found[1]} for a variable"
+            yield warning(path, f"{what}; leave $ out (in an f-string of Python, write {{x}}, not ${{x}})")
         if not references and (found := _REFERENCE.search(text)):
             yield warning(
                 path, f"has {found[0]}, which only job protocols fill in; use an f-string of Python"
@@ -68,6 +81,17 @@ def command_findings(
         if not text.isascii() and (found := ODD.search(ending(text).bare)):
             what = f"has {name_of(found)} at character {found.start() + 1}, outside quotes"
             yield warning(path, f"{what}, where the shell takes it for a letter; type the character again")
+
+
+def _not_filled(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (piece, why) for each kind of piece in a command that somebody forgot to fill in."""
+    for pattern, why in _NOT_FILLED:
+        if found := pattern.search(text):
+            yield found[0], why
+    for pattern, right, why in _FORMATTED:
+        is_in_it = pattern.search(text) and not right.search(text)
+        if is_in_it and (found := pattern.search(ending(text).bare)):
+            yield found[0], why
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
