@@ -210,7 +210,10 @@ def _is_parameter(document: dict[str, Any], key: str, source: str) -> bool:
     """
     given = document.get("parameters")
     known = list(map(str, given)) if isinstance(given, dict) else []
-    if key in known or re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)):
+    is_used = re.search(rf"\$parameters\.{re.escape(key)}(?![\w-])", json.dumps(document)) is not None
+    if is_used or key in known:
+        if not is_used:
+            complain(f"warning: --set {key}: no part of {source} has <% $parameters.{key} %>")
         return True
     if key in [field.name for field in dataclasses.fields(JobProtocol) if field.init]:
         return False

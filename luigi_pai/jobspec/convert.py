@@ -69,11 +69,12 @@ class Conversion:
 
     @property
     def notable_losses(self) -> list[Problem]:
-        """The losses; the loss of ``outputDir`` is left out if it is the default output folder of a task."""
+        """The losses; that of a task's default output folder is left out if no command uses the folder."""
+        is_used = any("PAI_OUTPUT_DIR" in role.commands[-1] for role in self.protocol.taskRoles.values())
         return [
             loss
             for loss in self.losses
-            if loss.path != "outputDir" or _DEFAULT_OUTPUT.match(loss.message) is None
+            if is_used or loss.path != "outputDir" or _DEFAULT_OUTPUT.match(loss.message) is None
         ]
 
 

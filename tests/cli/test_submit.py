@@ -162,6 +162,8 @@ def test_set_of_one_word_is_a_parameter_that_is_used_or_a_field(pai_command, job
     pai_command("submit", path, *changes, "--name", name)
     config = here.config(name)
     assert (config["parameters"], config["jobRetryCount"]) == ({"word": "bye", "more": "x"}, 2)
+    unused = pai_command("submit", path, "--set", "word=bye", "--name", f"{name}-c", expect=1).stderr
+    assert f"warning: --set word: no part of {path} has <% $parameters.word %>" in unused
     wrong = pai_command("submit", path, "--set", "words=bye", "--name", f"{name}-b", expect=2).stderr
     assert wrong.endswith(f"--set words: {path} uses no parameter words; did you mean word?\n")
 

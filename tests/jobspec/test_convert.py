@@ -11,7 +11,7 @@ from job_files import parameters
 from luigi_pai.errors import Level, SpecError
 from luigi_pai.jobspec.convert import convert
 from luigi_pai.jobspec.dialects.yaml_text import read_yaml
-from luigi_pai.jobspec.job import PaiJob, Port, TaskRole
+from luigi_pai.jobspec.job import PaiJob, Port, TaskRole, default_output
 from luigi_pai.jobspec.names import v2_name
 from luigi_pai.jobspec.submission import filled_commands, submission_text
 from luigi_pai.jobspec.validate_protocol import validate_protocol
@@ -107,6 +107,12 @@ def test_the_file_system_is_named():
     made = convert(job(outputDir="$PAI_DEFAULT_FS_URI/a/b"), fs_uri="hdfs://nn:9000/")
     assert made.protocol.to_dict()["prerequisites"][1]["uri"] == "hdfs://nn:9000/a/b"
     assert made.losses == ()
+
+
+def test_a_default_output_folder_is_missed_only_if_a_command_uses_it():
+    for command, missed in (("true", []), ("cp model $PAI_OUTPUT_DIR/", ["outputDir"])):
+        made = convert(job(TaskRole("w", command), outputDir=default_output("j")))
+        assert [loss.path for loss in made.notable_losses if loss.path == "outputDir"] == missed
 
 
 def test_roles_that_fold_to_one_name_stay_apart():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _TAG = "tag:yaml.org,2002:"
 _PROTO = "__proto__"  # a key with which JavaScript sets an object's prototype
+_LOSES_ZEROS = re.compile(r"[1-9]\d*\.[1-9]\d*?0+")  # a version such as 3.10
 _MAX_PARTS = 100_000
 _MAX_EXACT = 2**53
 
@@ -148,6 +150,8 @@ class Document:
             self.problems.append(_problem(node, infinite, path, Level.STRICTER))
         elif isinstance(value, int | float) and abs(value) > _MAX_EXACT:
             message = f"the server rounds whole numbers beyond {_MAX_EXACT:,}; {QUOTE_TEXT}"
+        elif path[:1] == ("parameters",) and isinstance(value, float) and _LOSES_ZEROS.fullmatch(node.value):
+            message = f"the server takes this for the number {javascript_text(value)}; {QUOTE_TEXT}"
         if message:
             self.warnings.append(Problem(path_text(path), message, Level.WARNING, self.lines[path]))
         return value

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
+_FOLDER_OF_V1 = re.compile(r"\$(?:\{PAI_(?:OUTPUT|DATA|CODE)_DIR[}/%#]|PAI_(?:OUTPUT|DATA|CODE)_DIR\b)")
 _LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set by the local server only; commands use it as ${LUIGI_PAI_MOUNTS:-}
 _NOT_FILLED = (
     (re.compile(r"\{\{-?\s*[A-Za-z_][\w.]*\s*(?:\|[^{}]*)?-?\}\}"), "no OpenPAI fills in"),
@@ -68,6 +69,9 @@ def command_findings(
                 near = closest(name, _names(), likeness=0.8)
                 hint = f"did you mean ${near}?" if near else "the commands do not set it either"
                 yield warning(path, f"${name} is set by no release of OpenPAI, and is empty; {hint}")
+        if references and (found := _FOLDER_OF_V1.search(text)) and found[0].strip("${}/%#") not in own:
+            what = f"{found[0]} is not set in a job protocol, and ends the command with 'unbound variable'"
+            yield warning(path, f"{what}; export it first, or give a task the attribute output_dir")
         for piece, why in _not_filled(text):
             instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
             yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {instead}")

@@ -317,6 +317,12 @@ def test_what_the_server_reads_in_a_surprising_way_is_remarked():
     assert {each.level for each in document.warnings} == {Level.WARNING}
 
 
+def test_a_version_that_a_number_shortens_is_remarked():
+    document = read_yaml("parameters: {python: 3.10, rate: 0.10, half: 2.5, one: 1.0, text: '3.10'}\n")
+    (said,) = map(str, document.warnings)
+    assert said.startswith("parameters.python: the server takes this for the number 3.1; if a text is meant,")
+
+
 # ---------------------------------------------------------------- written
 
 

@@ -47,6 +47,27 @@ def test_variables_of_the_job_itself_are_known():
     assert of_v2("export PAI_QUEUE=a", "echo $PAI_QUEUE") == []
 
 
+def test_folders_of_v1_are_not_set_in_a_protocol():
+    said = "unbound variable'; export it first, or give a task the attribute output_dir"
+    for command in (
+        "cp model $PAI_OUTPUT_DIR/",
+        "cp model ${PAI_OUTPUT_DIR}/",
+        "cp model ${PAI_DATA_DIR%/}/",
+    ):
+        ((level, text),) = of_v2(command)
+        assert level == "warning"
+        assert text.endswith(said)
+        assert of_v1(command) == []
+    for command in ("echo ${PAI_OUTPUT_DIR:-none}", "export PAI_OUTPUT_DIR=/mnt; cp model $PAI_OUTPUT_DIR/"):
+        assert of_v2(command) == []
+
+
+def test_a_blank_image_is_none():
+    ((level, text),) = of_v2(uri=" ")
+    assert level == "stricter"
+    assert text == "prerequisites[0].uri: ' ' is not the name of a Docker image"
+
+
 def test_references_of_protocols_are_none_in_a_v1_job():
     ((level, said),) = of_v1("train --lr <% $parameters.lr %>")
     assert (level, said.partition("; ")[0]) == (
