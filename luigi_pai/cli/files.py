@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from luigi_pai.cli.failures import EXIT_USAGE, give_up, plain_failures
+from luigi_pai.cli.failures import EXIT_FAILED, EXIT_USAGE, give_up, plain_failures
 from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from luigi_pai.files.file_system import FileSystem
 
 _jobs = click.option(
     "--jobs", type=click.IntRange(1, 64), default=16, show_default=True, help="Files at once."
@@ -58,7 +60,9 @@ def get(remote: str, local: str, *, jobs: int) -> None:
             with cluster_files(path=remote).open_reader(remote) as reader:
                 shutil.copyfileobj(reader, sys.stdout.buffer)
             return
-        tell(str(download(cluster_files(path=remote), remote, local, jobs=jobs)))
+        files = cluster_files(path=remote)
+        _check_pattern(files, remote)
+        tell(str(download(files, remote, local, jobs=jobs)))
 
 
 @click.command()
@@ -99,7 +103,17 @@ def rm(path: str, *, recursive: bool) -> None:
         files = cluster_files(path=path)
         if not recursive and files.isdir(path):
             give_up(f"{path} is a folder; delete it with -r", EXIT_USAGE)
+        _check_pattern(files, path)
         files.remove(path)
+
+
+def _check_pattern(files: FileSystem, path: str) -> None:
+    """End the command if a path that does not exist is a pattern, which a shell would expand."""
+    if any(letter in path for letter in "*?[") and not files.exists(path):
+        give_up(
+            f"{path}: there is no such file, and patterns are not expanded; luigi-pai ls shows the names",
+            EXIT_FAILED,
+        )
 
 
 def _facts(name: str, status: Mapping[str, Any]) -> dict[str, Any]:

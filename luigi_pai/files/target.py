@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import logging
 import posixpath
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.files.writer import HdfsWriter
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["HdfsFlagTarget", "HdfsTarget"]
 
@@ -108,7 +111,11 @@ class HdfsTarget(luigi.contrib.hdfs.HdfsTarget):
 
     def exists(self) -> bool:
         """Return whether the path exists. ``*`` and ``?`` are ordinary characters."""
-        return self.fs.exists(self.path)
+        exists = self.fs.exists(self.path)
+        if not exists and ("*" in self.path or "?" in self.path):
+            text = "%s does not exist, and * and ? in it are ordinary characters; glob_exists() expands them"
+            logger.warning(text, self.path)
+        return exists
 
     def isdir(self) -> bool:
         """Return whether the path is a folder."""

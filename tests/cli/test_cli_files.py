@@ -201,6 +201,12 @@ def test_names_cannot_move_the_cursor(run, home, fs):
         (["put", "src", "/x", "--jobs", "0"], 2, "0 is not in the range 1<=x<=64"),
         (["put", "bad", "/x"], 1, "luigi-pai put: nothing of bad was sent: a:b: HDFS takes no ':' in a name"),
         (["get", "/gone", "here"], 1, "FileNotFoundException"),
+        (
+            ["get", "/gone/*.txt", "here"],
+            1,
+            "/gone/*.txt: there is no such file, and patterns are not expanded;",
+        ),
+        (["rm", "/gone/*.txt"], 1, "/gone/*.txt: there is no such file, and patterns are not expanded;"),
         (["ls", "/gone"], 1, "FileNotFoundException"),
     ],
 )

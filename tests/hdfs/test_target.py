@@ -137,12 +137,20 @@ def test_a_target_needs_a_path() -> None:
         HdfsTarget()
 
 
-def test_wildcards_warn_of_nothing(fs: WebHdfs, home: str, caplog: pytest.LogCaptureFixture) -> None:
-    """``*`` in a path is a character: exists() finds that very file, and warns of nothing."""
+def test_wildcards_are_characters(fs: WebHdfs, home: str, caplog: pytest.LogCaptureFixture) -> None:
+    """``*`` in a path is a character: exists() finds that very file, and warns only if it is not there."""
     written(fs, f"{home}/a")
+    target = HdfsTarget(f"{home}/*", fs=fs)
     with caplog.at_level(logging.WARNING):
-        assert not HdfsTarget(f"{home}/*", fs=fs).exists()
-    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+        assert not target.exists()
+        (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        caplog.clear()
+        written(fs, target.path)
+        assert target.exists()
+    assert said == (
+        f"{home}/* does not exist, and * and ? in it are ordinary characters; glob_exists() expands them"
+    )
+    assert not caplog.records
 
 
 def test_a_pipeline(fs: WebHdfs, home: str) -> None:
