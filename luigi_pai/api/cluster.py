@@ -245,12 +245,13 @@ class Cluster(JobRequests):
             **settings: as in ``call``.
 
         Raises:
+            TypeError: an iterable is none, such as a number.
             ValueError: the iterables differ in length.
             PaiError: as in ``call``; jobs that were submitted before the error continue.
         """
-        call_each = import_module("luigi_pai.functions.call").call_each
-        calls = [(args, kwargs or {}) for args in zip(*iterables, strict=True)]
-        handles: list[FunctionJob] = call_each(self, function, calls, settings)
+        module = import_module("luigi_pai.functions.call")
+        calls = [(args, kwargs or {}) for args in module.arguments_of(iterables)]
+        handles: list[FunctionJob] = module.call_each(self, function, calls, settings)
         return handles
 
     def job(self, name: str) -> Job:

@@ -15,6 +15,7 @@ from luigi_pai.api.watched import Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.durations import duration
 from luigi_pai.errors import JobNotFound, PaiApiError, PaiJobFailed, PaiJobLost
+from luigi_pai.jobspec.hints import closest
 from luigi_pai.notebook import Drawing, Link, html_table, is_notebook
 
 if TYPE_CHECKING:
@@ -145,10 +146,15 @@ class Job:
         retry = Retry(self._api.polling.patience, clock, f"job {self.name}")
         try:
             status = retry.call(lambda: self.book.status(self.name))
-        except JobNotFound:
-            if self._submitted is None:
+        except JobNotFound as error:
+            if self._submitted is not None:
+                return self._submitted
+            near = None
+            with contextlib.suppress(PaiApiError):
+                near = closest(self.name, (each.name for each in self._api.list()))
+            if near is None:
                 raise
-            return self._submitted
+            raise error.extended(f"did you mean {near}?") from None
         self._last = status
         return status
 

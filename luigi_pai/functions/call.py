@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
+logger = logging.getLogger(__name__)
+
 _AT_ONCE = 8  # submissions
 
 
@@ -47,6 +50,14 @@ def call_each(
     """
     tasks = _tasks(cluster, function, calls, settings)
     made = {task.name: _Call(task) for task in tasks}
+    if len(made) < len(tasks):
+        logger.warning(
+            "map(%s): %d of %d calls are equal to an earlier one, and share its job and result; for a job of "
+            "its own, give each call an argument that differs, such as a seed",
+            tasks[0].task_family,
+            len(tasks) - len(made),
+            len(tasks),
+        )
     for each in made.values():
         each.run.check()
     if len(made) == 1:
@@ -56,6 +67,19 @@ def call_each(
             handles = list(pool.map(_Call.submitted, made.values()))
     by_name = dict(zip(made, handles, strict=True))
     return [by_name[task.name] for task in tasks]
+
+
+def arguments_of(iterables: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the positional arguments of each call of ``map``.
+
+    Raises:
+        TypeError: something cannot be iterated over.
+        ValueError: the iterables differ in length.
+    """
+    for each in iterables:
+        if not hasattr(each, "__iter__") and not hasattr(each, "__getitem__"):
+            raise TypeError(f"map() calls a function for each element of a list: write [{each!r:.40}]")
+    return list(zip(*iterables, strict=True))
 
 
 class _Call:

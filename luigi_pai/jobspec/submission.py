@@ -33,6 +33,10 @@ def check(job: PaiJob | JobProtocol, api_version: str | None = None) -> tuple[st
     if isinstance(job, PaiJob):
         return job.jobName, check_job(job, api_version=api_version)
     if not isinstance(job, JobProtocol):
+        if callable(job) and not isinstance(job, type):
+            raise TypeError(
+                f"{job!r:.60} is no job: a function runs as one with call(), such as call(fit, 0.1)"
+            )
         what = f"{type(job).__name__} is no job: give a PaiJob or a JobProtocol"
         raise TypeError(f"{what}, such as task.job(), PaiJob.from_dict() or JobProtocol.from_file()")
     return str(job.name), check_protocol(job)

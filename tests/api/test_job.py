@@ -213,10 +213,13 @@ def test_the_address_of_a_page_is_no_error_while_the_server_is_away(faulty, faul
     assert faulty_cluster.job("j").url == f"{faulty.url}/view.html?jobName=j"
 
 
-def test_an_unknown_job_is_not_waited_for(faulty_cluster, clock):
-    """A misspelt name is an error at once."""
-    with pytest.raises(JobNotFound):
+def test_an_unknown_job_is_not_waited_for(faulty, faulty_cluster, clock):
+    """A misspelt name is an error at once, with the similar name of a job."""
+    with pytest.raises(JobNotFound, match="not found"):
         faulty_cluster.job("misspelt").wait()
+    faulty.add("well-spelt")
+    with pytest.raises(JobNotFound, match=r"did you mean well-spelt\?"):
+        faulty_cluster.job("wel-spelt").wait()
     assert clock.slept == []
 
 

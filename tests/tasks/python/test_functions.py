@@ -92,13 +92,16 @@ def test_further_attempts_are_made_by_result(cluster, settings_of_call, run_id):
 
 @pytest.mark.slow
 @on_two
-def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id):
+def test_map_has_a_job_for_each_element(cluster, settings_of_call, run_id, caplog):
     """Equal elements share one."""
     jobs = cluster.map(
         scaled, [1, 2, 2], [run_id] * 3, kwargs={"offset": 5}, tags=["mine"], **settings_of_call
     )
     assert [job.result()["scaled"] for job in jobs] == [8, 11, 11]
     assert jobs[1] is jobs[2]
+    assert (
+        "map(scaled): 1 of 3 calls are equal to an earlier one, and share its job and result;" in caplog.text
+    )
     assert {job.name for job in jobs} == {each.name for each in cluster.list() if each.name in str(jobs)}
     assert cluster.map(scaled, [], **settings_of_call) == []
 
@@ -332,6 +335,10 @@ def test_map_checks_all_before_the_first_is_sent(nowhere):
     """Lengths and names, too."""
     with pytest.raises(SpecError, match=r"cannot pickle '_thread.lock'"):
         nowhere.map(added, [1, threading.Lock()], image="python:3")
+    with pytest.raises(TypeError, match=r"calls a function for each element of a list: write \[0\.1\]$"):
+        nowhere.map(added, 0.1, image="python:3")
+    with pytest.raises(TypeError, match=r"is no job: a function runs as one with call\(\), such as call"):
+        nowhere.submit(added)
     with pytest.raises(ValueError, match="shorter"):
         nowhere.map(added, [1, 2], [1], image="python:3")
     with pytest.raises(SpecError, match=r"name: is the same for all calls of map\(\); leave it out"):
