@@ -71,7 +71,11 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
     from luigi.parameter import ParameterException  # noqa: PLC0415
     from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
 
+    if module.startswith("-"):
+        give_up(f"{module} stands before MODULE; write it after TASK: MODULE TASK {module}")
     _import(module)
+    if wrong := _wrong_word(arguments):
+        give_up(f"{arguments[0]} of {module}: {wrong}")
     try:
         with CmdlineParser.global_instance(list(arguments), allow_override=True) as parser:
             task: luigi.Task = parser.get_task_obj()
@@ -96,6 +100,28 @@ def reading_files(module: str, arguments: Sequence[str]) -> Iterator[None]:
         raise
     except OSError as error:
         give_up(f"{arguments[0]} of {module}: {error}")
+
+
+def _wrong_word(arguments: Sequence[str]) -> str:
+    """Return what is wrong with the task's name or a word that is no option, as far as it is known, or ''."""
+    from luigi.parameter import BoolParameter  # noqa: PLC0415  loads Luigi
+    from luigi.task_register import Register, TaskClassException  # noqa: PLC0415
+
+    name = arguments[0]
+    try:
+        parameters = dict(Register.get_task_cls(name).get_params())
+    except TaskClassException:
+        near = [known for known in Register.task_names() if known.lower() == name.lower()]
+        return f"there is no such task; did you mean {near[0]}?" if near else ""
+    for before, word in itertools.pairwise(arguments):
+        key, equals, value = word.partition("=")
+        if equals and not before.startswith("-") and key.replace("-", "_") in parameters:
+            return f"{word} is no option; write --{key.replace('_', '-')} {value}"
+        asked = parameters.get(before.removeprefix("--").replace("-", "_"))
+        is_flag = isinstance(asked, BoolParameter) and asked.parsing == BoolParameter.IMPLICIT_PARSING
+        if is_flag and before.startswith("--") and word.lower() in ("true", "false"):
+            return f"{before} takes no value: write {before} alone for True, and leave it out for False"
+    return ""
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:

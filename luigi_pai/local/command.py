@@ -116,7 +116,8 @@ async def run_in_foreground(command: Sequence[str], environment: dict[str, str],
         try:
             process = await asyncio.create_subprocess_exec(*command, env=environment)
         except FileNotFoundError:
-            sys.stderr.write(f"luigi-pai local: {command[0]}: command not found\n")
+            hint = "; write the command without quotes around it" if " " in command[0] else ""
+            sys.stderr.write(f"luigi-pai local: {command[0]}: command not found{hint}\n")
             return _EXIT_NOT_FOUND
         except OSError as error:
             sys.stderr.write(f"luigi-pai local: {command[0]}: {error.strerror}\n")

@@ -65,6 +65,10 @@ class MistakenRate(MistakenTrain):
         return f"mistaken-{{self.rate}}"
 
 
+class MistakenFlag(MistakenTrain):
+    on = luigi.BoolParameter()
+
+
 class MistakenStudy(PaiSweep):
     rates = luigi.ListParameter(default=[0.1])
 
