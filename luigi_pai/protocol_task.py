@@ -131,7 +131,8 @@ class PaiProtocolTask(JobTask):
         given: Any = self.protocol
         if isinstance(given, JobProtocol):
             return given
-        if isinstance(given, str) and ("\n" in given or given.lstrip().startswith("{")):
+        is_text = isinstance(given, str) and ("\n" in given or "protocolVersion:" in given)
+        if is_text or (isinstance(given, str) and given.lstrip().startswith("{")):
             return JobProtocol.from_yaml(given, f"protocol of {type(self).__name__}")
         if not isinstance(given, (str, os.PathLike)):
             raise TypeError(

@@ -34,6 +34,7 @@ _CONTROL = re.compile(
     r"\ud800-\udfff\U000e0000-\U000e0fff]"  # surrogates, which cannot be encoded; tag characters
 )
 _IN_LUIGI_CFG = {  # what a value contains that luigi.cfg does not interpret -> how to write it
+    r"\A[^\n]+\n\Z": "the value ends with a line break: take it away, in the environment variable too",
     r"\n": "the value includes the next line, which is indented: begin each key at the start of a line",
     r"\s[#;]": "a comment stands on a line of its own",
     r"^(['\"]).*\1$": "luigi.cfg does not remove quotation marks: leave them out",

@@ -45,6 +45,7 @@ _FORMATTED = (  # outside quotes, if the text has none of the words for which su
         "Python fills in only with .format() after the text, or an f before its quotes",
     ),
 )
+_BLANK_AT_END = re.compile(r"(?<!\\)\\[ \t]+\n")  # the shell ends the command there
 _SHELL_NUMBER = re.compile(r"(?<!\\)(\$\d)\d*(?:\.\d|e[-+]?\d)[\d.e+-]*")
 _REFERENCE: Final = re.compile(r"<%\s*\$[^%]*%>")
 _IMAGE_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -75,6 +76,9 @@ def command_findings(
         for piece, why in _not_filled(text):
             instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
             yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {instead}")
+        if found := _BLANK_AT_END.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield warning(path, f"has a blank after the backslash at the end of line {line}; take it away")
         if found := _SHELL_NUMBER.search(text):
             what = f"has {found[0]}, in which the shell takes {found[1]} for a variable"
             yield warning(path, f"{what}; leave $ out (in an f-string of Python, write {{x}}, not ${{x}})")

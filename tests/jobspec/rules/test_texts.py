@@ -62,6 +62,12 @@ def test_folders_of_v1_are_not_set_in_a_protocol():
         assert of_v2(command) == []
 
 
+def test_a_blank_after_a_backslash_ends_the_command():
+    ((_, text),) = of_v2("true\ntrain \\ \n  --lr 3")
+    assert text.endswith("has a blank after the backslash at the end of line 2; take it away")
+    assert of_v2("train \\\n  --lr 3") == []
+
+
 def test_a_blank_image_is_none():
     ((level, text),) = of_v2(uri=" ")
     assert level == "stricter"
