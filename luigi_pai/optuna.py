@@ -24,6 +24,7 @@ from luigi_pai.redaction import printable
 from luigi_pai.sweep.progress import Best
 from luigi_pai.sweep.sweep import PaiSweep
 from luigi_pai.tasks.attributes import attribute
+from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-    from luigi_pai.tasks.job_task import JobTask
 
 __all__ = ["OptunaSweep"]
 
@@ -197,7 +197,12 @@ class OptunaSweep(PaiSweep):
             log.setLevel(level)
         for number in range(self.trials):
             trial = self.study.ask()
-            task = self.point(trial)
+            task: Any = self.point(trial)
+            if not isinstance(task, JobTask):
+                raise TypeError(f"point() returned {task!r:.60}; return a task")
+            if number == 1 and not trial.params:
+                text = "point() takes no value from its trial, so that all trials are one point"
+                logger.warning("%s: %s: call trial.suggest_float() or the like", self.name, text)
             self._open.setdefault(task.task_id, []).append(trial)
             if number not in known:
                 self._changed[number] = trial
@@ -251,6 +256,11 @@ class OptunaSweep(PaiSweep):
     _recalled: Sequence[Any] = ()
 
     def _problems(self) -> Iterable[Problem]:
+        for name in ("sampler", "pruner"):
+            if not callable(own := getattr(self, name)):
+                text = f"is a method: write def {name}(self): return {type(own).__name__}(...)"
+                yield Problem(name, text)
+                return
         try:
             count = len(self._objectives)
         except ValueError as error:

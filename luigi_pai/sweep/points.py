@@ -206,6 +206,7 @@ def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
     known = {*LIMITS, "best", "direction", "name", "results_dir", "trials"}
     problems = [
         *limits.problems(),
+        *_uncallable(sweep),
         *sweep._problems(),  # noqa: SLF001  of this package
         *(Problem(name, "is a setting of tasks: set it in the class of the points") for name in of_tasks),
         *(
@@ -218,6 +219,15 @@ def _sweep_problems(sweep: PaiSweep, limits: SweepLimits) -> list[Problem]:
     except ValueError as error:
         problems.append(Problem("best", str(error)))
     return problems
+
+
+def _uncallable(sweep: PaiSweep) -> Iterator[Problem]:
+    """Yield a problem if ``tell`` or ``keep`` does not take its arguments."""
+    for name, last in (("tell", "row"), ("keep", "reports")):
+        try:
+            inspect.signature(getattr(sweep, name)).bind(None, None)
+        except TypeError as error:
+            yield Problem(name, f"is called as {name}(self, point, {last}): {error}")
 
 
 def _best_of(sweep: PaiSweep) -> Best | None:

@@ -49,6 +49,7 @@ class Best:
         self._value: float | None = None
         self._where = ""
         self._columns: set[str] = set()
+        self._has_results = self._is_there = False
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add the row of a point that has ended.
@@ -62,6 +63,8 @@ class Best:
         parameters = columns[: columns.index("state")]
         numbers = [column for column in columns if _is_number(row[column])]
         self._columns.update(column for column in numbers if column not in (*parameters, *FIXED))
+        self._has_results |= any(column not in (*parameters, *FIXED) for column in columns)
+        self._is_there |= self.column in columns
         if self.column not in numbers:
             return
         if self._value is None or self.sign * row[self.column] > self.sign * self._value:
@@ -76,9 +79,10 @@ class Best:
 
     def missing(self) -> str:
         """Return a problem, if points have results but no point has the column, or else an empty text."""
-        if self._value is not None or not self._columns:
+        if self._value is not None or not self._has_results:
             return ""
-        return f"no point has {self.column}{nearest(self.column, sorted(self._columns))}"
+        number = "a number in " if self._is_there else ""
+        return f"no point has {number}{self.column}{nearest(self.column, sorted(self._columns))}"
 
     def __str__(self) -> str:
         if self._value is None:

@@ -103,7 +103,8 @@ class SweepResults(luigi.Target):
     """
 
     def __init__(self, folder: str) -> None:
-        self.folder = folder.removeprefix(_FILE).rstrip("/") or "/"
+        folder = folder.removeprefix(_FILE).rstrip("/") or "/"
+        self.folder = str(Path(folder).expanduser()) if folder.startswith("~/") else folder
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.folder!r})"

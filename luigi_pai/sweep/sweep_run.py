@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.config import OpenPai
 from luigi_pai.console import note_progress
-from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed
+from luigi_pai.errors import PaiApiError, PaiError, PaiSweepFailed, Problem, SpecError
 from luigi_pai.notebook import Drawing, is_notebook
 from luigi_pai.redaction import printable
 from luigi_pai.sweep.engine import Engine
@@ -26,7 +26,7 @@ from luigi_pai.sweep.shared_jobs import check_cluster, check_shared
 from luigi_pai.sweep.source import Source
 from luigi_pai.sweep.stopping import counted_jobs
 from luigi_pai.sweep.table import SHOWN_FAILURES, Table, failure
-from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
+from luigi_pai.tasks.luigi_page import LuigiPage, answered_within, may_send_messages
 from luigi_pai.work.signals import before_signals
 from luigi_pai.work.stopping import stop_jobs
 
@@ -42,6 +42,7 @@ _DRAWN_EVERY = 0.5  # seconds between two updates of the live bar
 _STOPPED_WITHIN = 4.5  # seconds for stopping jobs after a signal; before_signals() allows 5 s for this
 _LEAST_PAUSE = 0.001  # shortest pause in seconds; not 0, because messages are read in the pauses only
 _LOOKED_UP = "the next run of the sweep looks up each of them first"
+_NOTHING = "0 submits nothing, and without a luigid no message can change it; use a number from 1 on"
 _RESOURCE = "pai"  # Luigi's resource; each job takes one unit of it
 
 
@@ -66,6 +67,8 @@ class SweepRun:
         self._limits = SweepLimits.of(sweep)
         self._journal = Journal(sweep.results.folder, self._clock)
         best, points = checked_sweep(sweep, self._limits)
+        if self._limits.parallel_jobs == 0 and not may_send_messages(sweep):
+            raise SpecError(self._name, [Problem("parallel_jobs", _NOTHING)], "sweep")
         retried(self._journal.read, self._clock, self._patience)
         check_journal(sweep, self._journal, points)
         self._is_complete = not sweep.is_search and self._journal.is_complete(
@@ -298,6 +301,9 @@ class SweepRun:
     def _remark(self) -> None:
         """Log which results are missing."""
         table, best = self._table, self._progress.best
+        if len(table.failed) == len(table.points) > 0:
+            allowed = f"tolerance = {self._limits.tolerance:g} allows it"
+            logger.warning("%s: all %d points failed, and %s", self._name, len(table.points), allowed)
         if table.without_metrics:
             logger.warning(
                 "%s: %s written no metrics.json; the results of these are their last reports",

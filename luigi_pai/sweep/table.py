@@ -193,6 +193,9 @@ class Table:
         """
         try:
             given: Any = task.result()
+            if given is not None and not hasattr(given, "keys"):
+                what = f"{type(given).__name__}, not a dict such as {{'accuracy': 0.97}}"
+                raise ValueError(f"result() of {type(task).__name__} returned {what}")  # noqa: TRY301
             self.without_metrics += isinstance(given, LastReports)
             values, problem = bounded(dict(given or {}))
         except Exception as error:  # noqa: BLE001  users' own code may raise anything, and the sweep goes on

@@ -154,9 +154,7 @@ def _warn(kind: type[luigi.Task]) -> None:
         f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
         for name, near in misspelt(kind, attribute_names(kind))
     ]
-    calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
-    if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
-        warnings.append("run() submits no job: call super().run() in it, or do without it")
+    warn_of_run(kind)
     warnings += [
         f"its parameter {name} is used nowhere, so that tasks that differ in it are one job: use it in name "
         "and in the job, or write significant=False"
@@ -164,6 +162,15 @@ def _warn(kind: type[luigi.Task]) -> None:
     ]
     for warning in warnings:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+
+
+@functools.lru_cache(maxsize=100)
+def warn_of_run(kind: type[luigi.Task]) -> None:
+    """Log a warning, once, about a class whose ``run()`` submits nothing."""
+    calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
+    if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
+        text = "run() submits no job: call super().run() in it, or do without it"
+        logger.warning("%s%s: %s", kind.__name__, _place(kind), text)
 
 
 def attribute_names(kind: type) -> list[str]:

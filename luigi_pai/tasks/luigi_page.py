@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.configuration
+import luigi.scheduler
 import luigi.worker
 from luigi.task_status import RUNNING
 
@@ -124,6 +125,13 @@ def has_page() -> bool:
             is_local = luigi.configuration.get_config().getboolean("core", "local_scheduler", False)
         kept[has_page] = not is_local
     return bool(kept[has_page])
+
+
+def may_send_messages(task: luigi.Task) -> bool:
+    """Return whether the scheduler of a running task has a web page, which may send the task messages."""
+    reporter = getattr(getattr(task, "set_status_message", None), "__self__", None)
+    is_local = isinstance(getattr(reporter, "_scheduler", None), luigi.scheduler.Scheduler)
+    return getattr(task, "scheduler_messages", None) is not None and not is_local
 
 
 def answered_within(

@@ -383,6 +383,36 @@ def test_point_raises(pai):
     assert pai.submissions == 2
 
 
+def test_point_returns_nothing(pai):
+    """The error says what it returned."""
+    with pytest.raises(
+        PaiSweepFailed, match=r"points\(\) raised TypeError: point\(\) returned None; return a task"
+    ):
+        type("Silent", (Search,), {"point": lambda *_: None})().run()
+    assert pai.submissions == 0
+
+
+@pytest.mark.parametrize("name", ["sampler", "pruner"])
+def test_an_object_for_a_method(pai, name):
+    """Nothing is sent."""
+    own = optuna.samplers.RandomSampler()
+    with pytest.raises(
+        SpecError, match=rf"{name}: is a method: write def {name}\(self\): return RandomSampler"
+    ):
+        type("Odd", (Search,), {name: own})().run()
+    assert pai.submissions == 0
+
+
+def test_a_point_without_its_trial(pai, caplog):
+    """A warning says that all trials are one point."""
+    type("Deaf", (Search,), {"point": lambda *_: Fit(x=0.5)})().run()
+    assert (
+        caplog.text.count("point() takes no value from its trial, so that all trials are one point: call ")
+        == 1
+    )
+    assert pai.submissions == 1
+
+
 def test_without_optuna_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.delitem(sys.modules, "luigi_pai.optuna")

@@ -226,7 +226,8 @@ def test_the_results_of_a_point_may_fail(tmp_path):
     assert [row["loss"] for row in table] == [None, None, 0.5, None, 0.25, None, None, None]
     errors = [row["error"] for row in table]
     assert errors[0].startswith("no result: KeyError: 'loss' (test_sweep.py:")
-    assert errors[1] == "no result: TypeError: 'int' object is not iterable"
+    given = "result() of Reads returned int, not a dict such as {'accuracy': 0.97}"
+    assert errors[1] == f"no result: {given}"
     assert errors[2].startswith(
         "left out of the result: curve, v99, v100, v101, v102, ... (a row has at most"
     )
@@ -611,6 +612,13 @@ def test_a_sweep_that_submits_nothing_waits_for_a_message(pai):
     assert answers == ["6 points: none begun", "parallel_jobs = 6 (before: 0)"]
     assert states(sweep) == ["SUCCEEDED"] * 6
     assert pai.submissions == 6
+
+
+def test_a_home_folder_for_the_table(monkeypatch, tmp_path):
+    """As a shell writes it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    sweep = type("AtHome", (Study,), {"results_dir": "~/results"})()
+    assert sweep.output().folder == f"{tmp_path}/results"
 
 
 def test_messages_are_answered_while_there_is_more_to_submit(pai):
