@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import base64
 import contextlib
+import inspect
 import json
 import os
 import shlex
@@ -20,6 +21,7 @@ from luigi_pai.errors import MissingPackage, Problem, SpecError
 from luigi_pai.jobspec.job import FS_URI, PaiJob, TaskRole, default_output
 from luigi_pai.jobspec.schema_problems import LARGEST_BODY
 from luigi_pai.payload.container import LARGEST_METRICS, RESULT, SECRETS, VALUES
+from luigi_pai.payload.reach import METHOD, unfit
 from luigi_pai.payload.secrets import Secrets
 from luigi_pai.task import PaiTask
 from luigi_pai.tasks.attributes import attribute
@@ -42,6 +44,10 @@ __all__ = ["PaiPythonTask"]
 _FILE = "luigi_pai_file"  # shell variable with the path of the payload file in the container
 _MOST = LARGEST_BODY - 20_000  # maximum payload in a command, in bytes; the rest is for the job itself
 _LAST_LINES = 400  # lines at the end of the log in which the result is looked for
+_NEVER_RUNS = (
+    "no role runs work(): do not override tasks, but set instances, cpus, gpus and memory_mb; a task with "
+    "commands of its own is a PaiTask"
+)
 
 
 class PaiPythonTask(PaiTask):
@@ -132,16 +138,16 @@ class PaiPythonTask(PaiTask):
         Raises:
             PaiWorkConflict: another class has submitted a job of this name.
             PaiApiError: the log cannot be read.
-            ValueError, HdfsError: as ``PaiTask.result`` raises them.
+            PaiJobError, ValueError, HdfsError: as ``PaiTask.result`` raises them.
         """
         work = TaskWork(self)
         check_same_work(work)
-        found = super().result()
+        found = work.outputs.result(self)
         if found and not isinstance(found, LastReports):
             return found
         entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
-            return found
+            return super().result()
         status, index = work.book.status(entry.job), entry.index or 0
         tasks = [task for task in status.tasks if task.index == index]
         lines = log_end(work.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
@@ -149,7 +155,7 @@ class PaiPythonTask(PaiTask):
             with contextlib.suppress(ValueError, RecursionError):
                 if line.startswith(RESULT):
                     return dict(json.loads(line[len(RESULT) :]))
-        return found
+        return super().result()
 
     # of PaiTask
 
@@ -162,7 +168,11 @@ class PaiPythonTask(PaiTask):
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
+        self._raise(unfit(inspect.getattr_static(type(self), METHOD)))
         self._parts(settings.api_version, has_files=settings.has_files)
+        roles = job.taskRoles if isinstance(job, PaiJob) else []
+        if not any(f"${_FILE}" in role.command for role in roles if isinstance(role, TaskRole)):
+            raise SpecError(self.name, [Problem("tasks", _NEVER_RUNS)])
         self._check_secrets(self.job() if self.strict_shell else job)  # without the shell's quotes
         return super()._check(job)
 

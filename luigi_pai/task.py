@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
+import json
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import luigi.worker
 
 from luigi_pai.config import OpenPai
+from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem
 from luigi_pai.jobspec.job import PaiJob, default_output
 from luigi_pai.jobspec.names import room_for_attempts
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PaiTask"]
 
 _NAMES = {"authFile": "auth_file_path", "codeDir": "code_dir", "dataDir": "data_dir"}
+_LONG = 8  # characters of a secret; a shorter one may be in a job by coincidence
 _SERVER_OUTPUT = "$PAI_DEFAULT_FS_URI/Output"  # the servers' choice for jobs without an output folder
 
 
@@ -180,7 +184,11 @@ class PaiTask(JobTask):
             raise not_returned(self.name, job, "a PaiJob")
         further = [*room_for_attempts(self.name), *self._contradictions(job)]
         known = OpenPai.current(self.cluster).cluster().book.api.detector.known
-        return [str(warning) for warning in check_job(job, further, api_version=known, names=_NAMES)]
+        warnings = [str(warning) for warning in check_job(job, further, api_version=known, names=_NAMES)]
+        text = json.dumps(job.to_dict(), default=str)
+        if any(json.dumps(secret)[1:-1] in text for secret in configured_secrets() if len(secret) >= _LONG):
+            warnings.append("job() contains a password or token of luigi.cfg; every user can read jobs")
+        return warnings
 
     def _output_folder(self) -> str:
         """Return the output folder; if the server chooses it, ``USER/NAME`` in the server's own folder."""
@@ -193,6 +201,11 @@ class PaiTask(JobTask):
         if len(names := {self.name, self.name}) > 1:
             text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
             return [Problem("name", text)]
+        made = inspect.getattr_static(type(self), "tasks")
+        is_users = isinstance(made, property) and not str(made.fget.__module__).startswith("luigi_pai.")
+        if is_users and [*self.tasks] != [*self.tasks]:
+            text = "changes each time it is read: build a new list, as [*ROLES, role], instead of append()"
+            return [Problem("tasks", text)]
         return [
             Problem(field, f"job() has {actual!r}, but {key} of the task is {expected!r}; set only {key}")
             for field, key, actual, expected in (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from luigi_pai.payload.container import CALLER
 from luigi_pai.payload.packages import is_of_python, is_third_party
-from luigi_pai.payload.reach import METHOD
+from luigi_pai.payload.reach import METHOD, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,11 +59,8 @@ class Function:
 
     def problems(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
         """Return the reasons why the function cannot run as a job with these arguments."""
-        function = self._function
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            return ["is async: give a function that runs it, such as one that calls asyncio.run()"]
-        if inspect.isgeneratorfunction(function):
-            return ["is a generator, which returns no result: return a list"]
+        if wrong := unfit(self._function, is_method=False):
+            return wrong
         try:
             self._bound(args, kwargs)
         except TypeError as error:

@@ -197,6 +197,20 @@ class Reach:
                 self.problems.append(problem)
 
 
+def unfit(function: object, *, is_method: bool = True) -> list[str]:
+    """Return the reasons why a function cannot run in a container; a method gets only the task."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return ["is async: give a function that runs it, such as one that calls asyncio.run()"]
+    if inspect.isgeneratorfunction(function):
+        return ["is a generator, which returns no result: return a list"]
+    try:
+        if is_method and isinstance(function, FunctionType):
+            inspect.signature(function).bind(None)
+    except TypeError as error:
+        return [f"is called as {METHOD}(self): {error}; read parameters from self, such as self.rate"]
+    return []
+
+
 def _attribute(classes: Sequence[type], name: str) -> object:
     return next((vars(kind)[name] for kind in classes if name in vars(kind)), None)
 

@@ -15,7 +15,7 @@ from luigi_pai.config import OpenPai
 from luigi_pai.errors import SpecError
 from luigi_pai.sweep.limits import LIMITS, SweepLimits
 from luigi_pai.sweep.results import SweepResults, points_digest
-from luigi_pai.tasks.attributes import Task, attribute, text_problems, warn_of_run
+from luigi_pai.tasks.attributes import Task, attribute, text_problems, warn_of_class
 from luigi_pai.tasks.luigi_page import has_page
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class PaiSweep(Task):
             HdfsError: the file system failed.
             ValueError: the journal cannot be read.
         """
-        warn_of_run(type(self))
+        warn_of_class(type(self))
         if type(self).output is not PaiSweep.output:
             return bool(super().complete())  # type: ignore[no-untyped-call]
         from luigi_pai.sweep.journal.journal import Journal, retried  # noqa: PLC0415  loads files

@@ -29,8 +29,34 @@ _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see 
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
 """Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
 
+_MEANT = {
+    meant: word
+    for word, names in {
+        "image": "image docker_image container",
+        "tasks": "tasks task_roles",
+        "instances": "instances nodes num_nodes num_workers",
+        "gpus": "gpus gpu num_gpus n_gpus",
+        "cpus": "cpus cpu num_cpus n_cpus cores",
+        "memory_mb": "memory_mb memory mem ram",
+        "virtual_cluster": "virtual_cluster queue partition",
+        "run_timeout": "timeout walltime time_limit",
+        "max_attempts": "retries max_retries retry_count",
+        "parallel_jobs": "workers max_workers concurrency n_jobs",
+        "env": "env envs environment env_vars",
+        "batch_system": "batch_system htcondor_settings slurm_settings lsf_settings",
+    }.items()
+    for meant in names.split()
+}
+"""Names that users bring from elsewhere -> the attribute that they mean, or a key of ``_ADVICE``."""
+_OF_ROLES = {"instances": "taskNumber", "gpus": "gpuNumber", "cpus": "cpuNumber", "memory_mb": "memoryMB"}
+_ADVICE = {
+    "env": "set variables in the command (export NAME=VALUE) or in work() (os.environ)",
+    "batch_system": "leave it out, because all these tasks run on OpenPAI",
+    "parallel_jobs": "the number of jobs at once is --workers of Luigi, or parallel_jobs of a PaiSweep",
+}
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from luigi.task_register import Register
     from typing_extensions import dataclass_transform
@@ -102,11 +128,15 @@ def check_class(task: luigi.Task) -> None:
     """Check the class of a task, once; warnings are logged.
 
     Raises:
-        SpecError: attributes are methods, because ``@property`` was forgotten, or are not strings.
+        SpecError: attributes are methods, because ``@property`` was forgotten, or have values of wrong types.
     """
     kind = type(task)
     methods = _methods(kind)
-    if wrong := [Problem(name, METHOD) for name in methods] or text_problems(task, "output_dir"):
+    wrong = [Problem(name, METHOD) for name in methods]
+    if wrong := wrong or [
+        *text_problems(task, "output_dir"),
+        *_flag_problems(task, "strict_shell", "runtime"),
+    ]:
         name = "" if "name" in methods else str(task.name)  # type: ignore[attr-defined]  # of a JobTask
         raise SpecError(name, wrong)
     _warn(kind)
@@ -117,6 +147,16 @@ def text_problems(task: object, *attributes: str) -> list[Problem]:
     values = {name: getattr(task, name, None) for name in attributes}
     wrong = {name: value for name, value in values.items() if not isinstance(value, (str, type(None)))}
     return [Problem(name, f"{value!r} is not a string; use str() or quotes") for name, value in wrong.items()]
+
+
+def _flag_problems(task: object, *attributes: str) -> list[Problem]:
+    """Return a problem for each attribute that is neither true nor false."""
+    values = {name: getattr(task, name, False) for name in attributes}
+    wrong = {name: value for name, value in values.items() if not isinstance(value, (bool, int, type(None)))}
+    return [
+        Problem(name, f"{value!r} is not True or False; write it without quotes")
+        for name, value in wrong.items()
+    ]
 
 
 def users_classes(kind: type) -> list[type]:
@@ -154,7 +194,7 @@ def _warn(kind: type[luigi.Task]) -> None:
         f"{name} is no attribute of a task, and has no effect: did you mean {near}?"
         for name, near in misspelt(kind, attribute_names(kind))
     ]
-    warn_of_run(kind)
+    warn_of_class(kind)
     warnings += [
         f"its parameter {name} is used nowhere, so that tasks that differ in it are one job: use it in name "
         "and in the job, or write significant=False"
@@ -165,12 +205,50 @@ def _warn(kind: type[luigi.Task]) -> None:
 
 
 @functools.lru_cache(maxsize=100)
-def warn_of_run(kind: type[luigi.Task]) -> None:
-    """Log a warning, once, about a class whose ``run()`` submits nothing."""
+def warn_of_class(kind: type[luigi.Task]) -> None:
+    """Log warnings, each once, about a class of tasks or sweeps: a run() and attributes without effect."""
+    warnings = [f"{name} has no effect: {advice}" for name, advice in _foreign(kind)]
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
     if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
-        text = "run() submits no job: call super().run() in it, or do without it"
-        logger.warning("%s%s: %s", kind.__name__, _place(kind), text)
+        warnings.append("run() submits no job: call super().run() in it, or do without it")
+    for warning in warnings:
+        logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
+
+
+def _foreign(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield attributes that users bring from elsewhere and that no code of the class uses, and advice."""
+    users = users_classes(kind)
+    own = {name: value for each in reversed(users) for name, value in vars(each).items()}
+    ours = {name for each in set(kind.__mro__).difference(users) for name in vars(each)}
+    found = [name for name in own if name in _MEANT and name not in ours and not callable(own[name])]
+    if not found:
+        return
+    used = set[str]()
+    for tree in map(_tree, users):
+        if tree is None:
+            return
+        used |= _names_in(tree)
+        used |= {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+    for name in found:
+        if name not in used and not isinstance(own[name], luigi.Parameter):
+            yield name, _advice(ours, _MEANT[name])
+
+
+def _advice(ours: Collection[str], meant: str) -> str:
+    """Return what to write instead of an attribute from elsewhere, in a class with these attributes."""
+    if meant in ours:
+        return f"write {meant}"
+    if meant in _ADVICE:
+        return _ADVICE[meant]
+    if "points" in ours:
+        return "it is an attribute of tasks: set it in the class of the points"
+    if "protocol" in ours:
+        return "write it into the protocol"
+    return f"write {_OF_ROLES[meant]} of a TaskRole"
 
 
 def attribute_names(kind: type) -> list[str]:
@@ -199,15 +277,25 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
         name for name, value in own.items() if isinstance(value, luigi.Parameter) and value.significant
     ]
     for each in classes:
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(each)))
-        except (OSError, TypeError, SyntaxError):
+        tree = _tree(each)
+        if tree is None or _uses_all(tree):
             return []
-        if _uses_all(tree):
-            return []
-        used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        used |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        used |= _names_in(tree)
     return [name for name in parameters if name not in used]
+
+
+def _tree(kind: type) -> ast.AST | None:
+    """Return the code of a class; None if it has no source."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    """Return the attributes and the constants in the code of a class."""
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return attributes | {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
 def _uses_all(tree: ast.AST) -> bool:

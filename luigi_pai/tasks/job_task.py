@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import luigi.configuration
 from luigi.task import MixinNaiveBulkComplete
 
+from luigi_pai.api.status import JobState
 from luigi_pai.config_file import with_address
 from luigi_pai.console import install
 from luigi_pai.errors import PaiJobError
@@ -205,7 +206,7 @@ class JobTask(MixinNaiveBulkComplete, Task):
         Raises:
             ValueError: the file is too large, or not a JSON object.
             HdfsError: the file system failed.
-            PaiJobError: there is no result, because the task has not been run.
+            PaiJobError: there is no result, because the task has not been run, or its job has failed.
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
         from luigi_pai.work.decide import Submit  # noqa: PLC0415  as above
@@ -213,10 +214,15 @@ class JobTask(MixinNaiveBulkComplete, Task):
 
         work = TaskWork(self)
         found = work.outputs.result(self)
-        if not found and work.book.known(work.name) is None and decision(work) == Submit(1):
+        if found:
+            return found
+        if work.book.known(work.name) is None and decision(work) == Submit(1):
             raise PaiJobError(
                 f"{self} has no result, because it has not been run: no job {work.name!r} exists"
             )
+        last = work.book.known(work.name)
+        if last is not None and last.status is not None and last.status.state is JobState.FAILED:
+            raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
         return found
 
     def forecast(self) -> Forecast:

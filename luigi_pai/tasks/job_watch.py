@@ -6,6 +6,8 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
+import luigi
+
 from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watched import Outcome
@@ -58,9 +60,21 @@ class JobWatch:
     def ended(self, status: JobStatus, error: PaiJobError | None) -> None:
         """Trigger the event of a job's end."""
         if error is None:
+            self._warn_of_missing(status.name)
             trigger(self._task, PaiEvent.SUCCEEDED, status)
         else:
             trigger(self._task, PaiEvent.FAILED, status, error)
+
+    def _warn_of_missing(self, name: str) -> None:
+        """Warn of local targets of ``output()`` that the job was to write, and that are not there."""
+        if not str(type(self._task).run.__module__).startswith("luigi_pai."):
+            return  # the user's own run() may write them
+        for target in self._task._targets():  # noqa: SLF001  of this package
+            if isinstance(target, luigi.LocalTarget) and not target.exists():
+                text = (
+                    "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
+                )
+                logger.warning(text, name, target.path)
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
         """Watch a job, and return its last update.

@@ -298,6 +298,15 @@ def test_a_task_that_was_not_run_has_no_result():
     assert task_of().result() == {}
 
 
+def test_a_task_whose_job_has_failed_has_no_result(pai):
+    """As one that was not run."""
+    pai.plan = lambda _name: {"ends_as": "FAILED", "exit_code": 3}
+    with pytest.raises(PaiJobError):
+        task_of().run()
+    with pytest.raises(PaiJobError, match="has no result, because its job 'train' has failed"):
+        task_of().result()
+
+
 @pytest.mark.parametrize("folder", [Path("/data/out"), 5])
 def test_an_output_folder_is_a_string(pai, folder):
     """Also where only complete() is asked, as Luigi does first."""

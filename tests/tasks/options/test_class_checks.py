@@ -86,7 +86,20 @@ def warnings_about(task, caplog):
     return [record.getMessage().partition("): ")[2] for record in caplog.records]
 
 
-@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing])
+class Sized(Base):
+    """Its attributes are used by code of its own."""
+
+    gpus, env = 2, {"A": "1"}
+    memory = 1000
+    cpus = luigi.IntParameter(default=1)
+
+    @property
+    def tasks(self):
+        size = {"cpuNumber": self.cpus, "memoryMB": self.memory}
+        return [TaskRole("main", f"{self.env}", gpuNumber=self.gpus, **size)]
+
+
+@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing, Sized])
 def test_what_has_an_effect_is_left_alone(kind, caplog):
     assert warnings_about(kind(), caplog) == []
 
