@@ -33,6 +33,11 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
             continue
         place = Path(found.origin)
         files, wrong = _folder(place.parent) if found.submodule_search_locations else _module(place)
+        compiled = next((name for name in files if name.endswith((".so", ".pyd"))), "")
+        if compiled and (_is_below(found.origin, "purelib") or _is_below(found.origin, "platlib")):
+            what = f"has compiled modules ({compiled}), which Python does not import from a zip"
+            problems.append(f"packages: {package!r} {what}: take an image that has the package")
+            continue
         for name, path in files.items():
             try:
                 yield name, path.read_bytes()

@@ -6,6 +6,7 @@ import base64
 import logging
 import os
 import re
+import sysconfig
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -111,6 +112,19 @@ def test_files_of_packages_that_are_sent(package, tmp_path):
     inside = ["__init__.py", "a b.txt", "bare.pyc", "data/12:30.csv", "fast.so", "link.py", "sub/mod.py"]
     assert list(files) == [*(f"sentpkg/{name}" for name in inside), "single.py"]
     assert files["single.py"] == b"ONE = 1\n"
+
+
+def test_an_installed_package_with_compiled_modules(package, monkeypatch):
+    """A zip cannot have them; the image can."""
+    path_of, site = sysconfig.get_path, str(package.parent)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: site if name == "purelib" else path_of(name))
+    write(package, {"fast.abi3.so": ""})
+    text = (
+        r"packages: 'sentpkg' has compiled modules \(sentpkg/fast.abi3.so\), which Python does not import "
+        "from a zip: take an image that has the package"
+    )
+    with pytest.raises(SpecError, match=text):
+        task_with("sentpkg").job()
 
 
 def test_a_package_that_is_a_link(package, tmp_path, monkeypatch):
