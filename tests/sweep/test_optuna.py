@@ -110,7 +110,7 @@ def test_optuna_does_not_log_the_study(monkeypatch, caplog, level):
 @pytest.mark.usefixtures("pai")
 def test_a_single_direction_says_what_is_best(caplog):
     """As best does; with several directions, no point is the best."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "luigi-interface")
     type("Search", (Search,), {"best": None, "direction": "min loss", "trials": 3})().run()
     assert Search().results.summary().best == "min loss"
     assert "; best loss 0." in caplog.text
