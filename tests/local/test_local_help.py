@@ -17,6 +17,8 @@ from luigi_pai.cli.local import local
         "OpenPAI 1.8 and LTP have the storage `nfs1`, which jobs mount at /mnt/nfs1; 0.7.1 has an HDFS.",
         "--hdfs [URL] Have an HDFS: the one whose WebHDFS is at URL, or without URL one of its own.",
         "Usage: local [OPTIONS] [-- COMMAND ...]",
+        "--api [v2|v1|ltp]",
+        "ltp is their successor LTP 1.5",
     ],
 )
 def test_the_help_says_what_surprises(sentence):

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import uuid
 from contextlib import contextmanager
@@ -17,13 +16,12 @@ import pytest
 import requests
 from hdfs_backend import NEEDS_REAL_HDFS
 from local_client import LocalClient, unique
+from local_command import run_python
 from webhdfs_server import serving
 
 from luigi_pai import HdfsTarget, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
-
-CLI = [sys.executable, "-m", "luigi_pai"]
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,6 @@ def pai(outside):
     """A local OpenPAI over it."""
     with LocalPai(api="v1", hdfs=outside.url, username=outside.user) as server:
         yield server
-
-
-def local(*words, env=None):
-    return subprocess.run(
-        [*CLI, "local", "--port", "0", *words],
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def test_it_says_where_that_hdfs_is_and_serves_none_itself(pai, outside):
@@ -163,9 +149,7 @@ def test_a_command_gets_a_configuration_that_leads_there(outside):
         "print(json.dumps({'section': section, 'variables': [os.environ[name] for name in names]}))\n"
     )
     words = ["--hdfs", f"{outside.url}/webhdfs/v1/", "--user", outside.user]
-    done = local(*words, "--", sys.executable, "-W", "ignore", "-c", code)
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    seen = json.loads(run_python(code, "--port", "0", *words).stdout)
     assert seen["variables"] == [outside.fs_uri, outside.url, outside.user]
     keys = ("fs_uri", "webhdfs_url", "hdfs_user")
     assert [seen["section"][key] for key in keys] == [outside.fs_uri, outside.url, outside.user]

@@ -93,7 +93,7 @@ def test_on_ltp_a_refused_request_says_when_it_may_be_sent_again():
 
 
 @pytest.mark.slow
-def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):
+def test_limits_are_those_of_1_x_or_three_numbers():
     """Anything else is refused before the server starts."""
     assert parse_limits("default") == DEFAULT_LIMITS == (600, 60, 60)
     assert parse_limits("5,4,3") == (5, 4, 3)
@@ -101,8 +101,14 @@ def test_limits_are_those_of_1_x_or_three_numbers(tmp_path):
     for text in ("", "5", "5,4", "0,1,1", "5,4,x", "5,4,3,2"):
         with pytest.raises(ConfigError, match="three numbers, such as 600,60,60"):
             parse_limits(text)
-    with pytest.raises(ConfigError, match="it must be `default` or three numbers"):
-        LocalPai(tmp_path / "data", rate_limits="none").start()
+    for more, said in (
+        ({"rate_limits": "none"}, "it must be `default` or three numbers"),
+        ({"api": "lpt"}, "api 'lpt': it must be one of v1, v2, ltp"),
+    ):
+        server = LocalPai(**more)
+        with pytest.raises(ConfigError, match=said):
+            server.start()
+        assert not server.data.exists()
 
 
 @pytest.fixture
