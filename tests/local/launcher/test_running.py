@@ -8,13 +8,17 @@ import re
 import socket
 import time
 
+import container_environments
 import psutil
 import pytest
 import requests
 from local_client import LocalClient, role, unique
+from placed_roles import roles_of
 from waiting import wait_until
 
 from luigi_pai.local import LocalPai
+
+pytestmark = pytest.mark.slow
 
 SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 
@@ -27,10 +31,6 @@ def put_file(server, path, data):
     assert requests.put(step.headers["Location"], data=data, timeout=20).status_code == 201
 
 
-def environment(client, job, task="main", index=0):
-    return json.loads(client.log(job, task, index))
-
-
 def processes_with(marker):
     """Return the running processes whose command line has the marker."""
     return [
@@ -40,7 +40,6 @@ def processes_with(marker):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -69,7 +68,6 @@ def test_the_exit_code_is_that_of_the_script_of_0_7_1(command, code, client):
     assert status["appCompletedTime"] <= status["completedTime"] <= time.time() * 1000
 
 
-@pytest.mark.slow
 def test_a_failed_job_says_which_task_and_its_last_words(client):
     """As the launcher of 0.7.1 writes it: the record of the task, a rule of underscores, the reason."""
     job = client.run(role("echo fine"), role("echo 'no data & <b>' >&2; exit 3", name="w", taskNumber=1))
@@ -86,7 +84,6 @@ def test_a_failed_job_says_which_task_and_its_last_words(client):
     assert reason == "[ApplicationCompletionReason]: [w]: FailedTaskCount 1 has reached MinFailedTaskCount 1."
 
 
-@pytest.mark.slow
 def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     name = client.submit(
@@ -104,77 +101,41 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     )
     job = client.wait(name)
     status = {(r, t["taskIndex"]): t for r in job["taskRoles"] for t in job["taskRoles"][r]["taskStatuses"]}
-    ports = {key: task["containerPorts"] for key, task in status.items()}
-    first = {key: task["http"].split(",")[0] for key, task in ports.items()}
-    all_ports = [port for task in ports.values() for group in task.values() for port in group.split(",")]
-    assert len(set(all_ports)) == len(all_ports) == 2 + 2 + 5
-    assert set(ports["ps", 0]) == {"http", "ssh"}
+    roles = roles_of(job)
+    numbers = [port for role in roles for ports in role.ports for group in ports.values() for port in group]
+    assert len(set(numbers)) == len(numbers) == 2 + 2 + 5
+    assert set(roles[0].ports[0]) == {"http", "ssh"}
     uri = local_pai_v1.fs_uri
     assert uri == local_pai_v1.url.replace("http://", "hdfs://")
 
-    seen = environment(client, job, "ps", 1)
-    expected = {
+    seen = json.loads(client.log(job, "ps", 1))
+    more = {
+        "APP_ID": job["jobStatus"]["appId"],
+        "PAI_CONTAINER_ID": status["ps", 1]["containerId"],
+        "PAI_WORK_DIR": seen["PWD"],
         "PAI_DEFAULT_FS_URI": uri,
-        "PAI_JOB_NAME": name,
-        "PAI_JOB_VC_NAME": "default",
-        "PAI_USER_NAME": "admin",
-        "PAI_USERNAME": "admin",
         "PAI_DATA_DIR": f"{uri}/data",
         "PAI_OUTPUT_DIR": f"{uri}/Output/admin/{name}",
-        "PAI_CODE_DIR": "",
-        "PAI_CURRENT_TASK_ROLE_NAME": "ps",
-        "PAI_CURRENT_TASK_ROLE_TASK_COUNT": "2",
-        "PAI_CURRENT_TASK_ROLE_CPU_COUNT": "1",
-        "PAI_CURRENT_TASK_ROLE_MEM_MB": "256",
+        **dict.fromkeys(("PAI_CURRENT_TASK_ROLE_CPU_COUNT", "PAI_TASK_CPU_NUM"), "1"),
+        **dict.fromkeys(("PAI_CURRENT_TASK_ROLE_MEM_MB", "PAI_TASK_MEM_MB"), "256"),
         "PAI_CURRENT_TASK_ROLE_SHM_MB": "32",
-        "PAI_CURRENT_TASK_ROLE_GPU_COUNT": "0",
         "PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT": "2",
-        "PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT": "",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "1",
-        "PAI_JOB_TASK_COUNT": "3",
-        "PAI_JOB_TASK_ROLE_COUNT": "2",
-        "PAI_JOB_TASK_ROLE_LIST": "ps,worker",
-        "PAI_TASK_INDEX": "1",
-        "PAI_TASK_ROLE_NAME": "ps",
-        "PAI_TASK_ROLE_NUM": "2",
-        "PAI_TASK_ROLE_INDEX": "1",
-        "PAI_TASK_ROLE_LIST": "ps,worker",
-        "PAI_TASK_CPU_NUM": "1",
-        "PAI_TASK_MEM_MB": "256",
         "PAI_TASK_GPU_NUM": "0",
-        "PAI_TASKS_NUM": "3",
-        "PAI_TASK_ROLES_NUM": "2",
-        "PAI_KILL_ALL_ON_COMPLETED_TASK_NUM": "",
-        "PAI_CONTAINER_ID": status["ps", 1]["containerId"],
-        "PAI_CONTAINER_HOST_IP": "127.0.0.1",
-        "PAI_CONTAINER_HOST_PORT": first["ps", 1],
-        "PAI_CONTAINER_HOST_PORT_LIST": f"http:{ports['ps', 1]['http']};ssh:{ports['ps', 1]['ssh']}",
-        "PAI_CONTAINER_HOST_http_PORT_LIST": ports["ps", 1]["http"],
-        "PAI_CONTAINER_HOST_ssh_PORT_LIST": ports["ps", 1]["ssh"],
-        "PAI_CONTAINER_SSH_PORT": ports["ps", 1]["ssh"],
-        "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
-        "PAI_CURRENT_CONTAINER_PORT": first["ps", 1],
-        "PAI_TASK_ROLE_ps_HOST_LIST": f"127.0.0.1:{first['ps', 0]},127.0.0.1:{first['ps', 1]}",
-        "PAI_TASK_ROLE_worker_HOST_LIST": f"127.0.0.1:{first['worker', 0]}",
-        "APP_ID": job["jobStatus"]["appId"],
-        "FRAMEWORK_NAME": name,
-        "HADOOP_USER_NAME": "admin",
         "LUIGI_PAI_WEBHDFS_URL": local_pai_v1.webhdfs_url,
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "none",
     }
+    expected = container_environments.v1(roles, "ps", 1, name, "admin", **more)
     assert {key: seen.get(key) for key in expected} == expected
     work = local_pai_v1.data / "jobs"
-    assert seen["PAI_WORK_DIR"] == seen["PWD"]
     assert seen["PAI_WORK_DIR"].startswith(str(work))
     assert seen["PATH"].startswith(f"{local_pai_v1.data / 'bin'}{os.pathsep}")
-    known = {*expected, "PAI_WORK_DIR"}
-    assert {key for key in seen if key.startswith("PAI_")} <= known
+    assert {key for key in seen if key.startswith("PAI_")} <= {*expected}
     assert not [key for key in seen if "PASSWORD" in key or key.startswith("LUIGI_CONFIG")]
     assert local_pai_v1.password not in json.dumps(seen)
 
-    worker = environment(client, job, "worker")
-    assert worker["PAI_CONTAINER_HOST_grpc_PORT_LIST"] == ports["worker", 0]["grpc"]
+    worker = json.loads(client.log(job, "worker"))
+    assert worker["PAI_CONTAINER_HOST_grpc_PORT_LIST"] == status["worker", 0]["containerPorts"]["grpc"]
     assert worker["PAI_CURRENT_TASK_ROLE_MIN_FAILED_TASK_COUNT"] == ""
     assert worker["PAI_CURRENT_TASK_ROLE_MIN_SUCCEEDED_TASK_COUNT"] == "1"
     numbers = worker["CUDA_VISIBLE_DEVICES"].split(",")
@@ -183,7 +144,6 @@ def test_both_roles_see_every_variable_of_a_v1_container(client, local_pai_v1):
     assert len(set(numbers)) == 2
 
 
-@pytest.mark.slow
 def test_begin_at_is_kept_where_free_and_replaced_where_not(client):
     """A port in use is never given away; the task's log says which one it has instead."""
     with socket.socket() as taken:
@@ -202,7 +162,6 @@ def test_begin_at_is_kept_where_free_and_replaced_where_not(client):
     assert client.log(job, stream="stderr") == ""
 
 
-@pytest.mark.slow
 def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai_v1):
     """codeDir is there before the command, as a folder of its base name."""
     put_file(local_pai_v1, "/code/train/main.py", b"from part import word; print(word)")
@@ -212,7 +171,6 @@ def test_the_code_folder_is_fetched_under_its_own_name(client, local_pai_v1):
     assert client.log(job) == "fetched\ntrain\n"
 
 
-@pytest.mark.slow
 def test_a_code_folder_that_is_not_there_ends_the_task(client):
     """Exit code 1, and its log says why."""
     job = client.run("echo never", codeDir="$PAI_DEFAULT_FS_URI/no/such/folder")
@@ -221,7 +179,6 @@ def test_a_code_folder_that_is_not_there_ends_the_task(client):
     assert client.log(job) == ""
 
 
-@pytest.mark.slow
 def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
     """The bound of OpenPAI's bootstrap, looked at before anything is copied."""
     big = local_pai_v1.data / "hdfs" / "big" / "code"
@@ -233,7 +190,6 @@ def test_a_code_folder_over_200_mb_ends_the_task(client, local_pai_v1):
     assert "of 200000001 bytes; OpenPAI takes 200000000" in job["jobStatus"]["appExitDiagnostics"]
 
 
-@pytest.mark.slow
 def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_pai_v1):
     """As the real server does."""
     hdfs = local_pai_v1.data / "hdfs"
@@ -245,7 +201,6 @@ def test_the_default_output_folder_is_made_and_a_given_one_is_not(client, local_
     assert client.log(client.wait(name)) == f"{local_pai_v1.fs_uri}/given/out\n"
 
 
-@pytest.mark.slow
 def test_output_can_be_read_while_the_task_runs(client):
     """containerLog is a URL of plain text; markup in it stays text."""
     name = client.submit("echo '<script>1</script>'; echo oops >&2; sleep 60")
@@ -263,7 +218,6 @@ def test_output_can_be_read_while_the_task_runs(client):
     client.stop(name)
 
 
-@pytest.mark.slow
 def test_a_stop_ends_the_whole_process_tree(tmp_path):
     """Children, a background process, one in a session of its own, and one that ignores SIGTERM."""
     with LocalPai(tmp_path / "data", api="v1", stop_grace=1.0) as server:
@@ -287,7 +241,6 @@ def stop_a_tree(client):
     return status, processes_with(mark)
 
 
-@pytest.mark.slow
 def test_what_a_command_leaves_behind_ends_with_it(client):
     """As with a container: a daemon that it started does not outlive the task."""
     mark = unique("9753")
@@ -297,7 +250,6 @@ def test_what_a_command_leaves_behind_ends_with_it(client):
         assert processes_with(mark) == []
 
 
-@pytest.mark.slow
 def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, local_pai_v1):
     """DELETE ends a running job and forgets it; the name can be used again."""
     mark = unique("8642")
@@ -314,7 +266,6 @@ def test_a_deleted_job_is_gone_with_its_processes_and_its_name_is_free(client, l
 COUNTING = "cd ../../..; n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; "
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "retry_count", "retries", "state", "code"),
     [
@@ -335,7 +286,6 @@ def test_an_attempt_is_made_again_by_the_rules_of_0_7(command, retry_count, retr
     assert (status["state"], status["appExitCode"], status["retries"]) == (state, code, retries)
 
 
-@pytest.mark.slow
 def test_retry_count_minus_2_goes_on_after_success(client):
     """A service; it ends when it is stopped."""
     name = client.submit("true", retryCount=-2)
@@ -344,7 +294,6 @@ def test_retry_count_minus_2_goes_on_after_success(client):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
-@pytest.mark.slow
 def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     """A retried job shows its newest attempt."""
     job = client.run(COUNTING + "echo attempt $n; [ $n = 1 ]", retryCount=1)
@@ -356,7 +305,6 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failed", "succeeded", "commands", "code"),
     [
@@ -376,7 +324,6 @@ def test_the_counts_of_a_role_decide(failed, succeeded, commands, code, client):
     assert job["jobStatus"]["state"] == ("FAILED" if code else "SUCCEEDED")
 
 
-@pytest.mark.slow
 def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
     """A NUL byte fits into JSON, and into no environment."""
     job = client.run("true", dataDir="a\0b")
@@ -384,7 +331,6 @@ def test_a_task_that_cannot_be_started_fails_with_the_reason(client):
     assert "the task could not be started" in job["jobStatus"]["appExitDiagnostics"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["...", "-rf", "x" * 255])
 def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     """Names are never paths here."""
@@ -392,27 +338,6 @@ def test_any_name_that_openpai_takes_has_a_folder_of_its_own(name, client):
     assert client.send("DELETE", f"/jobs/{name}").status_code == 202
 
 
-@pytest.mark.slow
-def test_a_task_can_listen_on_its_ports_and_be_reached_by_another(client):
-    """The host list of the other role leads to a process that listens."""
-    serve = (
-        'exec python -c \'import http.server, os; http.server.HTTPServer(("", '
-        'int(os.environ["PAI_CONTAINER_HOST_PORT"])), http.server.SimpleHTTPRequestHandler).serve_forever()\''
-    )
-    fetch = (
-        "python -c 'import os, time, urllib.request\n"
-        "for _ in range(200):\n"
-        "    try:\n"
-        '        urllib.request.urlopen("http://" + os.environ["PAI_TASK_ROLE_server_HOST_LIST"]).read()\n'
-        "        break\n"
-        "    except OSError: time.sleep(.05)\n"
-        "else: raise SystemExit(9)'"
-    )
-    job = client.run(role(serve, name="server"), role(fetch, name="asker", minSucceededTaskCount=1))
-    assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
-
-
-@pytest.mark.slow
 def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
     """Output reaches HDFS as the job's user."""
     job = client.run(
@@ -423,7 +348,6 @@ def test_the_hdfs_command_of_a_task_writes_to_this_server(client, local_pai_v1):
     assert requests.get(f"{url}?op=OPEN", timeout=20).text == "done\n"
 
 
-@pytest.mark.slow
 def test_min_succeeded_ends_the_job_at_once(client):
     """A parameter server that never ends does not keep its job running."""
     job = client.run(role("sleep 60", name="ps"), role("true", name="w", minSucceededTaskCount=1))

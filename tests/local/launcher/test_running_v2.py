@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import stat
 
+import container_environments
 import psutil
 import pytest
 import requests
+from placed_roles import roles_of
 from protocol_client import plugin, protocol, task_role
 from waiting import wait_until
+
+pytestmark = pytest.mark.slow
 
 SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ)))'"
 HOSTILE = "\"'<b>&amp;%s $HOME `id` \\n\\ {{x}}\nsecond line\ttab ü"
@@ -26,7 +30,6 @@ def script(name, *callbacks, **more):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -54,7 +57,6 @@ def test_the_exit_code_is_the_one_of_1_8s_runtime(command, code, v2):
     assert status["createdTime"] <= status["appLaunchedTime"] <= status["appCompletedTime"]
 
 
-@pytest.mark.slow
 def test_a_failed_job_says_what_the_runtime_says(v2):
     """The runtime's message, the trigger and the exit spec."""
     roles = {
@@ -78,7 +80,6 @@ def test_a_failed_job_says_what_the_runtime_says(v2):
     assert other["containerExitSpec"]["phrase"] == "FrameworkAttemptCompletion"
 
 
-@pytest.mark.slow
 def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
     """The whole list, with real ports, host lists by task index, and no variable of the server."""
     roles = {
@@ -96,74 +97,35 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
         ),
     }
     job = v2.run(roles=roles)
-    ports = {
-        (role, index): v2.task(job, role, index)["containerPorts"]
-        for role, index in (("ps", 0), ("ps", 1), ("worker", 0))
-    }
-    assert list(ports["ps", 0]) == ["web", "ssh", "http"]
-    numbers = [port for task in ports.values() for group in task.values() for port in group.split(",")]
+    ps, worker = placed = roles_of(job)
+    assert list(ps.ports[0]) == ["web", "ssh", "http"]
+    numbers = [port for role in placed for ports in role.ports for group in ports.values() for port in group]
     assert len(set(numbers)) == len(numbers) == 4 + 4 + 2
-    name = f"admin~{job['name']}"
     seen = json.loads(v2.log(job, "ps", 1))
-    own = ports["ps", 1]
-    expected = {
-        "PAI_JOB_NAME": name,
-        "PAI_FRAMEWORK_NAME": name,
-        "PAI_USER_NAME": "admin",
-        "PAI_USERNAME": "admin",
-        "PAI_DEFAULT_FS_URI": "",
-        "PAI_VIRTUAL_CLUSTER": "default",
-        "PAI_TASK_ROLE_COUNT": "2",
-        "PAI_TASK_ROLE_LIST": "ps,worker",
-        "PAI_TASK_ROLES_NUM": "2",
-        "PAI_JOB_TASK_ROLE_COUNT": "2",
-        "PAI_JOB_TASK_ROLE_LIST": "ps,worker",
-        "PAI_TASKS_NUM": "3",
-        "PAI_JOB_TASK_COUNT": "3",
-        "PAI_TASK_ROLE_TASK_COUNT_ps": "2",
-        "PAI_TASK_ROLE_TASK_COUNT_worker": "1",
+    more = {
+        "PAI_WORK_DIR": seen["PWD"],
         "PAI_RESOURCE_ps": "0,1,256,32",
         "PAI_RESOURCE_worker": "1,2,100,0",
-        "PAI_MIN_FAILED_TASK_COUNT_ps": "1",
-        "PAI_MIN_FAILED_TASK_COUNT_worker": "1",
-        "PAI_MIN_SUCCEEDED_TASK_COUNT_ps": "-1",
-        "PAI_MIN_SUCCEEDED_TASK_COUNT_worker": "-1",
-        "PAI_TASK_ROLE_INSTANCES": "ps:0,ps:1,worker:0",
-        "PAI_CURRENT_TASK_ROLE_NAME": "ps",
-        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "1",
-        "PAI_TASK_INDEX": "1",
-        "PAI_CURRENT_CONTAINER_IP": "127.0.0.1",
-        "PAI_CURRENT_CONTAINER_PORT": own["http"],
-        "PAI_CONTAINER_HOST_IP": "127.0.0.1",
-        "PAI_CONTAINER_HOST_PORT": own["http"],
-        "PAI_CONTAINER_SSH_PORT": own["ssh"],
-        "PAI_CONTAINER_HOST_PORT_LIST": f"web:{own['web']};ssh:{own['ssh']};http:{own['http']};",
-        "PAI_CONTAINER_HOST_web_PORT_LIST": own["web"],
-        "PAI_CONTAINER_HOST_ssh_PORT_LIST": own["ssh"],
-        "PAI_CONTAINER_HOST_http_PORT_LIST": own["http"],
-        "PAI_TASK_ROLE_ps_HOST_LIST": ",".join(f"127.0.0.1:{ports['ps', index]['http']}" for index in (0, 1)),
-        "PAI_TASK_ROLE_worker_HOST_LIST": f"127.0.0.1:{ports['worker', 0]['http']}",
+        **{f"PAI_MIN_FAILED_TASK_COUNT_{role.name}": "1" for role in placed},
+        **{f"PAI_MIN_SUCCEEDED_TASK_COUNT_{role.name}": "-1" for role in placed},
         "NVIDIA_VISIBLE_DEVICES": "none",
     }
-    for (role, index), task in ports.items():
-        expected[f"PAI_HOST_IP_{role}_{index}"] = "127.0.0.1"
-        for label, group in task.items():
-            expected[f"PAI_PORT_LIST_{role}_{index}_{label}"] = group
-            expected[f"PAI_{role}_{index}_{label}_PORT"] = group
-    shown = {key: value for key, value in seen.items() if key.startswith(("PAI_", "NVIDIA_"))}
-    assert shown.pop("PAI_WORK_DIR") == seen["LUIGI_PAI_MOUNTS"] == seen["PWD"]
-    assert shown == expected
+    expected = container_environments.v2(placed, "ps", 1, job["name"], "admin", **more)
+    kept = ("PAI_", "NVIDIA_")
+    assert {key: value for key, value in seen.items() if key.startswith(kept)} == {
+        key: value for key, value in expected.items() if key.startswith(kept)
+    }
+    assert seen["LUIGI_PAI_MOUNTS"] == seen["PWD"]
     assert seen["LUIGI_PAI_WEBHDFS_URL"] == local_pai_v2.webhdfs_url
     assert "LUIGI_PAI_LOCAL_PASSWORD" not in seen
-    worker = json.loads(v2.log(job, "worker"))
-    assert worker["CUDA_VISIBLE_DEVICES"] == worker["NVIDIA_VISIBLE_DEVICES"]
-    assert int(worker["CUDA_VISIBLE_DEVICES"]) in range(8)
+    seen = json.loads(v2.log(job, worker.name))
+    assert seen["CUDA_VISIBLE_DEVICES"] == seen["NVIDIA_VISIBLE_DEVICES"]
+    assert int(seen["CUDA_VISIBLE_DEVICES"]) in range(8)
 
 
 # parameters, secrets
 
 
-@pytest.mark.slow
 def test_commands_are_filled_in_as_the_server_does(v2):
     """Parameters and prerequisites by the server, around them the default deployment."""
     job = v2.run(
@@ -181,7 +143,6 @@ def test_commands_are_filled_in_as_the_server_does(v2):
     assert v2.log(job) == "before\n0.1 /b\nafter\n"
 
 
-@pytest.mark.slow
 def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai_v2):
     """In the command and in a plugin; not in the API, the page, the server's log or the process list."""
     shown = "cat <<'END'\n<% $secrets.pw %>\nEND"
@@ -223,7 +184,6 @@ def test_secrets_arrive_unharmed_and_are_nowhere_else(v2, local_pai_v2):
     assert not [path for path in scripts if path.exists()]
 
 
-@pytest.mark.slow
 def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2, local_pai_v2):
     """The log is the job's own; what the API and the page say of it is not."""
     job = v2.run("echo 'cannot log in with <% $secrets.pw %>' >&2; exit 1", secrets={"pw": "open-sesame-42"})
@@ -260,7 +220,6 @@ def test_a_password_of_a_registry_is_not_shown(v2):
 # plugins
 
 
-@pytest.mark.slow
 def test_plugins_run_in_order_before_and_in_reverse_after(v2):
     """First the role's prerequisites, then extras; the output is the runtime's, not the command's."""
     job = v2.run(
@@ -291,7 +250,6 @@ def test_plugins_run_in_order_before_and_in_reverse_after(v2):
     assert v2.log(job, name="runtime.log") == "end three\nend two\nend one\n"
 
 
-@pytest.mark.slow
 def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
     """failurePolicy."""
     failing = [("taskStarts", "echo tried; false; echo went on")]
@@ -305,7 +263,6 @@ def test_a_plugin_that_fails_fails_the_task_unless_it_is_to_be_ignored(v2):
     assert (v2.log(job), v2.log(job, name="runtime.log")) == ("command\n", "tried\nwent on\n")
 
 
-@pytest.mark.slow
 def test_callbacks_of_success_run_only_after_success(v2):
     """And fail the task if they fail."""
     roles = {"main": task_role("exit 1", prerequisites=["p"])}
@@ -315,7 +272,6 @@ def test_callbacks_of_success_run_only_after_success(v2):
     assert job["jobStatus"]["appExitMessages"]["runtime"]["originUserExitCode"] == 3
 
 
-@pytest.mark.slow
 def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     """A task that is held up before its own ssh plugin holds up the others."""
     go = tmp_path / "go"
@@ -335,7 +291,6 @@ def test_the_ssh_barrier_waits_for_every_task(v2, tmp_path):
     assert [v2.log(job, "slow"), v2.log(job, "fast"), v2.log(job, "fast", 1)] == ["up\n"] * 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "more"),
     [
@@ -354,7 +309,6 @@ def test_what_cannot_be_started_fails_once(role, more, v2):
 # storages
 
 
-@pytest.mark.slow
 def test_a_storage_appears_at_its_mount_path(v2, local_pai_v2):
     """Whether it is mounted there or, where this machine does not allow that, below the working folder."""
     extras = {"storages": [{"name": "nfs1"}, {"name": "nfs1", "mountPath": "/data/own", "share": False}]}
@@ -370,7 +324,6 @@ def test_a_storage_appears_at_its_mount_path(v2, local_pai_v2):
 # completion, retries, stops
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("completion", "commands", "state"),
     [
@@ -390,32 +343,23 @@ def test_completion_has_the_servers_defaults(completion, commands, state, v2):
     assert job["jobStatus"]["state"] == state
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "retries", "user", "code"),
+    ("command", "bound", "user", "platform", "code"),
     [
-        ("exit 1", 2, 2, 255),  # counted
-        ("nosuchcommand", 0, 0, 220),  # never
+        ("exit 1", 2, 2, 0, 255),  # counted
+        ("nosuchcommand", 2, 0, 0, 220),  # never
+        ("[ $FC_FRAMEWORK_ATTEMPT_ID = 2 ] || kill -KILL $$", 0, 0, 2, 0),  # 137 is the platform's fault
+        ("[ $FC_FRAMEWORK_ATTEMPT_ID = 0 ] && kill -KILL $$; exit 1", 1, 1, 1, 255),  # counted apart
     ],
 )
-def test_a_failure_is_retried_by_its_class(command, retries, user, code, v2):
+def test_a_failure_is_retried_by_its_class(command, bound, user, platform, code, v2):
     """jobRetryCount bounds those that count."""
-    status = v2.run(command, jobRetryCount=2)["jobStatus"]
-    assert (status["retries"], status["retryDetails"]["user"], status["appExitCode"]) == (retries, user, code)
-    assert status["attemptId"] == retries
+    status = v2.run(command, jobRetryCount=bound)["jobStatus"]
+    assert (status["retries"], status["attemptId"]) == (user + platform, user + platform)
+    assert status["retryDetails"] == {"user": user, "platform": platform, "resource": 0}
+    assert (status["appExitCode"], status["state"]) == (code, "FAILED" if code else "SUCCEEDED")
 
 
-@pytest.mark.slow
-def test_what_counts_and_what_does_not_are_counted_apart(v2, tmp_path):
-    """Killed first, then failing: the one retry that jobRetryCount allows is for the failure."""
-    runs = tmp_path / "runs"
-    command = f"echo x >> {runs}; [ $(wc -l < {runs}) = 1 ] && kill -KILL $$; exit 1"
-    status = v2.run(command, jobRetryCount=1)["jobStatus"]
-    assert (status["state"], status["appExitCode"], status["retries"]) == ("FAILED", 255, 2)
-    assert status["retryDetails"] == {"user": 1, "platform": 1, "resource": 0}
-
-
-@pytest.mark.slow
 def test_every_attempt_can_be_looked_at(v2):
     """attempts/N, from 0; the log of each stays."""
     job = v2.run("echo $FC_FRAMEWORK_ATTEMPT_ID; exit 1", jobRetryCount=1)
@@ -426,7 +370,6 @@ def test_every_attempt_can_be_looked_at(v2):
     assert v2.send("GET", f"/jobs/{name}/attempts/2").status_code == 404
 
 
-@pytest.mark.slow
 def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
     """All of it, or the last 16 KiB; whoever changes the address sees nothing else."""
     name = v2.submit(protocol("seq 10000; echo oops >&2; sleep 60"))
@@ -445,7 +388,6 @@ def test_logs_can_be_read_while_the_job_runs_and_from_their_end(v2):
     v2.stop(name)
 
 
-@pytest.mark.slow
 def test_what_happened_is_listed(v2):
     """Events, the latest first."""
     job = v2.run("exit 1")
@@ -457,7 +399,6 @@ def test_what_happened_is_listed(v2):
     assert warnings["totalCount"] == 2
 
 
-@pytest.mark.slow
 def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
     """By the class of the exit code, up to taskRetryCount; the job's attempt goes on."""
     runs = tmp_path / "runs"
@@ -485,7 +426,6 @@ def test_without_gang_allocation_tasks_are_tried_again_one_by_one(v2, tmp_path):
     assert v2.send("GET", f"{path}/attempts/9/logs").json()["code"] == "NoTaskLogError"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "bound", "retries", "counted", "code"),
     [
@@ -507,40 +447,6 @@ def test_a_task_is_tried_again_by_its_class(command, bound, retries, counted, co
     )
 
 
-SERVE = (
-    "import os, socket\n"
-    "port = int(os.environ['PAI_CONTAINER_HOST_PORT'])\n"
-    "server = socket.create_server((os.environ['PAI_CONTAINER_HOST_IP'], port))\n"
-    "connection, _ = server.accept()\n"
-    "connection.sendall(b'from ' + os.environ['PAI_TASK_INDEX'].encode())\n"
-)
-FETCH = (
-    "import os, socket, time\n"
-    "for host in os.environ['PAI_TASK_ROLE_server_HOST_LIST'].split(','):\n"
-    "    name, _, port = host.partition(':')\n"
-    "    for _ in range(200):\n"
-    "        try:\n"
-    "            connection = socket.create_connection((name, int(port)))\n"
-    "            break\n"
-    "        except OSError:\n"
-    "            time.sleep(0.05)\n"
-    "    print(connection.makefile().read())\n"
-)
-
-
-@pytest.mark.slow
-def test_tasks_talk_to_each_other_by_host_list_and_port(v2):
-    """Real bytes over the reserved ports."""
-    roles = {
-        "server": task_role(f'python -c "{SERVE}"', instances=2, completion={"minSucceededInstances": -1}),
-        "client": task_role(f'python -c "{FETCH}"'),
-    }
-    job = v2.run(roles=roles)
-    assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "client", name="stderr")
-    assert v2.log(job, "client") == "from 0\nfrom 1\n"
-
-
-@pytest.mark.slow
 def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
     """A missing minSucceededInstances is the number of instances: the other role is stopped."""
     job = v2.run(roles={"chief": task_role("true"), "ps": task_role("sleep 60")})
@@ -548,16 +454,6 @@ def test_all_instances_of_a_role_that_succeed_end_the_job(v2):
     assert v2.task(job, "ps")["containerExitCode"] == -220
 
 
-@pytest.mark.slow
-def test_a_killed_task_is_retried_without_counting(v2, tmp_path):
-    """137 is the platform's fault."""
-    runs = tmp_path / "runs"
-    status = v2.run(f"echo x >> {runs}; [ $(wc -l < {runs}) = 3 ] || kill -KILL $$")["jobStatus"]
-    assert (status["state"], status["retries"]) == ("SUCCEEDED", 2)
-    assert status["retryDetails"] == {"user": 0, "platform": 2, "resource": 0}
-
-
-@pytest.mark.slow
 def test_with_gang_allocation_a_task_is_not_tried_again(v2):
     """taskRetryCount counts only without."""
     job = v2.run(roles={"main": task_role("exit 1", taskRetryCount=2)})
