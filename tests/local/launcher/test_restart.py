@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -41,24 +42,31 @@ def client(own_pai):
     return LocalClient(own_pai)
 
 
+def sql(server, statement, *values):
+    """Return the rows that a statement finds in a server's file, or change it."""
+    with contextlib.closing(sqlite3.connect(server.data / "server.sqlite")) as db, db:
+        return db.execute(statement, values).fetchall()
+
+
 def task_pid(server, name):
     """Return the first process of a job's newest task, as the server wrote it down."""
-    with sqlite3.connect(server.data / "server.sqlite") as db:
-        row = db.execute(
-            "SELECT pid FROM tasks JOIN attempts ON attempt_id = attempts.id JOIN jobs ON job_id = jobs.id"
-            " WHERE name = ? ORDER BY tasks.rowid DESC LIMIT 1",
-            (name,),
-        ).fetchone()
-    db.close()
-    return row and row[0]
+    rows = sql(
+        server,
+        "SELECT pid FROM tasks JOIN attempts ON attempt_id = attempts.id JOIN jobs ON job_id = jobs.id"
+        " WHERE name = ? ORDER BY tasks.rowid DESC LIMIT 1",
+        name.rpartition("~")[2],
+    )
+    return rows and rows[0][0]
 
 
-def task_rows(server, columns):
-    """Return columns of all tries of all tasks, in the order they began."""
-    with sqlite3.connect(server.data / "server.sqlite") as db:
-        rows = db.execute(f"SELECT {columns} FROM tasks ORDER BY rowid").fetchall()
-    db.close()
-    return rows
+def task_pids(server):
+    """Return the first processes of all tries of all tasks once each has one, in the order they began."""
+
+    def pids():
+        found = [pid for (pid,) in sql(server, "SELECT pid FROM tasks ORDER BY rowid")]
+        return found if all(found) else None
+
+    return wait_until(pids)
 
 
 def is_running(pid):
@@ -71,6 +79,14 @@ def is_running(pid):
 
 def started_pid(server, name):
     return wait_until(lambda: task_pid(server, name))
+
+
+def kill(*pids):
+    """Kill processes, each before its children: it could still write an exit code."""
+    for pid in pids:
+        for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+            process.kill()
+    wait_until(lambda: not any(map(is_running, pids)))
 
 
 def test_a_task_that_still_runs_is_found_again(client, own_pai, tmp_path):
@@ -152,14 +168,12 @@ def test_what_a_task_decided_stays_decided_if_others_are_lost(exit_code, ends, c
     name = client.submit(
         role(f"[ -e {again} ] && exit 0; sleep 60", "others", taskNumber=2), role(first, "one")
     )
-    pids = wait_until(lambda: found if all(found := [row[0] for row in task_rows(own_pai, "pid")]) else None)
+    wait_until(lambda: len(sql(own_pai, "SELECT * FROM tasks")) == 3)
+    pids = task_pids(own_pai)
     own_pai.kill()
     go.touch()
     wait_until(lambda: not is_running(pids[2]))
-    for pid in pids[:2]:
-        for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
-            process.kill()
-    wait_until(lambda: not any(map(is_running, pids)))
+    kill(*pids[:2])
     again.touch()
     own_pai.restart()
     status = client.wait(name)["jobStatus"]
@@ -172,13 +186,8 @@ def test_a_pid_that_is_another_process_now_is_not_taken_for_the_task(client, own
     name = client.submit(role("sleep 60", minFailedTaskCount=1), retryCount=0)
     pid = started_pid(own_pai, name)
     own_pai.kill()
-    children = psutil.Process(pid).children(recursive=True)
-    for process in [psutil.Process(pid), *children]:  # in this order: it could still write an exit code
-        process.kill()
-    wait_until(lambda: not is_running(pid))
-    with sqlite3.connect(own_pai.data / "server.sqlite") as db:
-        db.execute("UPDATE tasks SET pid = ?", (os.getpid(),))
-    db.close()
+    kill(pid)
+    sql(own_pai, "UPDATE tasks SET pid = ?", os.getpid())
     own_pai.restart()
     wait_until(lambda: client.status(name)["retries"] == 1)
     client.stop(name)
@@ -213,28 +222,24 @@ def test_a_stop_and_a_delete_are_not_forgotten(client, own_pai):
     wait_until(lambda: not list((own_pai.data / "jobs").glob(f"*-{deleted}")))
 
 
-def test_a_shutdown_that_is_cut_short_still_means_run_again(client, own_pai, tmp_path):
-    """Killed while it waited for its tasks: the exit codes of the ended ones are not the job's."""
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(cut_short, client, own_pai, tmp_path):
+    """No job is unfinished for ever: exit codes of tasks that the server ends are not the job's.
+
+    Also if it is killed while it waits for its tasks.
+    """
     runs = tmp_path / "runs"
-    name = client.submit(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; {DEAF}")
+    command = DEAF if cut_short else "echo $$; exec sleep 60"
+    name = client.submit(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; {command}")
     pid = deaf_pid(client, name)
-    os.kill(own_pai.pid, signal.SIGTERM)
-    time.sleep(0.3)
-    own_pai.kill()
-    os.kill(pid, signal.SIGKILL)  # or the next server would wait out its grace as well
-    own_pai.restart()
-    status = client.wait(name)["jobStatus"]
-    assert (status["state"], status["retries"]) == ("SUCCEEDED", 1)
-
-
-def test_a_shutdown_ends_tasks_and_the_next_start_runs_them_again(client, own_pai, tmp_path):
-    """Ctrl-C leaves no process behind and no job unfinished for ever."""
-    runs = tmp_path / "runs"
-    name = client.submit(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
-    pid = started_pid(own_pai, name)
-    wait_until(runs.exists)
-    own_pai.stop()
-    assert not is_running(pid)
+    if cut_short:
+        os.kill(own_pai.pid, signal.SIGTERM)
+        time.sleep(0.3)
+        own_pai.kill()
+        os.kill(pid, signal.SIGKILL)  # or the next server would wait out its grace as well
+    else:
+        own_pai.stop()
+        assert not is_running(pid)
     own_pai.restart()
     status = client.wait(name)["jobStatus"]
     assert (status["state"], status["retries"]) == ("SUCCEEDED", 1)
@@ -279,25 +284,18 @@ def test_a_second_server_on_the_same_folder_is_refused(own_pai):
     own_pai.restart()
 
 
-def test_a_server_ends_when_its_test_run_dies(tmp_path):
-    """Its standard input closes with the process that started it; the tasks go too."""
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_server_and_its_tasks_end_with_its_test_run(killed, tmp_path):
+    """Its standard input closes with the process that started it; close() ends what a killed one left."""
     server = LocalPai(tmp_path / "data", api="v1").start()
-    client = LocalClient(server)
-    name = client.submit("sleep 60")
-    pid, server_process = started_pid(server, name), server._process
-    server_process.stdin.close()
-    assert server_process.wait(10) == 0
-    assert not is_running(pid)
-    server.close()
-
-
-def test_killing_a_server_and_closing_leaves_no_process(tmp_path):
-    """close() ends what a killed server left running."""
-    server = LocalPai(tmp_path / "data", api="v1").start()
-    name = LocalClient(server).submit("sleep 60")
-    pid = started_pid(server, name)
-    server.kill()
-    assert is_running(pid)
+    pid = started_pid(server, LocalClient(server).submit("sleep 60"))
+    if killed:
+        server.kill()
+        assert is_running(pid)
+    else:
+        server._process.stdin.close()
+        assert server._process.wait(10) == 0
+        assert not is_running(pid)
     server.close()
     wait_until(lambda: not is_running(pid))
 
@@ -308,7 +306,7 @@ def test_a_v2_job_that_waits_keeps_its_secrets(tmp_path):
         v2 = ProtocolClient(server)
         first = v2.submit(protocol("sleep 60"))
         waiting = v2.submit(protocol("echo '<% $secrets.pw %>'", secrets={"pw": "swordfish-77"}))
-        started_pid(server, first.split("~")[1])
+        started_pid(server, first)
         assert v2.job(waiting)["jobStatus"]["state"] == "WAITING"
         server.kill()
         server.restart()
@@ -328,7 +326,7 @@ def test_a_v2_task_that_was_lost_is_run_again_as_the_platforms_fault(own_v2, tmp
     runs = tmp_path / "runs"
     text = protocol(f"echo x >> {runs}; [ $(wc -l < {runs}) = 2 ] && exit 0; sleep 60")
     name = v2.submit(text)
-    pid = started_pid(own_v2, name.split("~")[1])
+    pid = started_pid(own_v2, name)
     wait_until(runs.exists)
     own_v2.kill()
     os.kill(pid, signal.SIGKILL)
@@ -348,14 +346,12 @@ def test_a_task_that_was_started_in_the_servers_last_moment_is_found(gang, own_v
     go, runs = tmp_path / "go", tmp_path / "runs"
     command = f"echo x >> {runs}; until [ -e {go} ]; do sleep 0.02; done; (setsid sleep 60 &)"
     name = v2.submit(protocol(command, extras={"gangAllocation": gang}))
-    pid = started_pid(own_v2, name.split("~")[1])
+    pid = started_pid(own_v2, name)
     wait_until(runs.exists)
     own_v2.kill()
-    with sqlite3.connect(own_v2.data / "server.sqlite") as db:
-        db.execute("UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
-    db.close()
+    sql(own_v2, "UPDATE tasks SET pid = NULL, pid_started = NULL, launched = NULL")
     own_v2.restart()
-    assert task_pid(own_v2, name.split("~")[1]) == pid
+    assert task_pid(own_v2, name) == pid
     running = v2.job(name)
     assert (running["jobStatus"]["state"], v2.task(running)["taskState"]) == ("RUNNING", "RUNNING")
     go.touch()
@@ -375,8 +371,7 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tm
         protocol(roles={"main": task_role(command, instances=2)}, extras={"gangAllocation": False})
     )
     wait_until(lambda: runs.exists() and len(runs.read_text().split()) == 2)
-    wait_until(lambda: all(pid for (pid,) in task_rows(own_v2, "pid")))
-    first, second = (pid for (pid,) in task_rows(own_v2, "pid"))
+    first, second = task_pids(own_v2)
     own_v2.kill()
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not is_running(first))
@@ -391,7 +386,8 @@ def test_a_lost_task_without_gang_allocation_is_tried_again_by_itself(own_v2, tm
     ]
     assert counts == [(1, 0), (0, 0)]
     assert sorted(runs.read_text().split()) == ["0.0", "0.1", "1.0"]
-    assert task_rows(own_v2, "task_index, number, exit_code") == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
+    rows = sql(own_v2, "SELECT task_index, number, exit_code FROM tasks ORDER BY rowid")
+    assert rows == [(0, 0, -101), (1, 0, 0), (0, 1, 0)]
     assert not is_running(second)
 
 
