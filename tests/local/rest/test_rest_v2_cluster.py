@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from local_client import unique
 from mounting import ROOT
 from protocol_client import ProtocolClient
 
@@ -59,27 +58,3 @@ def test_a_client_on_this_machine_finds_the_folder_of_a_storage(admin, tmp_path)
     gone = admin.send("GET", "/storages/linked")
     assert (gone.status_code, gone.json()["code"]) == (404, "NoStorageError")
     assert gone.json()["message"] == "Storage linked is not found."
-
-
-def test_a_user_is_added_once(admin):
-    name = unique("zoe").replace("-", "_")
-    new = {"username": name, "password": "zoes-password", "virtualCluster": ["default"]}
-    assert admin.send("POST", "/users", new).status_code == 201
-    again = admin.send("POST", "/users", new)
-    assert (again.status_code, again.json()["code"]) == (409, "ConflictUserError")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"username": ".."},  # a storage that is not shared has a folder of each user
-        {"password": "short"},
-        {"admin": True},
-        {"virtualCluster": ["night"]},
-        {"extension": {"quota": {}}},
-    ],
-)
-def test_only_plain_users_can_be_added(admin, change):
-    body = {"username": unique("x").replace("-", "_"), "password": "a-password", **change}
-    reply = admin.send("POST", "/users", body)
-    assert (reply.status_code, reply.json()["code"]) == (400, "InvalidParametersError")
