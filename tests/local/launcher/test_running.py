@@ -12,11 +12,9 @@ import container_environments
 import psutil
 import pytest
 import requests
-from local_client import LocalClient, role, unique
+from local_client import role, unique
 from placed_roles import roles_of
 from waiting import wait_until
-
-from luigi_pai.local import LocalPai
 
 pytestmark = pytest.mark.slow
 
@@ -218,29 +216,6 @@ def test_output_can_be_read_while_the_task_runs(client):
     client.stop(name)
 
 
-def test_a_stop_ends_the_whole_process_tree(tmp_path):
-    """Children, a background process, one in a session of its own, and one that ignores SIGTERM."""
-    with LocalPai(tmp_path / "data", api="v1", stop_grace=1.0) as server:
-        status, left = stop_a_tree(LocalClient(server))
-    assert (status["state"], status["appExitCode"], status["executionType"]) == ("STOPPED", 214, "STOP")
-    assert left == []
-
-
-def stop_a_tree(client):
-    """Stop a job of many processes; return the job's status and the processes left."""
-    mark = unique("7654")
-    one = f"python -c 'import time; time.sleep(7)' {mark}"
-    deaf = (
-        "python -c 'import signal, time; signal.signal(15, signal.SIG_IGN); print(1); time.sleep(60)' " + mark
-    )
-    name = client.submit(f'{one} & (setsid {one} &) ; bash -c "{one}; true" & {deaf}; true')
-    job = client.wait(name, "RUNNING")
-    wait_until(lambda: len(processes_with(mark)) >= 5 and client.log(job) == "1\n")
-    client.stop(name)
-    status = client.wait(name)["jobStatus"]
-    return status, processes_with(mark)
-
-
 def test_what_a_command_leaves_behind_ends_with_it(client):
     """As with a container: a daemon that it started does not outlive the task."""
     mark = unique("9753")
@@ -303,25 +278,6 @@ def test_each_attempt_has_its_own_ids_and_folder(client, local_pai_v1):
     assert client.log(job) == "attempt 1\n"
     folder = next((local_pai_v1.data / "jobs").glob(f"*-{job['name']}"))
     assert sorted(path.name for path in folder.iterdir()) == ["attempt1", "attempt2", "n"]
-
-
-@pytest.mark.parametrize(
-    ("failed", "succeeded", "commands", "code"),
-    [
-        (1, None, ["true", "exit 7"], 7),
-        (2, None, ["exit 7", "exit 7"], 7),
-        (None, None, ["exit 7", "exit 7"], 0),
-        (1, 1, ["true", "sleep 60"], 0),
-        (2, 2, ["exit 7", "true"], 0),  # neither count is reached: it is over when all have ended
-    ],
-)
-def test_the_counts_of_a_role_decide(failed, succeeded, commands, code, client):
-    """null is never; the code is that of the task that reached the count."""
-    command = f"if [ $PAI_TASK_INDEX = 0 ]; then {commands[0]}; else {commands[1]}; fi"
-    policy = {"minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
-    job = client.run(role(command, taskNumber=2, **policy))
-    assert job["jobStatus"]["appExitCode"] == code
-    assert job["jobStatus"]["state"] == ("FAILED" if code else "SUCCEEDED")
 
 
 def test_a_task_that_cannot_be_started_fails_with_the_reason(client):

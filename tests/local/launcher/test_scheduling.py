@@ -14,7 +14,7 @@ from luigi_pai.local import LocalPai
 pytestmark = pytest.mark.slow
 
 WAIT = "until [ -e {} ]; do sleep 0.02; done"
-SMALL = ("default:cpu=4,memory=1000,gpu=4", "other:cpu=1,memory=1000,gpu=2")
+SMALL = ("default:cpu=4,memory=1000,gpu=4", "gpu-cluster:cpu=1,memory=1000,gpu=2")
 SHOW_GPUS = "echo $CUDA_VISIBLE_DEVICES/$NVIDIA_VISIBLE_DEVICES"
 
 
@@ -72,7 +72,8 @@ def used(client):
 def test_a_v2_job_that_never_fits_waits_and_says_why(v2):
     """As on 1.8 with the scheduler of Kubernetes; hived would have refused it."""
     name = v2.submit(protocol(roles={"main": task_role("true", resourcePerInstance=needs(cpu=3, gpu=5))}))
-    assert v2.run("true")["jobStatus"]["state"] == "SUCCEEDED"
+    other = v2.run("true", defaults={"virtualCluster": "gpu-cluster"})["jobStatus"]
+    assert (other["state"], other["virtualCluster"]) == ("SUCCEEDED", "gpu-cluster")
     assert v2.job(name)["jobStatus"]["state"] == "WAITING"
     never = (
         "virtual cluster default has 4 GPUs in all, the job wants 5 GPUs: it can never run. Stop it, and "
@@ -171,8 +172,8 @@ def test_what_still_runs_after_a_restart_keeps_what_it_has(v2, tmp_path):
 
 def test_1_8_shows_what_there_is_and_what_is_in_use(v2, tmp_path):
     before = v2.send("GET", "/virtual-clusters").json()
-    assert list(before) == ["default", "other"]
-    assert before["other"] == {
+    assert list(before) == ["default", "gpu-cluster"]
+    assert before["gpu-cluster"] == {
         "capacity": pytest.approx(100 * 2 / 6),
         "usedCapacity": 0,
         "dedicated": False,
@@ -194,6 +195,7 @@ def test_1_8_shows_what_there_is_and_what_is_in_use(v2, tmp_path):
 def test_0_7_1_shows_what_there_is_and_what_is_in_use(v1, tmp_path):
     name = v1.submit(role(WAIT.format(tmp_path / "go"), taskNumber=2, gpuNumber=1, memoryMB=250))
     waiting = v1.submit(role("true", cpuNumber=3))
+    assert v1.run("true", virtualCluster="gpu-cluster")["jobStatus"]["virtualCluster"] == "gpu-cluster"
     v1.wait(name, "RUNNING")
     assert v1.call("GET", "/virtual-clusters/default").json() == {
         "capacity": 50,

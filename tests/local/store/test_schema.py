@@ -32,13 +32,6 @@ def test_a_file_of_another_version_is_refused(version, tmp_path):
         LocalPai(tmp_path).start()
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path):
-    path = tmp_path / "server.sqlite"
-    path.write_text("not a database, and long enough to be read as one" * 20)
-    with pytest.raises(ConfigError, match=rf"cannot use {path}: file is not a database"):
-        schema.Database(path, "v2")
-
-
 def test_what_belongs_to_a_job_is_deleted_with_it(tmp_path):
     """Attempts, tasks, texts, tags, events, secrets."""
     with closing(schema.Database(tmp_path / "server.sqlite", "v2")) as db:
