@@ -24,7 +24,7 @@ from luigi_pai.local.hdfs.command.executable import install, main
 from luigi_pai.local.hdfs.webhdfs.handlers import WebHdfsHandler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 RECORDED = json.loads((DATA / "fsshell_2.7.4.json").read_text())
 STAND_INS = {  # for recorded commands that a local OpenPAI does not have
@@ -47,19 +47,6 @@ class Done:
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that is HDFS."""
-    return tmp_path_factory.mktemp("hdfs") / "root"
-
-
-@pytest.fixture(scope="module")
-def url(root: Path) -> Iterator[str]:
-    """A WebHDFS for all tests of this module."""
-    with serving(root) as address:
-        yield address
 
 
 def run_here(line: str, url: str, user: str = "alice", stdin: bytes = b"from stdin\n") -> Done:

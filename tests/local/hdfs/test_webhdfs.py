@@ -35,19 +35,6 @@ BETTER = {
 }
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that is served."""
-    return tmp_path_factory.mktemp("webhdfs") / "root"
-
-
-@pytest.fixture(scope="module")
-def url(root: Path) -> Iterator[str]:
-    """A WebHDFS for all tests of this module; each has a folder of its own."""
-    with serving(root) as address:
-        yield address
-
-
 @pytest.fixture
 def home(request: pytest.FixtureRequest, url: str, root: Path) -> Path:
     """The folder of one test, on disk; its path on HDFS is ``/`` and its name."""
@@ -189,42 +176,38 @@ def test_a_broken_upload_keeps_the_old_file(url: str, home: Path) -> None:
     assert (home / "f").read_bytes() == b"old"
 
 
-def test_a_file_is_seen_when_its_upload_ends(url: str, home: Path) -> None:
-    """While a body is on its way, there is no file; nobody can read half of it."""
+@contextlib.contextmanager
+def slow_upload(url: str, path: str, *parts: bytes) -> Iterator[list[requests.Response]]:
+    """Send the first part of a file, and the others when the block ends; the reply is there after it."""
     sent, go_on = threading.Event(), threading.Event()
+    replies: list[requests.Response] = []
 
     def body() -> Iterator[bytes]:
-        yield b"one"
+        yield parts[0]
         sent.set()
         go_on.wait(10)
-        yield b"two"
+        yield from parts[1:]
 
-    uploading = threading.Thread(target=create, args=(url, f"/{home.name}/f", body()))
+    uploading = threading.Thread(target=lambda: replies.append(create(url, path, body())))
     uploading.start()
     assert sent.wait(10)
-    listed = requests.get(f"{url}/webhdfs/v1/{home.name}?op=LISTSTATUS", timeout=10).json()
+    yield replies
     go_on.set()
     uploading.join()
+
+
+def test_a_file_is_seen_when_its_upload_ends(url: str, home: Path) -> None:
+    """While a body is on its way, there is no file; nobody can read half of it."""
+    with slow_upload(url, f"/{home.name}/f", b"one", b"two"):
+        listed = requests.get(f"{url}/webhdfs/v1/{home.name}?op=LISTSTATUS", timeout=10).json()
     assert listed == {"FileStatuses": {"FileStatus": []}}
     assert (home / "f").read_bytes() == b"onetwo"
 
 
 def test_of_two_writers_one_is_refused(url: str, home: Path) -> None:
     """Without overwrite, the second of two uploads of the same file is refused at its end."""
-    sent, go_on = threading.Event(), threading.Event()
-    replies: list[requests.Response] = []
-
-    def body() -> Iterator[bytes]:
-        yield b"slow"
-        sent.set()
-        go_on.wait(10)
-
-    slow = threading.Thread(target=lambda: replies.append(create(url, f"/{home.name}/f", body())))
-    slow.start()
-    assert sent.wait(10)
-    assert create(url, f"/{home.name}/f", b"fast").status_code == 201
-    go_on.set()
-    slow.join()
+    with slow_upload(url, f"/{home.name}/f", b"slow") as replies:
+        assert create(url, f"/{home.name}/f", b"fast").status_code == 201
     assert remote(replies[0]) == (403, "FileAlreadyExistsException")
     assert (home / "f").read_bytes() == b"fast"
 

@@ -9,22 +9,13 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import hdfs
 import pytest
-from webhdfs_server import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 from urllib.parse import urlsplit
 
 DATA = random.Random(9).randbytes(3_000_000)
 NAMES = ["plain", "a b", "a+b", "ü中😀", "100%", "a%20b", "a#b", "a&b=c", "*[x]{y}"]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A WebHDFS."""
-    with serving(tmp_path_factory.mktemp("clients") / "root") as address:
-        yield address
 
 
 @pytest.fixture

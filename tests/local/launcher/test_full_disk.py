@@ -9,8 +9,9 @@ from event_loop import until
 from launcher_bench import NOTHING, FailingCalls, at_once
 from local_client import role
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
     """With what it needs, once there is disk space again; the failed begin holds no resources."""
 
@@ -26,7 +27,6 @@ def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
     assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["save_job", "end_attempt"])
 @pytest.mark.parametrize(("command", "retries", "code"), [("true", 0, 0), ("exit 3", 1, 3)])
 def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, bench, monkeypatch):
@@ -44,7 +44,6 @@ def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, b
     assert bench(scenario) == (code, retries, retries, retries + 1, 0, NOTHING)
 
 
-@pytest.mark.slow
 def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, monkeypatch):
     """What it ended with stays; a deleted one is gone."""
 
@@ -64,7 +63,6 @@ def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, mon
     assert bench(scenario) == (3, "UNKNOWN", 0)
 
 
-@pytest.mark.slow
 def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
     """The caller gets the error; the job goes on, and ends as it would have."""
 

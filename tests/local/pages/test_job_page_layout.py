@@ -13,6 +13,8 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED, Task
 
+pytestmark = pytest.mark.slow
+
 MANY = 200
 FAILED, SUCCEEDED = 137, range(60)
 
@@ -65,7 +67,6 @@ def rows(text, caption):
     ]
 
 
-@pytest.mark.slow
 def test_of_many_tasks_what_failed_comes_first(many):
     """A hundred at once; the log comes before them."""
     text = requests.get(many, timeout=20).text
@@ -83,7 +84,6 @@ def test_a_job_that_has_begun_nothing_says_so(local_pai_v1, client):
     assert "No task has run." in page(local_pai_v1, name)
 
 
-@pytest.mark.slow
 def test_between_two_attempts_the_last_one_is_shown(local_pai_v1, client):
     """What it wrote is what somebody wants to see then."""
     name = client.submit(role("echo here; exit 3"), retryCount=50)
@@ -108,7 +108,6 @@ def browser(chromium):
     chromium.complaints.clear()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [380, 1280])
 def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
     """And on the first screens of the page."""
@@ -123,7 +122,6 @@ def test_a_log_among_two_hundred_is_a_few_presses_away(many, browser, width):
     assert browser.complaints == []
 
 
-@pytest.mark.slow
 def test_the_log_appears_with_the_first_task(local_pai_v1, client, browser):
     """Until then there is neither a choice of logs nor a box for one."""
     roles = (role(f"echo {word}; sleep 60", gpuNumber=8) for word in ("one", "two"))

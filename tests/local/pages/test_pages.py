@@ -15,6 +15,8 @@ from luigi_pai.local import LocalPai
 from luigi_pai.local.store.jobs import Store
 from luigi_pai.local.store.records import COMPLETED
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = {"src": "/assets/page.js", "defer": None}
 HOSTILE = "<script>alert(1)</script>&\"'"
 
@@ -63,7 +65,6 @@ def v2_page(local_pai_v2):
     return pages(local_pai_v2)
 
 
-@pytest.mark.slow
 def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai_v1, client, page):
     """State, ports, links to stdout and stderr; nothing is loaded from elsewhere or run in it."""
     name = client.submit(role("echo hello; sleep 60", name="w", taskNumber=2))
@@ -89,7 +90,6 @@ def test_the_page_of_a_running_job_shows_its_tasks_and_refreshes(local_pai_v1, c
     client.stop(name)
 
 
-@pytest.mark.slow
 def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     """Markup in a log is not markup on the page; an ended job's page stands still."""
     job = client.run(f"cat >&2 <<'X'\n{HOSTILE}\nX\nexit 3")
@@ -101,7 +101,6 @@ def test_the_page_of_a_failed_job_shows_the_reason_as_text(client, page):
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.text)
 
 
-@pytest.mark.slow
 def test_the_state_of_a_task_is_the_one_that_its_release_gives_its_exit_code(client, page):
     """On 0.x, 214 is a stop."""
     job = client.run("exit 214")
@@ -109,7 +108,6 @@ def test_the_state_of_a_task_is_the_one_that_its_release_gives_its_exit_code(cli
     assert "FAILED" not in page("/job-detail.html", username="admin", jobName=job["name"]).text
 
 
-@pytest.mark.slow
 def test_the_page_of_a_v2_job_shows_its_tasks_and_what_plugins_wrote(local_pai_v2, v2, v2_page):
     """As that of a v1 job, with one log more."""
     name = v2.submit(protocol(roles={"w": task_role("echo hello; sleep 60", instances=2)})).split("~")[1]
@@ -138,7 +136,6 @@ def test_a_job_that_is_not_there_has_a_404_page(query, page):
     assert "alert" not in shown.text
 
 
-@pytest.mark.slow
 def test_a_job_of_another_user_is_not_shown_under_this_one(client, page):
     """The page is of USER's job."""
     name = client.submit("true")
@@ -146,7 +143,6 @@ def test_a_job_of_another_user_is_not_shown_under_this_one(client, page):
     assert page("/job-detail.html", jobName=name).status == 200
 
 
-@pytest.mark.slow
 def test_the_list_links_to_every_job(client, page):
     """Newest first; the links lead to the pages."""
     first, second = client.submit("true", name=unique("a~b")), client.submit("true")
@@ -166,7 +162,6 @@ def test_an_address_that_is_not_there_is_a_404(page):
     assert page("/node/containerlogs/..%2f..%2fserver.log/admin/").status == 404
 
 
-@pytest.mark.slow
 def test_of_many_jobs_the_newest_hundred_are_shown(tmp_path):
     """The caption has their number."""
     role_spec = {"name": "m", "taskNumber": 1, "cpuNumber": 1, "memoryMB": 100, "gpuNumber": 0}
@@ -202,7 +197,6 @@ def send(server, fields, **headers):
     )
 
 
-@pytest.mark.slow
 def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
     """Without a password, for whoever runs the server."""
     name = client.submit(role("sleep 60"))
@@ -216,7 +210,6 @@ def test_the_stop_button_stops_and_leads_back(local_pai_v1, client):
     assert form_of(local_pai_v1, name) == {}
 
 
-@pytest.mark.slow
 def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
     """No foreign Origin, no foreign Host (DNS rebinding)."""
     name = client.submit(role("sleep 60"))
@@ -240,7 +233,6 @@ def test_no_other_site_can_make_the_browser_stop_a_job(local_pai_v1, client):
     client.stop(name)
 
 
-@pytest.mark.slow
 def test_a_job_that_is_being_stopped_has_no_stop_button(client, page, tmp_path):
     """It takes its time: a command may take no notice of SIGTERM for a while."""
     go = tmp_path / "go"

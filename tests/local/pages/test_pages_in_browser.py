@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from local_client import role, unique
 
+pytestmark = pytest.mark.slow
+
 CONTRAST = """(() => {
   const light = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
     .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
@@ -41,7 +43,6 @@ def job_page(server, name, **query):
     return f"{server.url}/job-detail.html?username=admin&jobName={name}{more}"
 
 
-@pytest.mark.slow
 def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai_v1, client, browser, tmp_path):
     """Line by line while the job runs, to the last one; then the stop button is gone."""
     steps = [tmp_path / "one", tmp_path / "two"]
@@ -61,7 +62,6 @@ def test_a_log_grows_and_a_state_changes_without_a_reload(local_pai_v1, client, 
     assert browser.run("document.getElementById('stop-job') === null && window.sameDocument")
 
 
-@pytest.mark.slow
 def test_a_long_log_is_shown_from_its_end_and_goes_on(local_pai_v1, client, browser, tmp_path):
     """The page does not fetch 3 MB to show a screenful; nothing is shown twice."""
     job = f"yes 0123456789 | head -n 300000; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo last"
@@ -86,7 +86,6 @@ def before_the_page(browser):
         browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["Promise.reject(new TypeError('reset'))", "new Response('', {status: 503})"]
 )
@@ -108,7 +107,6 @@ def test_a_piece_of_a_log_that_did_not_come_is_asked_for_again(
     browser.wait("document.getElementById('trouble').textContent === ''")
 
 
-@pytest.mark.slow
 def test_a_job_is_stopped_by_keyboard_alone(local_pai_v1, client, browser):
     """The first Tab is the skip link; Tab and Enter reach the job in the list, and its stop button."""
     name = client.submit(role("sleep 60"))
@@ -136,7 +134,6 @@ def test_a_job_is_stopped_by_keyboard_alone(local_pai_v1, client, browser):
     assert client.wait(name)["jobStatus"]["state"] == "STOPPED"
 
 
-@pytest.mark.slow
 def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(
     local_pai_v1, client, browser, tmp_path
 ):
@@ -155,7 +152,6 @@ def test_a_failed_job_shows_the_error_log_of_the_task_that_decided_it(
     browser.wait(f"{log}.textContent === 'no data\\n'")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_pages_can_be_read_in_the_dark_and_on_a_narrow_screen(local_pai_v1, client, browser, dark):
     """Every text has a contrast of 4.5 to 1 and more; only tables scroll sideways."""

@@ -8,31 +8,34 @@ from luigi_pai.local.releases import LTP_1_5, OPENPAI_1_8, RetryDecision, exit_s
 
 decide_retry = OPENPAI_1_8.launcher.decide_retry
 
-TRANSIENT = (-100, -101, 130, 131, 137, 143, 223, 253)
-PERMANENT = (-210, -220, 132, 135, 136, 141, 220, 221, 222, 224, 225, 226, *range(228, 236), 249)
-UNKNOWN = (-300, -310, -1201, -1204, -8000, 128, 134, 139, 255, 256, 1, 2, 126, 227, -5)
+CLASSES = {  # reaction -> exit codes; the first has two words for it
+    "ALWAYS": (-100, -101, 130, 131, 137, 143, 223, 253),
+    "NEVER_RETRY": (-210, -220, 132, 135, 136, 141, 220, 221, 222, 224, 225, 226, *range(228, 236), 249),
+    "RETRY_TO_MAX": (-300, -310, -1201, -1204, -8000, 128, 134, 139, 255, 256, 1, 2, 126, 227, -5),
+}
+DECISIONS = {  # reaction -> for each bound and number of counted retries, whether to retry and to count it
+    "ALWAYS": {(0, 99): (True, False)},
+    "NEVER_RETRY": {(99, 0): (False, False)},
+    "RETRY_TO_MAX": {(1, 0): (True, True), (1, 1): (False, True)},
+}
 
 
-@pytest.mark.parametrize("code", TRANSIENT)
-def test_a_transient_failure_is_always_retried_and_never_counts(code):
-    """Whatever jobRetryCount says."""
-    assert reaction(code).startswith("ALWAYS")
-    assert decide_retry(0, code, 99) == RetryDecision(retry=True)
+@pytest.mark.parametrize(
+    ("name", "code"), [(name, code) for name, codes in CLASSES.items() for code in codes]
+)
+def test_the_class_of_an_exit_code_decides_on_a_retry(name, code):
+    """One is always retried and never counts, one never is, and any other is up to the count of the job.
 
-
-@pytest.mark.parametrize("code", PERMANENT)
-def test_a_permanent_failure_is_never_retried(code):
-    """However many retries there are left."""
-    assert reaction(code) == "NEVER_RETRY"
-    assert decide_retry(99, code, 0) == RetryDecision(retry=False)
-
-
-@pytest.mark.parametrize("code", UNKNOWN)
-def test_any_other_failure_is_retried_up_to_the_count(code):
-    """Which such retries use up."""
-    assert reaction(code) == "RETRY_TO_MAX"
-    assert decide_retry(1, code, 0) == RetryDecision(retry=True, counted=True)
-    assert decide_retry(1, code, 1) == RetryDecision(retry=False, counted=True)
+    Each code has a description with its number, even where it is one for all the others.
+    """
+    assert reaction(code).startswith(name)
+    for (bound, counted), (retry, counts) in DECISIONS[name].items():
+        assert decide_retry(bound, code, counted) == RetryDecision(retry=retry, counted=counts)
+    spec = exit_spec(code)
+    assert (spec["code"], spec["reaction"]) == (code, reaction(code))
+    assert spec["phrase"]
+    assert list(spec) == sorted(spec)
+    assert "reason" in spec
 
 
 def test_a_success_is_not_retried():
@@ -59,17 +62,10 @@ def test_a_negative_count_sets_no_bound(bound):
     assert decide_retry(-3, 255, 0) == RetryDecision(retry=False, counted=True)
 
 
-@pytest.mark.parametrize("code", [*TRANSIENT, *PERMANENT, *UNKNOWN, 0])
-def test_every_code_has_a_description(code):
-    """With its own number, even where the description is one for all the others."""
-    spec = exit_spec(code)
-    assert spec["code"] == code
-    assert spec["reaction"] == reaction(code)
-    assert spec["phrase"]
-    assert list(spec) == sorted(spec)
-    assert ("reason" in spec) == (code != 0)
-
-
-def test_no_code_has_no_description():
+def test_success_and_no_end_have_other_descriptions():
     """null, while something runs."""
+    spec = exit_spec(0)
+    assert (spec["code"], spec["reaction"], list(spec)) == (0, reaction(0), sorted(spec))
+    assert spec["phrase"]
+    assert "reason" not in spec
     assert exit_spec(None) is None

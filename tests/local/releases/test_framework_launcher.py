@@ -35,16 +35,9 @@ def test_the_next_attempt(retry_count, exit_code, counted, expected):
 
 def test_exit_types_are_the_launchers_words():
     """SUCCEEDED, TRANSIENT_NORMAL, NON_TRANSIENT, UNKNOWN."""
-    assert [LAUNCHER.exit_type(code) for code in (0, 137, 143, 154, 205, 206, 214, 1)] == [
-        "SUCCEEDED",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "TRANSIENT_NORMAL",
-        "NON_TRANSIENT",
-        "NON_TRANSIENT",
-        "UNKNOWN",
-    ]
+    transient = dict.fromkeys((137, 143, 154, 205), "TRANSIENT_NORMAL")
+    types = {0: "SUCCEEDED", **transient, 206: "NON_TRANSIENT", 214: "NON_TRANSIENT", 1: "UNKNOWN"}
+    assert {code: LAUNCHER.exit_type(code) for code in types} == types
 
 
 def test_a_stopped_job_is_not_retried():

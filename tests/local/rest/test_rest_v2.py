@@ -106,26 +106,6 @@ def test_lists_are_filtered_ordered_and_paged(query, expected, listed, v2):
     assert [row["name"][-1] for row in rows] == list(expected)
 
 
-@pytest.mark.slow
-def test_a_list_shows_what_has_changed_since_the_last(v2):
-    """Rows are kept; a new state, a tag more and a tag less are seen all the same."""
-    name = v2.submit(protocol("sleep 60"))
-
-    def row():
-        return v2.send("GET", "/jobs", keyword=name.split("~")[1]).json()[0]
-
-    v2.wait(name, "RUNNING")
-    assert (row()["state"], row()["tags"]) == ("RUNNING", [])
-    v2.send("PUT", f"/jobs/{name}/tag", {"value": "t1"})
-    assert row()["tags"] == ["t1"]
-    v2.send("DELETE", f"/jobs/{name}/tag", {"value": "t1"})
-    assert row()["tags"] == []
-    v2.stop(name)
-    v2.wait(name, "STOPPED")
-    assert (row()["state"], row()["executionType"]) == ("STOPPED", "STOP")
-    assert row()["completedTime"] >= row()["launchedTime"]
-
-
 # tokens
 
 

@@ -28,6 +28,20 @@ def add(store, name="job", **more):
     return store.add_job(name, "anna", "default", config, config, **more)
 
 
+@pytest.fixture
+def asked(store, monkeypatch):
+    """The ids of jobs for which lists ask, for each time."""
+    ids_asked = []
+    select = store.select_jobs
+
+    def watched(sql, ids):
+        ids_asked.append(*map(json.loads, ids))
+        return select(sql, ids)
+
+    monkeypatch.setattr(store, "select_jobs", watched)
+    return ids_asked
+
+
 def synchronous(store):
     return store.rows("PRAGMA synchronous")[0][0]
 
@@ -156,38 +170,34 @@ def test_tasks_are_shown_at_their_latest_try_in_the_order_of_their_first(store):
     assert [store.add_attempt(job).number for _ in range(2)] == [2, 3]
 
 
-def test_rows_are_written_once_and_again_after_a_change(store, monkeypatch):
-    """A list whose jobs have not changed asks for no job."""
+def test_rows_are_written_once_and_again_after_a_change(store, asked):
+    """A list whose jobs have not changed asks for no job; a tag more, or less, is a change."""
     first, second = add(store, "a"), add(store, "b")
     rows = JobRows(store)
     ids = [second.id, first.id]
     before = rows.as_json(ids)
     assert before.count('"state":"WAITING"') == 2
-    asked = []
-    select = store.select_jobs
-    monkeypatch.setattr(
-        store, "select_jobs", lambda sql, ids: asked.append(*map(json.loads, ids)) or select(sql, ids)
-    )
+    asked.clear()
     assert rows.as_json(ids) == before
     assert asked == []
     first.sub_state, first.exit_code = COMPLETED, 0
     store.save_job(first)
     assert rows.as_json(ids).count('"state":"SUCCEEDED"') == 1
     assert asked == [[first.id]]
+    store.add_tag(second, "t1")
+    assert '"tags":["t1"]' in rows.as_json(ids)
+    assert store.remove_tag(second, "t1")
+    assert '"tags":["t1"]' not in rows.as_json(ids)
+    assert asked[1:] == [[second.id]] * 2
     store.purge_job(first)
     assert rows.as_json([second.id]).count('"name"') == 1
     assert rows.as_json([]) == "[]"
 
 
-def test_rows_do_not_fill_the_memory(store, monkeypatch):
+def test_rows_do_not_fill_the_memory(store, asked, monkeypatch):
     """Lists of more jobs than are kept are whole all the same."""
     ids = [add(store, name).id for name in "abcd"]
     monkeypatch.setattr(job_lists, "MOST_KEPT", 2)
-    asked = []
-    select = store.select_jobs
-    monkeypatch.setattr(
-        store, "select_jobs", lambda sql, ids: asked.append(*map(json.loads, ids)) or select(sql, ids)
-    )
     rows = JobRows(store)
     assert [rows.as_json(ids).count('"name"') for _ in range(2)] == [4, 4]
     assert [rows.as_json(ids[:2]).count('"name"') for _ in range(2)] == [2, 2]
