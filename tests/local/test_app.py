@@ -1,4 +1,4 @@
-"""The application: how it is made, and whom it does not answer."""
+"""The application: how it starts, and what it keeps of requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from luigi_pai.errors import ConfigError
 from luigi_pai.local import LocalPai
 from luigi_pai.local.app import make_app
+from luigi_pai.local.json_http import SmallBodyHandler
 from luigi_pai.local.releases import OPENPAI_1_8
 
 
@@ -38,3 +39,15 @@ def test_a_server_that_is_late_shows_what_it_has_logged(monkeypatch, tmp_path):
     (tmp_path / "server.log").write_text("".join(f"line {number}\n" for number in range(20)))
     with pytest.raises(ConfigError, match=r"0 s; the last lines of its log:\nline 10\n(.*\n)+line 19$"):
         LocalPai(tmp_path).start()
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Length": "300000"}])
+def test_a_body_that_is_refused_does_not_stay_in_memory(headers):
+    """Whether its length was announced or not."""
+    handler = SmallBodyHandler.__new__(SmallBodyHandler)
+    handler.request = SimpleNamespace(headers=headers)
+    handler.prepare()
+    for _ in range(5):
+        handler.data_received(b"x" * 60_000)
+    assert handler.too_large
+    assert handler.content == b""

@@ -312,9 +312,7 @@ def test_a_password_of_ones_own_is_not_printed(tmp_path):
 
 def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path, refused):
     """The data folder is free again."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for _ in range(2):
             errors = refused("--port", str(port), "--data", str(tmp_path / "data"))
@@ -346,12 +344,27 @@ def test_what_cannot_work_is_refused_with_exit_code_2(words, env, message, tmp_p
     assert "five5" not in errors
 
 
-def test_a_data_folder_whose_files_cannot_be_used_is_refused(tmp_path, refused):
-    """As where an earlier server was another user's, or the disk is full: which file, and why."""
-    log = tmp_path / "server.log"
-    log.mkdir()
-    said = f"luigi-pai local: cannot use the data folder {tmp_path}: {log}: Is a directory\n"
-    assert refused("--data", str(tmp_path)) == said
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("server.log", None, "cannot use the data folder DIR: DIR/server.log: Is a directory\n"),
+        (
+            "server.sqlite",
+            "no database, whatever its name says" * 50,
+            "cannot use DIR/server.sqlite: file is not a database",
+        ),
+        ("bad.cfg", "no section\n", "cannot read DIR/bad.cfg, which LUIGI_CONFIG_PATH names"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(name, text, message, tmp_path, refused):
+    """As where an earlier server was another user's, or the disk is full: with the reason."""
+    if text is None:
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text(text)
+    config = {"LUIGI_CONFIG_PATH": str(tmp_path / name)} if name == "bad.cfg" else {}
+    errors = refused("--data", str(tmp_path), "--", "true", **config)
+    assert f"luigi-pai local: {message.replace('DIR', str(tmp_path))}" in errors
 
 
 @pytest.mark.slow
@@ -404,15 +417,6 @@ def test_a_toml_configuration_gets_advice(refused):
 
 
 @pytest.mark.slow
-def test_a_broken_earlier_config_is_named(tmp_path):
-    """With the reason, and without running the command."""
-    (tmp_path / "bad.cfg").write_text("no section\n")
-    done = run("--", "true", env={"LUIGI_CONFIG_PATH": str(tmp_path / "bad.cfg")})
-    assert done.returncode == 2
-    assert f"cannot read {tmp_path / 'bad.cfg'}, which LUIGI_CONFIG_PATH names" in done.stderr
-
-
-@pytest.mark.slow
 def test_under_nohup_a_closed_terminal_does_not_stop_it(tmp_path):
     """SIGHUP stays ignored; SIGTERM still stops it."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -434,12 +438,3 @@ def test_a_data_folder_keeps_its_port(tmp_path):
     )
     assert first == second
     assert first.startswith("http://127.0.0.1:")
-
-
-@pytest.mark.slow
-def test_a_damaged_data_folder_is_named(tmp_path):
-    """Not a traceback."""
-    (tmp_path / "server.sqlite").write_text("this is no database, whatever its name says" * 50)
-    done = run("--data", tmp_path, "--", "true")
-    assert done.returncode == 2
-    assert f"cannot use {tmp_path / 'server.sqlite'}: file is not a database" in done.stderr

@@ -1,16 +1,98 @@
-"""The launcher by itself: what it keeps of jobs, and what a fault of its own does to them."""
+"""The launcher by itself: what it keeps of jobs, and a full disk, on which no job is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 
 import pytest
 from event_loop import until
-from launcher_bench import NOTHING
+from launcher_bench import NOTHING, FailingCalls, at_once
 from local_client import role
 from protocol_client import task_role
 
 pytestmark = pytest.mark.slow
+
+
+def test_a_job_whose_begin_cannot_be_saved_begins_later(bench, monkeypatch):
+    """With what it needs, once there is disk space again; the failed begin holds no resources."""
+
+    async def scenario(bench):
+        FailingCalls(monkeypatch, bench.store, "add_attempt", 2)
+        job = bench.v1("a", role("true", cpuNumber=2, gpuNumber=1))
+        await at_once(lambda: bench.why(job) != "it is the next in virtual cluster default")
+        reason = bench.why(job)
+        ended = await bench.ended(job)
+        await until(lambda: bench.kept() == NOTHING)
+        return reason, ended.exit_code, ended.retries
+
+    assert bench(scenario, "default:cpu=2,memory=999,gpu=1") == ("the server could not save its begin", 0, 0)
+
+
+@pytest.mark.parametrize("where", ["save_job", "end_attempt"])
+@pytest.mark.parametrize(("command", "retries", "code"), [("true", 0, 0), ("exit 3", 1, 3)])
+def test_the_end_of_an_attempt_is_written_again(where, command, retries, code, bench, monkeypatch):
+    """Until the disk takes it; nothing is run once more, nor counted twice, for that."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(f"echo x >> ../../../ran; {bench.hold}{command}"), retryCount=1)
+        await bench.began(job)
+        disk = FailingCalls(monkeypatch, bench.store, where, 3)
+        bench.go.touch()
+        ended = await bench.ended(job)
+        ran = next(bench.data.glob("jobs/*/ran")).read_text().count("x")
+        return ended.exit_code, ended.retries, ended.counted_retries, ran, disk.left, bench.kept()
+
+    assert bench(scenario) == (code, retries, retries, retries + 1, 0, NOTHING)
+
+
+def test_a_job_whose_end_cannot_be_written_can_be_stopped_and_deleted(bench, monkeypatch):
+    """What it ended with stays; a deleted one is gone."""
+
+    async def scenario(bench):
+        jobs = [bench.v1(name, role(f"{bench.hold}exit 3"), retryCount=9) for name in "ab"]
+        await bench.began(*jobs)
+        disk = FailingCalls(monkeypatch, bench.store, "end_attempt", 10**6)
+        bench.go.touch()
+        await until(lambda: disk.left < 10**6 - 3)
+        bench.launcher.stop(jobs[0])
+        bench.launcher.delete(jobs[1])
+        disk.left = 0
+        ended = await bench.ended(jobs[0])
+        await until(lambda: bench.store.job("b") is None and bench.kept() == NOTHING)
+        return ended.exit_code, ended.exit_type, ended.retries
+
+    assert bench(scenario) == (3, "UNKNOWN", 0)
+
+
+def test_a_stop_of_a_running_job_that_cannot_be_saved_has_no_effect(bench, monkeypatch):
+    """The caller gets the error; the job goes on, and ends as it would have."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role(f"{bench.hold}true"))
+        await bench.began(job)
+        FailingCalls(monkeypatch, bench.store, "save_job", 1)
+        with pytest.raises(sqlite3.OperationalError):
+            bench.stop(job)
+        bench.go.touch()
+        ended = await bench.ended(job)
+        return ended.execution_type, ended.exit_code
+
+    assert bench(scenario) == ("START", 0)
+
+
+def test_a_server_that_cannot_write_its_end_down_ends_its_tasks_all_the_same(bench, monkeypatch):
+    """A task that it kills ends with 143, which is no failure of the job."""
+
+    async def scenario(bench):
+        job = bench.v1("a", role("sleep 60"))
+        await bench.began(job)
+        FailingCalls(monkeypatch, bench.store, "interrupt_attempt", 1)
+        await bench.launcher.shut_down()
+        found = bench.found(job)
+        return found.sub_state, found.retries, len(bench.launcher.scheduler.allocations)
+
+    assert bench(scenario) == ("FRAMEWORK_WAITING", 1, 0)
 
 
 def test_nothing_of_a_task_attempt_is_kept_when_there_is_a_next_one(bench):

@@ -19,6 +19,11 @@ SHOW_ENVIRONMENT = "python -c 'import json, os; print(json.dumps(dict(os.environ
 HOSTILE = "\"'<b>&amp;%s $HOME `id` \\n\\ {{x}}\nsecond line\ttab ü"
 
 
+def plugins(*extras):
+    """Return the extras of several plugins."""
+    return {key: [one for each in extras for one in each[key]] for key in extras[0]}
+
+
 def script(name, *callbacks, **more):
     """Return a prerequisite that runs commands: ("taskStarts", "command") and so on."""
     return {
@@ -128,16 +133,12 @@ def test_a_task_sees_every_variable_of_a_v2_container(v2, local_pai_v2):
 
 def test_commands_are_filled_in_as_the_server_does(v2):
     """Parameters and prerequisites by the server, around them the default deployment."""
+    around = {"preCommands": ["echo before"], "postCommands": ["echo after"]}
     job = v2.run(
         roles={"main": task_role("echo <% $parameters.lr %> <% $data.uri[1] %>", data="set")},
         parameters={"lr": 0.1},
         prerequisites=[{"name": "set", "type": "data", "uri": ["/a", "/b"]}],
-        deployments=[
-            {
-                "name": "d",
-                "taskRoles": {"main": {"preCommands": ["echo before"], "postCommands": ["echo after"]}},
-            }
-        ],
+        deployments=[{"name": "d", "taskRoles": {"main": around}}],
         defaults={"deployment": "d"},
     )
     assert v2.log(job) == "before\n0.1 /b\nafter\n"
@@ -196,22 +197,9 @@ def test_a_secret_that_a_failing_command_prints_is_masked_in_its_diagnostics(v2,
 
 def test_a_password_of_a_registry_is_not_shown(v2):
     """A reference in its place is."""
-    text = protocol(
-        "true",
-        prerequisites=[
-            {
-                "name": "private",
-                "type": "dockerimage",
-                "uri": "x",
-                "auth": {
-                    "username": "zoe",
-                    "password": "plain-password",
-                    "registryuri": "<% $secrets.uri %>",
-                },
-            }
-        ],
-        secrets={"uri": "registry"},
-    )
+    auth = {"username": "zoe", "password": "plain-password", "registryuri": "<% $secrets.uri %>"}
+    image = {"name": "private", "type": "dockerimage", "uri": "x", "auth": auth}
+    text = protocol("true", prerequisites=[image], secrets={"uri": "registry"})
     config = v2.send("GET", f"/jobs/{v2.submit(text)}/config").json()
     assert config["prerequisites"][1]["auth"]["password"] == "******"
     assert config["prerequisites"][1]["auth"]["registryuri"] == "<% $secrets.uri %>"
@@ -222,28 +210,17 @@ def test_a_password_of_a_registry_is_not_shown(v2):
 
 def test_plugins_run_in_order_before_and_in_reverse_after(v2):
     """First the role's prerequisites, then extras; the output is the runtime's, not the command's."""
+    third = {"preCommands": ["echo <% $parameters.x %> >> order"], "postCommands": ["echo end three"]}
     job = v2.run(
         roles={"main": task_role("echo command; cat order", prerequisites=["one", "two"])},
         prerequisites=[
             script("two", ("taskStarts", "echo two >> order"), ("taskSucceeds", "echo end two")),
             script("one", ("taskStarts", "echo one >> order"), ("taskSucceeds", "echo end one")),
         ],
-        extras={
-            "com.microsoft.pai.runtimeplugin": [
-                {
-                    "plugin": "cmd",
-                    "parameters": {
-                        "preCommands": ["echo <% $parameters.x %> >> order"],
-                        "postCommands": ["echo end three"],
-                    },
-                },
-                {
-                    "plugin": "cmd",
-                    "parameters": {"preCommands": ["echo never >> order"]},
-                    "taskroles": ["other"],
-                },
-            ]
-        },
+        extras=plugins(
+            plugin("cmd", third),
+            plugin("cmd", {"preCommands": ["echo never >> order"]}, taskroles=["other"]),
+        ),
         parameters={"x": "three"},
     )
     assert v2.log(job) == "command\none\ntwo\nthree\n"

@@ -240,19 +240,14 @@ RECEIVED = "0 3000000 1\n1 3000000 1\n"
 
 def test_workers_of_a_v2_job_read_from_their_servers(v2):
     """Two servers, two workers, by host list and port: real bytes; the servers do not end the job."""
-    never = {"minSucceededInstances": -1}
-    roles = {
-        "server": task_role(SEND, instances=2, completion=never),
-        "worker": task_role(RECEIVE, instances=2),
-    }
-    job = v2.run(roles=roles)
+    server = task_role(SEND, instances=2, completion={"minSucceededInstances": -1})
+    job = v2.run(roles={"server": server, "worker": task_role(RECEIVE, instances=2)})
     assert job["jobStatus"]["state"] == "SUCCEEDED", v2.log(job, "worker", name="stderr")
     assert [v2.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
 
 
 def test_workers_of_a_v1_job_read_from_their_servers(v1):
     """Two servers, two workers, by host list and port: real bytes."""
-    roles = [role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2)]
-    job = v1.run(*roles)
+    job = v1.run(role(SEND, name="server", taskNumber=2), role(RECEIVE, name="worker", taskNumber=2))
     assert job["jobStatus"]["state"] == "SUCCEEDED", job["jobStatus"]["appExitDiagnostics"]
     assert [v1.log(job, "worker", index) for index in (0, 1)] == [RECEIVED] * 2
