@@ -243,9 +243,9 @@ def test_unreachable_server_is_one_line(fs: Callable[..., Done]) -> None:
 
 def test_without_server_says_what_is_missing(fs: Callable[..., Done]) -> None:
     """Without the variable, the message names it."""
-    assert fs("-ls /", url="").err == (
-        "ls: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
-    )
+    done = fs("-ls /", url="")
+    assert done.code == 1
+    assert done.err == "ls: LUIGI_PAI_WEBHDFS_URL is not set; it says where HDFS is: http://HOST:PORT\n"
 
 
 @pytest.mark.parametrize("prefix", ["hdfs://anywhere:9000", "hdfs://", "viewfs://c"])

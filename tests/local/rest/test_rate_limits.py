@@ -14,69 +14,46 @@ from luigi_pai.local.rest.base import RateLimits
 TEXT = "Too many requests, please try again later."
 
 
-class Clock:
-    """A time that stands still until it is set."""
-
-    def __init__(self):
-        self.now = 1_000_000.25
-
-    def __call__(self):
-        return self.now
-
-
-def test_counts_begin_anew_at_the_same_moment_for_everybody():
-    """A fixed window; what is left and when it ends stand in the headers."""
-    clock = Clock()
-    limits = RateLimits((2, 1, 1), clock)
-    headers, refused = limits.count("call", "1.2.3.4")
-    assert headers == {
-        "X-RateLimit-Limit": "2",
-        "X-RateLimit-Remaining": "1",
-        "X-RateLimit-Reset": "1000061",
-    }
-    clock.now += 59
-    assert not limits.count("call", "1.2.3.4")[1]
-    assert not limits.count("call", "5.6.7.8")[1]
-    headers, refused = limits.count("call", "1.2.3.4")
-    assert refused
-    assert (headers["X-RateLimit-Remaining"], headers["Retry-After"]) == ("0", "60")
-    clock.now += 1
-    headers, refused = limits.count("call", "1.2.3.4")
-    assert (refused, headers["X-RateLimit-Remaining"], headers["X-RateLimit-Reset"]) == (
-        False,
-        "1",
-        "1000121",
-    )
-    clock.now += 600
-    assert limits.count("call", "5.6.7.8")[0]["X-RateLimit-Reset"] == "1000721"
+T = 1_000_000
+SHARED = [  # seconds after T, kind, key, whether refused, and of the headers: remaining, reset, retry after
+    (0.25, "call", "1.2.3.4", False, "1", T + 61, None),
+    (59.25, "call", "1.2.3.4", False, "0", T + 61, None),
+    (59.25, "call", "5.6.7.8", False, "1", T + 61, None),
+    (59.25, "call", "1.2.3.4", True, "0", T + 61, "60"),
+    (60.25, "call", "1.2.3.4", False, "1", T + 121, None),
+    (660.25, "call", "5.6.7.8", False, "1", T + 721, None),
+]
+BY_USER = [  # an hour for submissions, a minute for lists
+    (0.25, "list", "a", False, "0", T + 61, None),
+    (0.25, "list", "b", False, "0", T + 61, None),
+    (0.25, "list", "a", True, "0", T + 61, "60"),
+    (0.25, "submission", "a", False, "0", T + 3601, None),
+    (0.25, "submission", "a", True, "0", T + 3601, "3600"),
+]
+OF_LTP = [  # each user has a window that begins with their first request; Retry-After is what is left of it
+    (0.25, "list", "anna", False, "0", T + 61, None),
+    (40.25, "list", "anna", True, "0", T + 61, "20"),
+    (40.25, "list", "bob", False, "0", T + 101, None),
+    (60.25, "list", "anna", False, "0", T + 121, None),
+    (60.25, "list", "bob", True, "0", T + 101, "40"),
+]
 
 
-def test_lists_and_submissions_are_counted_apart_by_user():
-    """An hour for submissions, a minute for lists."""
-    limits = RateLimits((9, 1, 1), Clock())
-    assert [limits.count("list", "a")[1], limits.count("list", "b")[1], limits.count("list", "a")[1]] == [
-        False,
-        False,
-        True,
-    ]
-    assert [limits.count("submission", "a")[1], limits.count("submission", "a")[1]] == [False, True]
-    assert limits.count("submission", "a")[0]["Retry-After"] == "3600"
-    assert limits.count("list", "a")[0]["Retry-After"] == "60"
-
-
-def test_on_ltp_each_user_has_a_window_of_their_own():
-    """It begins with their first request; Retry-After is what is left of it."""
-    clock = Clock()
-    limits = RateLimits((9, 1, 1), clock, of_each_key=True)
-    assert limits.count("list", "anna")[0]["X-RateLimit-Reset"] == "1000061"
-    clock.now += 40
-    headers, refused = limits.count("list", "anna")
-    assert (refused, headers["Retry-After"], headers["X-RateLimit-Reset"]) == (True, "20", "1000061")
-    assert limits.count("list", "bob")[0]["X-RateLimit-Reset"] == "1000101"
-    clock.now += 20
-    headers, refused = limits.count("list", "anna")
-    assert (refused, headers["X-RateLimit-Remaining"]) == (False, "0")
-    assert limits.count("list", "bob")[0]["Retry-After"] == "40"
+@pytest.mark.parametrize(
+    ("requested", "of_each_key"),
+    [(SHARED, False), (BY_USER, False), (OF_LTP, True)],
+    ids=["1.8", "users", "ltp"],
+)
+def test_counts_begin_anew_at_the_end_of_their_window(requested, of_each_key):
+    """At the same moment for everybody, except on LTP; what is left and when it ends stand in the headers."""
+    now = [T + 0.25]
+    limits = RateLimits((2, 1, 1), lambda: now[0], of_each_key=of_each_key)
+    for seconds, kind, key, refused, remaining, reset, retry_after in requested:
+        now[0] = T + seconds
+        headers, found = limits.count(kind, key)
+        shown = {"X-RateLimit-Limit": "2" if kind == "call" else "1", "X-RateLimit-Remaining": remaining}
+        shown |= {"X-RateLimit-Reset": str(reset)} | ({"Retry-After": retry_after} if refused else {})
+        assert (found, headers) == (refused, shown)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def read(value):
     try:
         return read_config(value)
     except ApiError as error:
-        return error.code
+        return error.code if error.status == 400 else error
 
 
 def test_every_recorded_config_is_taken_or_refused_as_it_was():
