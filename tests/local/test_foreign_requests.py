@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import itertools
 from urllib.parse import quote
@@ -63,6 +64,14 @@ ROUTES = (
 )
 
 
+def ask(netloc, method, path, headers=()):
+    """Return the answer to a request whose address is sent as it is, and its body."""
+    with contextlib.closing(http.client.HTTPConnection(netloc, timeout=20)) as connection:
+        connection.request(method, path, headers=dict(headers))
+        reply = connection.getresponse()
+        return reply, reply.read()
+
+
 def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
     """Each Origin, Host and purpose that a browser sends, on every kind of route: 403, but for a link.
 
@@ -80,11 +89,7 @@ def test_no_page_of_another_site_gets_an_answer(local_pai_v1):
         headers = {name: value.replace(HERE, here) for name, value in sent.items() if value is not None}
         is_own = origin in (None, f"http://{HERE}") and host == HERE
         is_own = is_own and (fetch[0] in (None, "none", "same-origin") or fetch[2] == "document")
-        connection = http.client.HTTPConnection(here, timeout=20)
-        connection.request(method, path, headers=headers)
-        reply = connection.getresponse()
-        reply.read()
-        connection.close()
+        reply, _ = ask(here, method, path, headers)
         is_refused = reply.status == 403 and "Access-Control-Allow-Origin" not in reply.headers
         if is_refused == is_own:
             wrong.append((method, path, headers, reply.status))
@@ -111,12 +116,7 @@ def test_no_address_leads_out_of_the_data_folder(local_pai_v1, route):
     for up, depth in itertools.product(UP, (1, 2, 4, 8)):
         for target in ("canary", quote(str(canary)), "server.json"):
             path = route.format("/".join([up] * depth + [target]))
-            connection = http.client.HTTPConnection(here, timeout=20)
-            connection.putrequest("GET", path)
-            connection.endheaders()
-            reply = connection.getresponse()
-            text = reply.read()
-            connection.close()
+            reply, text = ask(here, "GET", path)
             assert b"sings" not in text, path
             assert b'"pid"' not in text, path
             assert reply.status < 500, (path, text)

@@ -47,6 +47,37 @@ def test_storages_are_at_their_absolute_paths(v2, local_pai_v2, mnist):
     assert ("luigi-pai local:" in v2.log(job, name="runtime.log")) == (not MOUNTS)
 
 
+def shown(user, **query):
+    reply = user.send("GET", "/storages", **query)
+    assert reply.status_code == 200, reply.text
+    return {item["name"]: item["default"] for item in reply.json()["storages"]}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mnist")
+def test_a_job_that_names_no_storage_mounts_the_default_one(v2):
+    """The one that a new data folder has, where it is there."""
+    assert shown(v2) == {"mnist": False, "nfs1": True}
+    assert shown(v2, default="true") == {"nfs1": True}
+    look = f"for name in nfs1 mnist; do test ! -e {ROOT}/mnt/$name || echo $name; done"
+    for storages, mounted in (([], ["nfs1"]), ([{"name": "mnist"}], ["mnist"])):
+        assert v2.log(v2.run(look, extras={"storages": storages})).split() == mounted
+
+
+@pytest.mark.usefixtures("mnist")
+def test_a_client_on_this_machine_finds_the_folder_of_a_storage(v2, tmp_path):
+    """As NFS of this machine, at the path where the folder really is."""
+    assert list(v2.send("GET", "/storages/mnist").json().items()) == [
+        ("name", "mnist"),
+        ("share", True),
+        ("volumeName", "mnist-pv"),
+        ("type", "nfs"),
+        ("data", {"server": "127.0.0.1", "path": str(tmp_path)}),
+        ("readOnly", False),
+        ("mountOptions", ["nfsvers=4.1"]),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["a stop", "the end of the server", "a crash of the server"])
 def test_processes_that_have_storages_are_ended(by, own_v2):
