@@ -203,8 +203,8 @@ class PaiTask(JobTask):
             return [Problem("name", text)]
         made = inspect.getattr_static(type(self), "tasks")
         is_users = isinstance(made, property) and not str(made.fget.__module__).startswith("luigi_pai.")
-        if is_users and [*self.tasks] != [*self.tasks]:
-            text = "changes each time it is read: build a new list, as [*ROLES, role], instead of append()"
+        if is_users and len([*self.tasks]) != len([*self.tasks]):
+            text = "grows each time it is read: build a new list, as [*ROLES, role], instead of append()"
             return [Problem("tasks", text)]
         return [
             Problem(field, f"job() has {actual!r}, but {key} of the task is {expected!r}; set only {key}")
