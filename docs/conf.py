@@ -37,6 +37,7 @@ nitpick_ignore = [
         "files.writer.HdfsWriter",
         "sweep.grids.T",
         "sweep.results.Summary",
+        "tasks.job_task.JobTask",
         "jobspec.dialects.yaml_text.Document",
     )
 ]
