@@ -21,7 +21,7 @@ class Users:
     job: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # another module may empty the server
 def v1_users(client, local_pai_v1):
     """Of the session's OpenPAI 0.7.1."""
     name = unique("bob").replace("-", "_")
@@ -31,15 +31,6 @@ def v1_users(client, local_pai_v1):
     bob = LocalClient(local_pai_v1, name, BOBS)
     bob.username = name
     return Users(client, bob, client.run("true")["name"])
-
-
-def _with_bob(admin):
-    name = unique("bob").replace("-", "_")
-    new = {"username": name, "password": BOBS, "virtualCluster": ["default"]}
-    assert admin.send("POST", "/users", new).status_code == 201
-    job = admin.submit(protocol("true"))
-    admin.wait(job)
-    return Users(admin, ProtocolClient(admin.server, name, BOBS), job)
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +48,13 @@ def with_bob():
     return users
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # another module may empty the server
 def v2_users(v2, with_bob):
     """Of the session's 1.8."""
     return with_bob(v2)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # another module may empty the server
 def ltp_users(storage_pai_ltp, with_bob):
     """Of the session's LTP 1.5 without HDFS."""
     return with_bob(ProtocolClient(storage_pai_ltp))
