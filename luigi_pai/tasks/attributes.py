@@ -40,7 +40,7 @@ _MEANT = {
         "memory_mb": "memory_mb memory mem ram",
         "virtual_cluster": "virtual_cluster queue partition",
         "run_timeout": "timeout walltime time_limit",
-        "max_attempts": "retries max_retries retry_count",
+        "max_attempts": "retries max_retries",
         "parallel_jobs": "workers max_workers concurrency n_jobs",
         "env": "env envs environment env_vars",
         "batch_system": "batch_system htcondor_settings slurm_settings lsf_settings",
