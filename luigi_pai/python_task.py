@@ -147,7 +147,7 @@ class PaiPythonTask(PaiTask):
             return found
         entry = work.book.latest(work.name, Evidence(work), max_age=RECENT)
         if entry is None or entry.status is None:
-            return super().result()
+            return found or self._no_result(work)
         status, index = work.book.status(entry.job), entry.index or 0
         tasks = [task for task in status.tasks if task.index == index]
         lines = log_end(work.book.api, status, tasks[0], _LAST_LINES).splitlines() if tasks else []
@@ -155,7 +155,7 @@ class PaiPythonTask(PaiTask):
             with contextlib.suppress(ValueError, RecursionError):
                 if line.startswith(RESULT):
                     return dict(json.loads(line[len(RESULT) :]))
-        return super().result()
+        return found or self._no_result(work)
 
     # of PaiTask
 

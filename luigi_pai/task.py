@@ -16,7 +16,7 @@ from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem
 from luigi_pai.jobspec.job import PaiJob, default_output
 from luigi_pai.jobspec.names import room_for_attempts
-from luigi_pai.tasks.attributes import attribute
+from luigi_pai.tasks.attributes import attribute, is_ours
 from luigi_pai.tasks.job_task import JobTask
 from luigi_pai.tasks.outputs import overridden_targets
 from luigi_pai.tasks.task_work import not_returned
@@ -202,7 +202,7 @@ class PaiTask(JobTask):
             text = f"changes each time it is read: {', '.join(sorted(names))}; build it only from parameters"
             return [Problem("name", text)]
         made = inspect.getattr_static(type(self), "tasks")
-        is_users = isinstance(made, property) and not str(made.fget.__module__).startswith("luigi_pai.")
+        is_users = isinstance(made, property) and not is_ours(made.fget)
         if is_users and len([*self.tasks]) != len([*self.tasks]):
             text = "grows each time it is read: build a new list, as [*ROLES, role], instead of append()"
             return [Problem("tasks", text)]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from luigi_pai.api.job import FunctionJob
-from luigi_pai.config_file import configured_secrets
 from luigi_pai.errors import Problem, SpecError
 from luigi_pai.functions.function import Function
 from luigi_pai.functions.task import SETTINGS, FunctionTask
 from luigi_pai.jobspec.hints import nearest
-from luigi_pai.payload.secrets import Secrets
-from luigi_pai.python_task import payload_of
 from luigi_pai.tasks.job_watch import JobWatch
 from luigi_pai.tasks.task_work import TaskWork
 from luigi_pai.work.run import Run
@@ -115,9 +111,8 @@ def _tasks(
         SpecError: the function, an argument or a setting is not valid.
     """
     called = _checked(function, settings, len(calls))
-    secrets = Secrets({}, configured_secrets(), os.environ)
-    payload = payload_of(called.kind, object, settings.get("packages", ()), secrets, function=called.name)
-    return [FunctionTask.of(cluster, called, payload, args, kwargs, settings) for args, kwargs in calls]
+    called.pack(settings.get("packages", ()))
+    return [FunctionTask.of(cluster, called, args, kwargs, settings) for args, kwargs in calls]
 
 
 def _checked(function: Any, settings: Mapping[str, Any], calls: int) -> Function:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 import re
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.config_file import configured_secrets
 from luigi_pai.payload.container import CALLER
 from luigi_pai.payload.packages import is_of_python, is_third_party
 from luigi_pai.payload.reach import METHOD, unfit
+from luigi_pai.payload.secrets import Secrets
+from luigi_pai.python_task import payload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +38,10 @@ class Function:
         work: a method that calls it with ``self.args`` and ``self.kwargs``.
         kind: a class with this method.
         arguments: the names of its arguments, as far as they are known.
+        payload: the payload of ``kind``, once ``pack`` has made it.
     """
+
+    payload: Payload
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -67,23 +74,36 @@ class Function:
             return [f"cannot be called with these arguments: {error}"]
         return []
 
-    def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any], payload: Payload) -> str:
+    def pack(self, packages: Any) -> None:
+        """Make the payload, which all calls have in common.
+
+        Raises:
+            MissingPackage: cloudpickle is not installed here.
+        """
+        secrets = Secrets({}, configured_secrets(), os.environ)
+        self.payload = payload_of(self.kind, object, packages, secrets, function=self.name)
+
+    def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Return the name of the job that calls the function with these arguments.
 
         It has a hash of the function, of the code and the values that the function uses, and of the
         arguments. ``f(1)``, ``f(x=1)`` and, if 1 is its default, ``f()`` are one job.
         """
-        given = self._bound(args, kwargs)
-        reach = payload.reach
-        used = sorted(
-            (name, _text(value, payload))
-            for name, value, _ in reach.values.values()
-            if not (isinstance(value, FunctionType) and value in reach.functions)
-        )
-        parts = (self.kind.__module__, self.kind.__qualname__, reach.digest, used, _text(given, payload))
+        parts = (*self._identity, _text(self._bound(args, kwargs), self.payload))
         digest = hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
         plain = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-")[:_LONGEST]
         return f"{plain or 'function'}_{digest}"
+
+    @functools.cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        """What is the same for all calls: the function, its code, and the values that the code uses."""
+        reach = self.payload.reach
+        used = sorted(
+            (name, _text(value, self.payload))
+            for name, value, _ in reach.values.values()
+            if not (isinstance(value, FunctionType) and value in reach.functions)
+        )
+        return self.kind.__module__, self.kind.__qualname__, reach.digest, used
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return all arguments by name, with the defaults of those that are not given.

@@ -38,7 +38,6 @@ class FunctionTask(PaiPythonTask):
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = {}
     _function: Function
-    _shared: Payload
     _given: Mapping[str, Any]
     _on: Cluster
 
@@ -47,7 +46,6 @@ class FunctionTask(PaiPythonTask):
         cls,
         cluster: Cluster,
         function: Function,
-        payload: Payload,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         given: Mapping[str, Any],
@@ -57,13 +55,13 @@ class FunctionTask(PaiPythonTask):
         Raises:
             SpecError: the function cannot be called with the arguments, or something cannot be sent.
         """
-        payload = copy.copy(payload)
+        payload = copy.copy(function.payload)
         payload.problems = [*payload.problems, *function.problems(args, kwargs)]
         payload.pickled({"args": args, "kwargs": kwargs})
         _raise(function.name, payload.problems)
-        task: FunctionTask = type.__call__(cls, default_name=function.job_name(args, kwargs, payload))
+        task: FunctionTask = type.__call__(cls, default_name=function.job_name(args, kwargs))
         task.args, task.kwargs = args, kwargs
-        task._on, task._function, task._shared, task._given = cluster, function, payload, given
+        task._on, task._function, task._given = cluster, function, given
         return task
 
     def work(self) -> Mapping[str, Any] | None:
@@ -100,7 +98,7 @@ class FunctionTask(PaiPythonTask):
         return self._function.kind
 
     def _payload(self) -> Payload:
-        payload = copy.copy(self._shared)
+        payload = copy.copy(self._function.payload)
         payload.problems = []
         return payload
 

@@ -34,7 +34,7 @@ def package_files(packages: Sequence[str], problems: list[str]) -> Iterator[tupl
         place = Path(found.origin)
         files, wrong = _folder(place.parent) if found.submodule_search_locations else _module(place)
         compiled = next((name for name in files if name.endswith((".so", ".pyd"))), "")
-        if compiled and (_is_below(found.origin, "purelib") or _is_below(found.origin, "platlib")):
+        if compiled and _is_installed(found.origin):
             what = f"has compiled modules ({compiled}), which Python does not import from a zip"
             problems.append(f"packages: {package!r} {what}: take an image that has the package")
             continue
@@ -57,7 +57,11 @@ def is_of_python(module: str) -> bool:
 def is_third_party(module: str) -> bool:
     """Return whether a module is of a package that is installed in this environment."""
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and (_is_below(file, "purelib") or _is_below(file, "platlib"))
+    return file is not None and _is_installed(file)
+
+
+def _is_installed(file: str) -> bool:
+    return _is_below(file, "purelib") or _is_below(file, "platlib")
 
 
 def _is_below(file: str, scheme: str) -> bool:

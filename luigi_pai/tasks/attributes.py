@@ -159,9 +159,14 @@ def _flag_problems(task: object, *attributes: str) -> list[Problem]:
     ]
 
 
+def is_ours(code: Any) -> bool:
+    """Return whether a class or function is of this package, and not the user's."""
+    return str(code.__module__).startswith("luigi_pai.")
+
+
 def users_classes(kind: type) -> list[type]:
     """Return the user's classes among a class and its bases."""
-    ours = next(each for each in kind.__mro__ if each.__module__.startswith("luigi_pai."))
+    ours = next(filter(is_ours, kind.__mro__))
     return [each for each in kind.__mro__ if not issubclass(ours, each)]
 
 
@@ -209,7 +214,7 @@ def warn_of_class(kind: type[luigi.Task]) -> None:
     """Log warnings, each once, about a class of tasks or sweeps: a run() and attributes without effect."""
     warnings = [f"{name} has no effect: {advice}" for name, advice in _foreign(kind)]
     calls = getattr(getattr(inspect.unwrap(kind.run), "__code__", None), "co_names", ("run",))
-    if "run" not in calls and not str(kind.run.__module__).startswith("luigi_pai."):
+    if "run" not in calls and not is_ours(kind.run):
         warnings.append("run() submits no job: call super().run() in it, or do without it")
     for warning in warnings:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
@@ -253,7 +258,7 @@ def _advice(ours: Collection[str], meant: str) -> str:
 
 def attribute_names(kind: type) -> list[str]:
     """Return the names of the properties that a class has from this package, and that users may override."""
-    ours = [vars(each) for each in kind.__mro__ if each.__module__.startswith("luigi_pai.")]
+    ours = map(vars, filter(is_ours, kind.__mro__))
     return [name for each in ours for name, value in each.items() if isinstance(value, property)]
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
     from luigi_pai.tasks.task_work import Forecast
+    from luigi_pai.work.piece import Work
 
 # luigi_pai.api has a logger of its own; with this parent, its lines appear with Luigi's.
 logging.getLogger("luigi_pai").parent = logging.getLogger("luigi-interface")
@@ -209,21 +210,9 @@ class JobTask(MixinNaiveBulkComplete, Task):
             PaiJobError: there is no result, because the task has not been run, or its job has failed.
         """
         from luigi_pai.tasks.task_work import TaskWork  # noqa: PLC0415  as in complete()
-        from luigi_pai.work.decide import Submit  # noqa: PLC0415  as above
-        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
 
         work = TaskWork(self)
-        found = work.outputs.result(self)
-        if found:
-            return found
-        if work.book.known(work.name) is None and decision(work) == Submit(1):
-            raise PaiJobError(
-                f"{self} has no result, because it has not been run: no job {work.name!r} exists"
-            )
-        last = work.book.known(work.name)
-        if last is not None and last.status is not None and last.status.state is JobState.FAILED:
-            raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
-        return found
+        return work.outputs.result(self) or self._no_result(work)
 
     def forecast(self) -> Forecast:
         """Return what a run would do now: submit a job, take a job over, or neither. Nothing is submitted.
@@ -237,6 +226,24 @@ class JobTask(MixinNaiveBulkComplete, Task):
         return Forecast.of(decision(TaskWork(self)))
 
     # for TaskWork
+
+    def _no_result(self, work: Work) -> Mapping[str, Any]:
+        """Return the result of a job without one, which is empty.
+
+        Raises:
+            PaiJobError: see ``result``.
+        """
+        from luigi_pai.work.decide import Submit  # noqa: PLC0415  as in complete()
+        from luigi_pai.work.lookup import decision  # noqa: PLC0415  as above
+
+        if work.book.known(work.name) is None and decision(work) == Submit(1):
+            raise PaiJobError(
+                f"{self} has no result, because it has not been run: no job {work.name!r} exists"
+            )
+        last = work.book.known(work.name)
+        if last is not None and last.status is not None and last.status.state is JobState.FAILED:
+            raise PaiJobError(f"{self} has no result, because its job {last.job!r} has failed")
+        return {}
 
     def _job(self) -> PaiJob | JobProtocol:
         """Return ``job()`` with what attributes of the task change in any job."""

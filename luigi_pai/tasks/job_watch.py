@@ -13,6 +13,7 @@ from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watched import Outcome
 from luigi_pai.api.watching import Watcher
 from luigi_pai.errors import PaiApiError, PaiError
+from luigi_pai.tasks.attributes import is_ours
 from luigi_pai.tasks.events import PaiEvent, trigger
 from luigi_pai.tasks.job_logs import LogStream
 from luigi_pai.tasks.luigi_page import LuigiPage, answered_within
@@ -67,7 +68,7 @@ class JobWatch:
 
     def _warn_of_missing(self, name: str) -> None:
         """Warn of local targets of ``output()`` that the job was to write, and that are not there."""
-        if not str(type(self._task).run.__module__).startswith("luigi_pai."):
+        if not is_ours(type(self._task).run):
             return  # the user's own run() may write them
         for target in self._task._targets():  # noqa: SLF001  of this package
             if isinstance(target, luigi.LocalTarget) and not target.exists():

@@ -385,7 +385,7 @@ def make_files(door, made):
     for name, text in made.get("files", {}).items():
         door.write(name, text)
     door.write("v1.json", V1)
-    door.write("gpus.yaml", PROTOCOL.replace("gpu: 0", "gpu: 99"))
+    door.write("gpus.yaml", PROTOCOL.replace("gpu: 0", "gpu: 99").replace("mistakes-v2", "mistakes-gpus"))
     door.write("train.py", "print('epoch 1')\n")
     door.write("broken_pipeline.py", "x = 1\ny + x\n")
     door.write("mistaken.py", MISTAKEN)
