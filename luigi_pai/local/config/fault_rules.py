@@ -43,6 +43,7 @@ class Rule:
         skip: number of matching requests that pass before any matching request is affected.
         seconds: length of a delay or of a race, or time until the window of a limit ends.
         status: HTTP status of an error.
+        executed: whether a request that gets an error is executed first.
         seen: number of matching requests so far.
         struck: number of affected requests so far.
     """
@@ -55,6 +56,7 @@ class Rule:
     skip: int = 0
     seconds: float = 1.0
     status: int = 503
+    executed: bool = False
     seen: int = 0
     struck: int = 0
     dice: random.Random = field(default_factory=random.Random, repr=False)
@@ -158,6 +160,7 @@ _SCHEMA = {
                     "skip": _WHOLE,
                     "seconds": {"type": "number", "minimum": 0, "maximum": 3600},
                     "status": {"type": "integer", "minimum": 500, "maximum": 599},
+                    "executed": {"type": "boolean"},
                 },
                 "required": ["fault"],
                 "additionalProperties": False,

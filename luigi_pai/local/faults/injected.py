@@ -123,7 +123,9 @@ class InjectedFaults:
         else:
             answer = {"error": self._error, "limit": self._limit, "safe-mode": _safe_mode}[rule.fault](rule)
             with_body = line.method != "HEAD"
-            return Fate(lambda connection, _: send(connection, answer, with_body=with_body))
+            return Fate(
+                lambda connection, _: send(connection, answer, with_body=with_body), after=rule.executed
+            )
         return None
 
     def _error(self, rule: Rule) -> Answer:

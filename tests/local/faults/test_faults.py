@@ -94,6 +94,16 @@ def test_a_dropped_answer_comes_after_the_work(faulty, strike):
 
 
 @pytest.mark.slow
+def test_an_error_may_come_after_the_work(faulty, strike):
+    """As from a proxy that gives up too early."""
+    client = LocalClient(faulty)
+    strike("error", status=502, executed=True, method="POST", path="/api/v1/jobs")
+    with pytest.raises(requests.HTTPError, match="502"):
+        client.post("executed-job", "true").raise_for_status()
+    assert client.wait("executed-job")["jobStatus"]["state"] == "SUCCEEDED"
+
+
+@pytest.mark.slow
 def test_an_expired_token_is_of_no_use_until_the_next_login(faulty, strike):
     """It is this token that ends, for good; the route answers as it does to any ended token."""
     client = LocalClient(faulty)
