@@ -40,6 +40,7 @@ class Ending:
         entry: the submission, with its status before ``update``.
         update: the update that reported the end of the submission.
         error: the error that ``record()`` met, which makes the point fail. An HdfsError is only logged.
+        unrecorded: the end could not be recorded in the output folder.
     """
 
     job: Submission
@@ -47,6 +48,7 @@ class Ending:
     entry: Entry
     update: Update
     error: Exception | None = None
+    unrecorded: bool = False
 
     @property
     def is_news(self) -> bool:
@@ -61,7 +63,8 @@ class Ending:
         try:
             if self.is_news:
                 work.book.take(work.name, ended)
-            record(work, self.member.evidence, ended, watched=self.is_news, retry=retry)
+            is_news, evidence = self.is_news, self.member.evidence
+            self.unrecorded = not record(work, evidence, ended, watched=is_news, retry=retry)
         except Exception as error:  # noqa: BLE001  raised again by ended()
             self.error = error
 
@@ -73,7 +76,7 @@ class Ending:
             seconds = max(0.0, (status.completed_ms - began) / 1000)
         page = work.book.api.page(status.name)
         row = Row(status.state.value, seconds=seconds, job=status.name, page=page)
-        ended = Ended(point, row, number=self.entry.number)
+        ended = Ended(point, row, number=self.entry.number, unrecorded=self.unrecorded)
         error = self.error or failure_of(work, self.update)
         if self.error is None:
             self._tell(error)

@@ -98,6 +98,7 @@ class Ended:
         may_retry: another submission may succeed.
         number: number of the submission that has ended; 0 if it is not known.
         recorded: the end is in the journal.
+        unrecorded: the end could not be recorded in the output folder; the next run has to do it.
     """
 
     point: Point
@@ -105,3 +106,4 @@ class Ended:
     may_retry: bool = False
     number: int = 0
     recorded: bool = False
+    unrecorded: bool = False

@@ -143,12 +143,17 @@ class Source:
             # points of a list were checked before the run
             if self._sweep.is_search and point.proposed and not point.handled:
                 return self._checked(point)
-            return self._table.known(point) or point
+            return self._ended_before(point) or point
         except (*TRANSIENT, *OF_ALL, HdfsError, OSError, PaiSweepFailed):
             self.put_back(point)
             raise
         except Exception as error:  # noqa: BLE001  users' own code may raise anything
             return Ended(point, Row("FAILED", error="; ".join(problem_texts(error))))
+
+    def _ended_before(self, point: Point) -> Ended | None:
+        """Return the recorded end of a point of a list; None if it failed before it had a job."""
+        ended = self._table.known(point)
+        return ended if ended is not None and (ended.row.is_good or ended.row.job) else None
 
     def _checked(self, point: Point) -> Point | Ended:
         """Record and check a point of a search; return it, or its end if it has ended or cannot run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections import defaultdict
@@ -18,6 +19,9 @@ from luigi_pai.sweep.progress import Progress
 from luigi_pai.sweep.results import Summary, points_digest
 from luigi_pai.sweep.rows import Row, bounded, flattened
 from luigi_pai.tasks.outputs import LastReports
+from luigi_pai.tasks.task_work import TaskWork
+from luigi_pai.work.evidence import Evidence
+from luigi_pai.work.lookup import decision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +75,7 @@ class Table:
         self._target = target
         self._journal = journal
         self._clock = clock
-        self._unread: list[Ended] = []
+        self._again: list[Ended] = []
         self._remarks: dict[str, str] = {}
         self._changed = True
         self._next = clock.monotonic() + _EVERY
@@ -118,22 +122,23 @@ class Table:
         self._changed = True
         if not ended.recorded:
             row = replace(ended.row, error=ended.row.error or self._remarks.get(point.name, ""))
+            may_succeed = False
             if row.is_good:
                 result, problem, may_succeed = self._result_of(point.task)
                 row = replace(row, result=result, error=row.error or problem)
-                if may_succeed:
-                    self._unread.append(ended)
-            self._journal.end(point.name, ended.number, row, _url_of(point))
+            if may_succeed or ended.unrecorded:
+                self._again.append(ended)
+            self._journal.end(point.name, ended.number, row, "" if ended.unrecorded else _url_of(point))
 
     def row_of(self, point: Point) -> Mapping[str, Any]:
         """Return the row of a point that has ended: column -> value. A column not in the row gives None."""
         return defaultdict(lambda: None, flattened([self._cells(point)])[1][0])
 
     def collect_again(self) -> None:
-        """Try again to read the results that could not be read because the file system did not answer."""
-        unread, self._unread = self._unread, []
-        for ended in unread:
-            self._record(ended)
+        """Try again to record the ends and to read the results for which the file system did not respond."""
+        again, self._again = self._again, []
+        for ended in again:
+            self._record(replace(ended, unrecorded=ended.unrecorded and not _records_again(ended)))
 
     def idle(self) -> float:
         """Return the seconds until rows are to be written; infinity if none has changed."""
@@ -205,6 +210,14 @@ class Table:
             return {}, f"no result: {self.result_error}", may_succeed
         self.without_result += not (values or problem)
         return values, problem, False
+
+
+def _records_again(ended: Ended) -> bool:
+    """Return whether a lookup of a point has recorded its end in its output folder."""
+    work = TaskWork(ended.point.task, single=False)
+    with contextlib.suppress(PaiError):
+        decision(work)
+    return Evidence(work).recorded_end == (ended.number, ended.row.state)
 
 
 def _url_of(point: Point) -> str:

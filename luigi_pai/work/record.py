@@ -32,7 +32,7 @@ _MOST_COMPARED = 10  # jobs without claims that a process and its forks compare 
 
 def record(
     work: Work, evidence: Evidence, entry: Entry, *, watched: bool, retry: Retry | None = None
-) -> None:
+) -> bool:
     """Record the end of a submission. If this process is killed before, the next run records it.
 
     If the file system fails, the error is logged and the work does not fail, because the server keeps the job
@@ -45,12 +45,15 @@ def record(
         watched: whether this process has watched the job to its end.
         retry: used for transient errors; if None, these are not retried.
 
+    Returns:
+        False if the file system failed.
+
     Raises:
         PaiOutputElsewhere: the job wrote to another output folder.
     """
     status = entry.status
     if status is None or evidence.recorded_end == (entry.number, status.state.value):
-        return
+        return True
     if work.options["keep_logs"] and (watched or evidence.lacks_end(entry)):
         from luigi_pai.work.kept_logs import KeptLogs  # noqa: PLC0415  only few want them
 
@@ -73,9 +76,10 @@ def record(
             status.state.value,
             error,
         )
-        return
+        return False
     if entry.succeeded:
         _warn_if_changed(work, evidence, entry)
+    return True
 
 
 def _with(retry: Retry | None, act: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 from pipelines import new_process
 from sweep_tasks import Study
 
-from luigi_pai import HdfsError
+from luigi_pai import HdfsError, PaiSweepFailed
 from luigi_pai.files.storage import mount_point
 from luigi_pai.sweep.journal import files as journal
+from luigi_pai.sweep.table import Table
+from luigi_pai.work.flag import CompletionFlag
 
 NUMBERS = range(1, 100, 7)
 
@@ -38,11 +41,11 @@ class Outage:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["EIO", "ENOSPC"])
+@pytest.mark.parametrize(("name", "patience"), [("EIO", 10_000), ("ENOSPC", 5)])
 @pytest.mark.parametrize("first", NUMBERS)
-def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkeypatch, first, name):
-    """Or fails at its start, and the next run ends it; each point runs once, and each has its row."""
-    settings(poll_patience=10_000)
+def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkeypatch, first, name, patience):
+    """Or fails, and the next run ends it; each point runs once, and each has its row and its end."""
+    settings(poll_patience=patience)
     pai.plan = {"runs_for": 5.0}
     monkeypatch.setattr(Study, "results_dir", "$PAI_DEFAULT_FS_URI/results")
     outage = Outage(pai.clock, first, getattr(errno, name))
@@ -64,8 +67,11 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
             Study().run()
         except HdfsError as error:
             text = str(error)
+            assert "\n" not in text
+        except PaiSweepFailed as error:  # the patience of a point was too short
+            text = str(error)
+            assert patience == 5
     assert outage.failed
-    assert "\n" not in text
     assert not text or ("storage nfs1" in text and os.strerror(getattr(errno, name)) in text)
     new_process()
     pai.clock.advance(60)
@@ -82,3 +88,64 @@ def test_a_sweep_goes_on_when_the_storage_is_back(pai, storage, settings, monkey
         output = Path(storage, each, "output")
         assert (output / "_SUCCESS").read_text() == f"{each}\n"
         assert (output / "_luigi_pai" / f"{each}.1.SUCCEEDED").exists()
+
+
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_ends_that_could_not_be_recorded_are_recorded_later(pai, settings, monkeypatch, tmp_path, is_killed):
+    """The journal is elsewhere and knows that the points have ended, but this does not count yet."""
+    settings(poll_patience=5)
+    monkeypatch.setattr(Study, "results_dir", str(tmp_path / "results"))
+    collect = Table.collect_again
+
+    def storage_is_back(table):
+        if is_killed:
+            raise KeyboardInterrupt
+        outage.undo()
+        collect(table)
+
+    with pytest.MonkeyPatch.context() as outage:
+        outage.setattr(CompletionFlag, "add", _refuse)
+        monkeypatch.setattr(Table, "collect_again", storage_is_back)
+        with pytest.raises(KeyboardInterrupt) if is_killed else contextlib.nullcontext():
+            Study().run()
+    if is_killed:
+        monkeypatch.setattr(Table, "collect_again", collect)
+        new_process()
+        assert not Study().complete()
+        Study().run()
+    assert Study().complete()
+    assert len(pai.posts()) == 6
+    assert [row["state"] for row in Study().output().rows()] == ["SUCCEEDED"] * 6
+    for point in Study().points():
+        assert (point.output() / "_SUCCESS").exists()
+    pai.jobs.clear()  # the server forgets them
+    new_process()
+    assert all(point.complete() for point in Study().points())
+
+
+def _refuse(*_args, **_options):
+    error = HdfsError("the storage is away")
+    error.transient = True
+    raise error
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_point_without_a_job_is_tried_again_after_a_run_that_could_not_record_its_end(
+    pai, monkeypatch, tmp_path
+):
+    """The disk of the journal gets full before the run can say that it has ended; the next run has room."""
+    monkeypatch.setattr(Study, "results_dir", str(tmp_path / "results"))
+    with monkeypatch.context() as patch:
+        patch.setattr("luigi_pai.work.evidence.Evidence.check_folder_is_ours", _full)
+        patch.setattr("luigi_pai.sweep.sweep_run.SweepRun._save", lambda run: run._journal.flush())
+        with pytest.raises(PaiSweepFailed, match="No space left"):
+            Study().run()
+    new_process()
+    Study().run()
+    assert len(pai.posts()) == 6
+    assert [row["state"] for row in Study().output().rows()] == ["SUCCEEDED"] * 6
+
+
+def _full(_evidence):
+    raise HdfsError("No space left on device")

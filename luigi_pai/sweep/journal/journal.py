@@ -192,7 +192,8 @@ class Journal:
             name: of the point.
             number: of its submission; if 0, the number of its claim is recorded, or 0 if it has no claim.
             row: of the point.
-            cluster: URL of the rest-server.
+            cluster: URL of the rest-server; empty if the next run is to look the point up, because its end
+                could not be recorded in its output folder.
         """
         claim = self.of(name).claim
         number = number or (0 if claim is None else claim.number)
@@ -282,7 +283,7 @@ class Journal:
     def is_complete(self, names: Iterable[str], allowed: int) -> bool:
         """Return whether all points have ended, and at most ``allowed`` of them have failed."""
         records = [self.records.get(name) for name in names]
-        ended = [record for record in records if record is not None and record.row is not None]
+        ended = [record for record in records if record is not None and record.row and record.cluster]
         return len(ended) == len(records) and sum(not record.is_good for record in ended) <= allowed
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:

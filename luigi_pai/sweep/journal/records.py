@@ -75,7 +75,7 @@ class Record:
 
     @property
     def cluster(self) -> str:
-        """URL of the rest-server of the job that has ended."""
+        """URL of the rest-server of the job that has ended; empty if the end does not count yet."""
         return str(self.last.get("cluster", ""))
 
     @property
