@@ -1,8 +1,8 @@
-"""Book, claims and submissions against a model of server and HDFS, by schedules that Hypothesis finds.
+"""Book, claims and submissions against a model of server and HDFS or storage, by schedules of Hypothesis.
 
 A schedule says which worker goes on with its next request, whether its reply is lost or the worker killed
-there, how jobs end, and when the server or HDFS is away or forgets. Whatever the schedule: no work runs
-twice, none is lost, and what a worker says of its task is true.
+there, how jobs end, when the server or its files are away or forgotten, and who sees the storage as it was.
+Whatever the schedule: no work runs twice, none is lost, and what a worker says of its task is true.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import logging
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import luigi
 import pytest
 from chaos.dice import ROUNDS, SEED
 from chaos.interleaving import FATES, GO, LOST, Interleaving, KilledError
 from chaos.small_hdfs import SmallHdfs
+from chaos.small_storage import SmallStorage
 from faulty_pai import PASSWORD, FaultyPai
 from hypothesis import HealthCheck, Phase, seed, settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -31,9 +33,13 @@ from luigi_pai.jobspec.names import base_name
 from luigi_pai.work.claims import Claims
 from luigi_pai.work.refusals import RunsInArrayError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-RELEASES = ("0.7.1", "1.8.0", "ltp-1.5")
+RELEASES = {"hdfs": ("0.7.1", "1.8.0", "ltp-1.5"), "storage": ("1.8.0", "ltp-1.5")}
 WORKS = ("a", "b", "c")
 DAY = 24 * 3600.0
 FOR_EVER = 1e12
@@ -117,18 +123,28 @@ class Life(RuleBasedStateMachine):
     """The life of some tasks."""
 
     servers: dict[str, Server]
-    monkeypatch: pytest.MonkeyPatch
-    folder: object
+    folder: Path
+    place: str
+    as_user: Callable[..., None]
     serial = itertools.count()
 
-    @initialize(release=strategies.sampled_from(RELEASES))
-    def begin(self, release):
+    @initialize(draw=strategies.data())
+    def begin(self, draw):
+        release = draw.draw(strategies.sampled_from(RELEASES[self.place]))
         luigi.task_register.Register.clear_instance_cache()
         self.patch = pytest.MonkeyPatch()
         self.pai, self.hdfs = self.servers[release], SmallHdfs()
         self.pai.empty()
         self.world = Interleaving(self.pai, self.hdfs)
         self.world.install(self.patch)
+        if self.place == "storage":
+            root = self.folder / f"storage-{next(self.serial)}"
+            root.mkdir()
+            self.as_user(storage="nfs1", storage_path=root, api_version="v2")
+            self.storage = SmallStorage(self.world, root)
+            self.storage.install(self.patch)
+        else:
+            self.as_user(webhdfs_url="http://hdfs.test:1", fs_uri="hdfs://hdfs.test:9000")
         install_clock(self.world.clock, self.patch)
         install_clock_of_retries(self.world.clock, self.patch)
         self.pai.clock = self.world.clock
@@ -196,6 +212,11 @@ class Life(RuleBasedStateMachine):
     @rule(place=strategies.sampled_from(("pai", "hdfs")))
     def a_server_is_away_or_back(self, place):
         self.world.away ^= {place}
+
+    @precondition(lambda self: self.place == "storage" and self.world.alive)
+    @rule(which=strategies.integers(0, 3))
+    def a_view_of_the_storage_gets_old(self, which):
+        self.storage.show_old(self.world.alive[which % len(self.world.alive)])
 
     @rule()
     def tokens_are_revoked(self):
@@ -308,24 +329,27 @@ def end(job, state: str, *, odd: bool = False) -> None:
 def servers():
     """One server of each release."""
     made = {}
-    for release in RELEASES:
+    for release in RELEASES["hdfs"]:
         made[release] = Server()
         made[release].release = release
+        data = {"server": "127.0.0.1", "path": ""}
+        made[release].storages["nfs1"] = {"type": "nfs", "share": True, "readOnly": False, "data": data}
     yield made
     for server in made.values():
         server.close()
 
 
 @pytest.fixture
-def run(servers, as_user, tmp_path, caplog):  # noqa: ARG001  the settings are made
+def run(servers, as_user, tmp_path, caplog):
     """Play a number of schedules."""
     caplog.set_level(logging.CRITICAL)
 
-    def run_some(examples: int) -> None:
+    def run_some(examples: int, place: str = "hdfs") -> None:
         class Played(Life):
             pass
 
-        Played.servers, Played.folder = servers, tmp_path
+        Played.servers, Played.folder, Played.place = servers, tmp_path, place
+        Played.as_user = staticmethod(as_user)
         how = settings(
             database=None,
             deadline=None,
@@ -342,22 +366,26 @@ def run(servers, as_user, tmp_path, caplog):  # noqa: ARG001  the settings are m
 
 @pytest.fixture
 def as_user(settings):
-    """The settings of all workers."""
-    settings(
-        pai_url="http://pai.test:1",
-        webhdfs_url="http://hdfs.test:1",
-        fs_uri="hdfs://hdfs.test:9000",
-        username="admin",
-        password=PASSWORD,
-        poll_min=1,
-        poll_max=20,
-        poll_patience=60,
-    )
+    """Make the settings of all workers, with those of their files."""
+
+    def use(**files: object) -> None:
+        settings(
+            pai_url="http://pai.test:1",
+            username="admin",
+            password=PASSWORD,
+            poll_min=1,
+            poll_max=20,
+            poll_patience=60,
+            **files,
+        )
+
+    return use
 
 
-def test_no_schedule_breaks_the_promise(run):
+@pytest.mark.parametrize("place", RELEASES)
+def test_no_schedule_breaks_the_promise(run, place):
     """Of some drawn by a seed."""
-    run(25 if ROUNDS == 1 else 10 * ROUNDS)
+    run(25 if ROUNDS == 1 else 10 * ROUNDS, place)
 
 
 def claims_are_not_exclusive(monkeypatch):
@@ -391,9 +419,10 @@ BUGS = [
 ]
 
 
+@pytest.mark.parametrize("place", RELEASES)
 @pytest.mark.parametrize(("bug", "found"), BUGS if ROUNDS > 1 else BUGS[:1])
-def test_schedules_find_what_breaks_it(run, monkeypatch, bug, found):
+def test_schedules_find_what_breaks_it(run, monkeypatch, bug, found, place):
     """Each of these takes one thing away that the promise rests on."""
     bug(monkeypatch)
     with pytest.raises(AssertionError, match=found):
-        run(400)
+        run(400, place)

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import signal
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from urllib3.connectionpool import HTTPConnectionPool
 
-from luigi_pai.files.storage import posix, volume
-from luigi_pai.sweep.journal import files as journal
+from chaos.file_operations import intercept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["kill_at_request"]
-
-_CHANGES = ("chmod", "fchmod", "fsync", "link", "mkdir", "rename", "replace", "rmdir", "unlink")
 
 
 def kill_at_request(number: int, file: Path) -> None:
@@ -35,14 +31,13 @@ def kill_at_request(number: int, file: Path) -> None:
     """
     counts = os.open(file, os.O_CREAT | os.O_APPEND | os.O_RDWR)
 
-    def counted(
-        send: Callable[..., Any], half: Callable[..., Any] = lambda *_, **__: None
-    ) -> Callable[..., Any]:
+    def counted(send: Callable[..., Any], half: Callable[..., Any] | None) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             os.write(counts, b".")
             is_it = 0 < abs(number) <= os.fstat(counts).st_size  # forks may have counted together
             if is_it and number > 0:
-                half(*arguments, **options)
+                if half is not None:
+                    half(*arguments, **options)
                 os.killpg(0, signal.SIGKILL)
             try:
                 return send(*arguments, **options)
@@ -52,29 +47,7 @@ def kill_at_request(number: int, file: Path) -> None:
 
         return call
 
-    HTTPConnectionPool._make_request = counted(HTTPConnectionPool._make_request)  # type: ignore[method-assign]
-    changes = {name: counted(getattr(os, name)) for name in _CHANGES}
-    changes["open"] = _open(counted(os.open))
-    system = SimpleNamespace(**{**vars(os), **changes})
-    write_all = counted(posix.write_all, lambda file, data: file.write(data[: len(data) // 2]))
-    for module in (posix, volume):
-        module.os = system  # type: ignore[attr-defined]
-    volume.write_all = write_all
-    append = journal.LocalFile.append
-
-    def half_of_the_lines(self: Any, data: bytes) -> None:
-        with self.locked():
-            self._held.write(data[: len(data) // 2])
-            self._held.flush()
-
-    journal.LocalFile.append = counted(append, half_of_the_lines)  # type: ignore[method-assign]
-
-
-def _open(counted: Callable[..., int]) -> Callable[..., int]:
-    """Return ``os.open`` that counts files which are made."""
-
-    def call(path: str, flags: int, *arguments: Any, **options: Any) -> int:
-        to_open = counted if flags & os.O_CREAT else os.open
-        return to_open(path, flags, *arguments, **options)
-
-    return call
+    HTTPConnectionPool._make_request = counted(  # type: ignore[method-assign]
+        HTTPConnectionPool._make_request, None
+    )
+    intercept(counted)

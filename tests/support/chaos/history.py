@@ -55,11 +55,13 @@ class History:
         tables: of sweeps: name -> rows, see ``SweepResults``.
         reports: turns whose last task has run.
         torn: files on the storage that had their name, but not their whole content, when a run had ended.
+        may_fail: a run may end with an error of the files, after which the next run has attempts of its own.
         leftovers: hidden files on the storage, which have not become what they were to be.
     """
 
     prefix: str
     place: str
+    may_fail: bool = False
     runs: list[Run] = field(default_factory=list)
     ran: list[str] = field(default_factory=list)
     jobs: dict[str, str] = field(default_factory=dict)

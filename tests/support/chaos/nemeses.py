@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from chaos.disk_faults import outage
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chaos.rounds import Played, Round, Started, Table
 
-__all__ = ["KILLS", "MACHINES", "MEETINGS", "RACES", "crash_at"]
+__all__ = ["KILLS", "MACHINES", "MEETINGS", "OUTAGES", "RACES", "crash_at"]
 
 _LATEST = 1.6  # seconds after its start when a run is killed
 _REQUESTS = 60  # of a run, about
@@ -70,12 +72,56 @@ def _lost_replies(table: Table) -> None:
         {"fault": "drop", "method": "POST", "path": "/api/v?/jobs", "rate": 0.7},
         {"fault": "drop", "rate": 0.1},
     ]
-    _with_faults(table, rules)
+    _with_faults(table, rules, disturbed=table.round.workload == "dynamic")
 
 
 def _lost_hdfs_replies(table: Table) -> None:
     """HDFS does as asked, and one request in fifty gets no reply: a run may fail, but say nothing wrong."""
     _with_faults(table, [{"fault": "drop", "path": "/webhdfs/*", "rate": 0.02}], disturbed=True)
+
+
+def _moody_server(table: Table) -> None:
+    """Submissions that are taken are answered with an error, tokens are lost, and the limits are reached."""
+    rules = [
+        {
+            "fault": "error",
+            "status": 502,
+            "executed": True,
+            "method": "POST",
+            "path": "/api/v?/jobs",
+            "rate": 0.5,
+        },
+        {"fault": "error", "status": 503, "executed": True, "rate": 0.1},
+        {"fault": "expire", "rate": 0.1},
+        {"fault": "limit", "rate": 0.1, "count": 5},
+        {"fault": "reset", "rate": 0.1},
+    ]
+    # the complete() of a task that another one yields is patient for two seconds only
+    _with_faults(table, rules, disturbed=table.round.workload == "dynamic")
+
+
+def _safe_mode(table: Table) -> None:
+    """The NameNode is in safe mode for some changes, from a certain one on: a run waits until it is not."""
+    rule = {"fault": "safe-mode", "path": "/webhdfs/*", "method": ["PUT", "POST", "DELETE"]}
+    skip, count = table.random.randint(0, 30), table.random.randint(1, 8)
+    _with_faults(table, [{**rule, "skip": skip, "count": count}], disturbed=True)
+
+
+def _failing_files(table: Table) -> None:
+    """Files fail in one or two runs, one after the other: a run may fail, but say nothing wrong."""
+    for _ in range(table.random.randint(1, 2)):
+        table.end(table.start(disturbed=True, files=outage(table.random)))
+
+
+def _full_disk(table: Table) -> None:
+    """The disk gets full, also in the middle of a write of the journal; in the next run it has room again."""
+    table.end(table.start(disturbed=True, files=outage(table.random, "ENOSPC")))
+
+
+def _sigterm(_table: Table, started: Started) -> None:
+    os.kill(started.session, signal.SIGTERM)
+    started.process.join(20)
+    os.killpg(started.session, signal.SIGTERM)  # workers of Luigi outlive its main process
 
 
 def _with_faults(table: Table, rules: list[dict[str, Any]], *, disturbed: bool = False) -> None:
@@ -92,19 +138,27 @@ KILLS: dict[str, Callable[[Table], None]] = {
     "kill-at-request": _request,
     "lost-replies": _lost_replies,
     "lost-hdfs-replies": _lost_hdfs_replies,
+    "sigterm": _at_some_time(_sigterm),
+    "moody-server": _moody_server,
+    "safe-mode": _safe_mode,
+    "failing-files": _failing_files,
+    "full-disk": _full_disk,
 }
 """By their names, those of one process at a time."""
 
 
-def _race(count: int, kills: int, machines: int = 1) -> Callable[[Table], None]:
-    """Return a nemesis that starts processes at once, on some machines by turns, and kills some of them."""
+def _race(count: int, kills: int, machines: int = 1, outages: int = 0) -> Callable[[Table], None]:
+    """Return a nemesis that starts processes at once, on some machines by turns; the first ones suffer."""
 
     def nemesis(table: Table) -> None:
         all_ = [
             table.start(
                 # of two searches, one goes on; a task whose point runs in a job of a sweep may say so
-                disturbed=table.round.workload == "search" or bool(table.round.work.beside),
+                disturbed=table.round.workload == "search"
+                or bool(table.round.work.beside)
+                or number < outages,
                 kill_at=table.random.randint(5, _REQUESTS) if number < kills else 0,
+                files=outage(table.random) if number < outages else {},
                 only=number if table.round.work.parts > 1 and machines == 1 else None,
                 machine=number % machines,
             )
@@ -126,6 +180,7 @@ MEETINGS: dict[str, Callable[[Table], None]] = {"one-build": _one_build, "two-at
 MACHINES: dict[str, Callable[[Table], None]] = {
     "two-machines": _race(2, 0, machines=2),
     "two-machines-one-killed": _race(2, 1, machines=2),
+    "two-machines-one-mount-failing": _race(2, 0, machines=2, outages=1),
 }
 """By their names: how one pipeline runs on several machines, which have the cluster's files in common."""
 
@@ -136,6 +191,9 @@ RACES: dict[str, Callable[[Table], None]] = {
     "four-at-once-two-killed": _race(4, 2),
 }
 """By their names: how many processes run the pipeline at once."""
+
+OUTAGES = ("failing-files", "full-disk", "two-machines-one-mount-failing")
+"""Those of files on a storage."""
 
 
 def crash_at(

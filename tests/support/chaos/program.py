@@ -16,7 +16,8 @@ from luigi.execution_summary import _summary_dict
 
 from chaos import seeded_bugs
 from chaos.crash_points import kill_at_request
-from luigi_pai import PaiPythonTask, PaiSweep, PaiTask, TaskRole
+from chaos.disk_faults import fail_files
+from luigi_pai import OpenPai, PaiJobFailed, PaiPythonTask, PaiSweep, PaiTask, TaskRole
 
 given = json.loads(sys.argv[1])
 folder, prefix, seconds = Path(given["folder"]), given["prefix"], given["seconds"]
@@ -109,6 +110,20 @@ class Link(Step):
         return Link(label=f"ok-{number - 1}") if number else []
 
 
+class MethodLink(Method):
+    """A method of a chain: it is sent when the one before has a result."""
+
+    before = luigi.ListParameter()
+    max_attempts = 2
+
+    def requires(self):
+        return [MethodLink(label=self.before[-1], before=self.before[:-1])] if self.before else []
+
+    def work(self):
+        super().work()
+        return {"label": self.label}
+
+
 def results(name):
     """Return the folder of a sweep's results."""
     return f"{given['results']}/{prefix}-{name}"
@@ -154,6 +169,40 @@ class Search(PaiSweep):
         self.seen += f"{point.label} {row['state']} "
 
 
+def function(label, job, history):
+    """Do what the command of a step does."""
+    import os  # noqa: PLC0415  that of the container
+
+    name = os.environ["PAI_JOB_NAME"]
+    with open(history, "a") as file:  # noqa: PTH123
+        file.write(f"{name}\n")
+    if label.startswith("flaky") and name == job:
+        raise RuntimeError(label)
+    return label
+
+
+def call_functions():
+    """Run the workload of functions, as a script does, and return its exit code and what it says of each."""
+    cluster = OpenPai.current().cluster()
+    settings = {"image": "python:3", "memory_mb": 100, "python": sys.executable, "max_attempts": 2}
+    names = [f"{prefix}-{label}" for label in given["labels"][0]]
+    jobs = [
+        cluster.call(function, label, name, f"{folder}/history", name=name, **settings)
+        for label, name in zip(given["labels"][0], names, strict=True)
+    ]
+    done = []
+    for job, label, name in zip(jobs, given["labels"][0], names, strict=True):
+        try:
+            assert job.result() == label, job.result()
+        except PaiJobFailed as error:
+            sys.stderr.write(f"{error}\n")
+        else:
+            done.append(name)
+    if len(done) == len(names):
+        (folder / f"report-{given['turn']}").touch()
+    return 0 if len(done) == len(names) else 30, {"done": done, "failed": sorted(set(names) - set(done))}
+
+
 class Report(luigi.Task):
     """Comes after all of them, in each run."""
 
@@ -169,6 +218,10 @@ class Report(luigi.Task):
             return [Whole(label=label) for label in labels[0]]
         if workload == "search":
             return Search()
+        if workload == "methods":
+            return MethodLink(label=labels[0][-1], before=labels[0][:-1])
+        if workload == "dynamic":
+            return []
         studies = zip(labels, given["packs"], strict=True)
         return [
             *(Study(labels=each, points_per_job=pack) for each, pack in studies),
@@ -179,13 +232,17 @@ class Report(luigi.Task):
         return luigi.LocalTarget(f"{folder}/report-{self.turn}")
 
     def run(self):
+        if given["workload"] == "dynamic":
+            for label in given["labels"][0]:
+                yield Retried(label=label)
+        if given["workload"] == "methods":
+            assert self.requires().result() == {"label": given["labels"][0][-1]}
         with self.output().open("w"):
             pass
 
 
-if __name__ == "__main__":
-    seeded_bugs.apply(given["bug"])
-    kill_at_request(given["kill_at"], folder / f"count-{given['turn']}")
+def run_luigi():
+    """Run the pipeline, and return its exit code and what Luigi says of each task."""
     outcome = luigi.build(
         [Report(turn=given["turn"])],
         workers=given["workers"],
@@ -202,7 +259,15 @@ if __name__ == "__main__":
         task.name for kind in ("failed", "ever_failed") for task in kinds[kind] if hasattr(task, "name")
     ]
     said = {"done": sorted(done), "failed": sorted(set(failed) - set(done))}
+    return 0 if outcome.scheduling_succeeded else 30, said
+
+
+if __name__ == "__main__":
+    seeded_bugs.apply(given["bug"])
+    kill_at_request(given["kill_at"], folder / f"count-{given['turn']}")
+    fail_files(given["files"], folder / f"changes-{given['turn']}")
+    code, said = call_functions() if given["workload"] == "functions" else run_luigi()
     whole = folder / f"said-{given['turn']}.part"  # a kill may come while it is written
     whole.write_text(json.dumps(said))
     whole.rename(folder / f"said-{given['turn']}")
-    sys.exit(0 if outcome.scheduling_succeeded else 30)
+    sys.exit(code)

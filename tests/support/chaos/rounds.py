@@ -16,12 +16,12 @@ from chaos import processes
 from chaos.checker import findings
 from chaos.dice import BUG
 from chaos.history import History, Run, read_history, torn_files
-from chaos.nemeses import MACHINES, RACES
+from chaos.nemeses import MACHINES, OUTAGES, RACES
 from chaos.workloads import ONE_MACHINE, WITH_FILES, WORKLOADS, Workload
 from luigi_pai.api.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from chaos.checker import Finding
@@ -102,13 +102,20 @@ class Table:
     _turns: int = field(default=0)
 
     def start(
-        self, *, disturbed: bool = False, kill_at: int = 0, only: int | None = None, machine: int = 0
+        self,
+        *,
+        disturbed: bool = False,
+        kill_at: int = 0,
+        files: Mapping[str, Any] | None = None,
+        only: int | None = None,
+        machine: int = 0,
     ) -> Started:
         """Start the pipeline.
 
         Args:
             disturbed: a nemesis meets it.
             kill_at: see ``kill_at_request``.
+            files: which of them fail, see ``outage``.
             only: the sweep or task of this index alone.
             machine: number of the machine; runs on different machines have nothing in common but the cluster.
         """
@@ -135,6 +142,7 @@ class Table:
             "workers": self.round.workers,
             "bug": self.round.bug,
             "kill_at": kill_at,
+            "files": dict(files or {}),
             "turn": turn,
         }
         log = self.folder / f"log-{turn}"
@@ -182,13 +190,14 @@ def play(one: Round, folder: Path, server: LocalPai, nemesis: Callable[[Table], 
     """Play a round; its folder keeps its history and logs."""
     drawn = random.Random(one.seed)
     prefix = f"{one.workload}-{one.seed}"
-    table = Table(one, folder, server, drawn, History(prefix, one.place))
+    table = Table(one, folder, server, drawn, History(prefix, one.place, one.nemesis in OUTAGES))
     _write_config(one, folder, server)
     try:
         nemesis(table)
         table.finish()
         read_history(table.history, folder, server, "v1" if one.api == "v1" else "v2")
-        if one.nemesis in RACES | MACHINES:  # whoever ends the work does not wait for those who are killed
+        # whoever ends the work does not wait for those who are killed, and files that fail cannot be removed
+        if one.nemesis in (*RACES, *MACHINES, "failing-files"):
             table.history.leftovers.clear()
         return Played(one, folder, findings(table.history, one.work))
     finally:
@@ -203,6 +212,8 @@ def _write_config(one: Round, folder: Path, server: LocalPai) -> None:
         given.pop("webhdfs_url", None)
     if one.place != "storage":
         given.pop("storage", None)
+    if one.nemesis in OUTAGES:
+        given["read_timeout"] = "1.5"
     parser = configparser.ConfigParser(interpolation=None)
     parser["OpenPai"] = given
     parser["worker"] = {"wait_interval": "0.1", "ping_interval": "0.5"}
@@ -221,8 +232,10 @@ def drawn(seed: int, nemeses: Iterable[str]) -> Round:
     work = chosen.choice(list(WORKLOADS.values()))
     api = chosen.choice(work.apis)
     place = chosen.choice([each for each in _PLACES if each != "storage" or api != "v1"])
-    if nemesis == "lost-hdfs-replies":
+    if nemesis in ("lost-hdfs-replies", "safe-mode"):
         place = "hdfs"
+    if nemesis in OUTAGES:
+        api, place = chosen.choice([each for each in work.apis if each != "v1"]), "storage"
     workers = chosen.choice((2, 4)) if nemesis in ("kill-main", "kill-child") else chosen.choice((1, 2, 4))
     return Round(seed, work.name, api, place, nemesis, workers, bug=BUG)
 

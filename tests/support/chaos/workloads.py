@@ -66,13 +66,14 @@ class Workload:
     @property
     def is_ordered(self) -> bool:
         """Whether each task requires the one before."""
-        return self.name == "chain"
+        return self.name in ("chain", "dynamic", "methods")
 
 
-TASKS = ("chain", "failing", "files")
+TASKS = ("chain", "failing", "files", "dynamic", "methods", "functions")
 """Names of the workloads without sweeps."""
 
 _V2 = ("v2", "ltp")
+_ONE, _OTHER = ("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")
 _POINTS = ("ok-0", "ok-1", "hopeless-2", "ok-3", "flaky-4", "ok-5")
 WORKLOADS = {
     workload.name: workload
@@ -84,16 +85,19 @@ WORKLOADS = {
         Workload("overlap", (("ok-0", "ok-1", "flaky-2", "ok-3"), ("ok-3", "flaky-2", "ok-4", "ok-5"))),
         Workload(
             "overlapping-arrays",
-            (("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")),
+            (_ONE, _OTHER),
             packs=(3, 4, 2),
             apis=_V2,
         ),
         Workload("search", budget=6),
+        Workload("dynamic", (("ok-0", "flaky-1", "ok-2"),)),
+        Workload("methods", (("ok-0", "flaky-1", "ok-2"),)),
+        Workload("functions", (("ok-0", "ok-1", "flaky-2"),)),
+        Workload("beside-a-task", (_ONE,), packs=(3, 2), beside=("ok-3",), apis=_V2),
     )
 }
 """By their names."""
 
-_ONE, _OTHER = ("ok-0", "ok-1", "flaky-2", "ok-3", "ok-4"), ("ok-3", "flaky-2", "ok-4", "ok-5")
 ONE_MACHINE = {
     workload.name: workload
     for python in (False, True)
