@@ -80,7 +80,7 @@ class Function:
         Raises:
             MissingPackage: cloudpickle is not installed here.
         """
-        secrets = Secrets({}, configured_secrets(), os.environ)
+        secrets = Secrets(None, configured_secrets(), os.environ)
         self.payload = payload_of(self.kind, object, packages, secrets, function=self.name)
 
     def job_name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

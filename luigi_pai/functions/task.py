@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import copy
 import inspect
-import re
 from typing import TYPE_CHECKING, Any
 
 import luigi
@@ -106,22 +105,11 @@ class FunctionTask(PaiPythonTask):
         _raise(self._function.name, problems)
 
 
-_WORDS = (  # pattern in the words of a PaiPythonTask -> the words of a function
-    (r"function, used in \S+ \(<luigi_pai>:\d+\),", "the function"),
-    (r"uses function in \S+ \(<luigi_pai>:\d+\)", "is of luigi or luigi_pai"),
-    ("use it in another method, or give its value in a parameter", "give its value as an argument"),
-    ("make it a private parameter", "let work() read it from a file of the cluster"),
-)
-
-
 def _raise(name: str, problems: Sequence[str]) -> None:
-    """Raise a SpecError with the problems, in the words of someone who calls a function."""
-    found = list(problems)
-    for pattern, words in _WORDS:
-        found = [re.sub(pattern, words, problem) for problem in found]
-    if found:
+    """Raise a SpecError with the problems, if there are any."""
+    if problems:
         call = f"{name}()"
-        raise SpecError(name, [Problem(call, problem.replace("work()", call)) for problem in found])
+        raise SpecError(name, [Problem(call, problem.replace("work()", call)) for problem in problems])
 
 
 def _setting(name: str) -> property:

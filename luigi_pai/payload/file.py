@@ -119,7 +119,7 @@ class Payload:
         del self.problems[before:]
         for name, value, place in self.reach.values.values():
             if not isinstance(value, FunctionType) or value not in self.reach.functions:
-                what = f"{name}, used in {place},"
+                what = f"{name}, used in {place}," if place else f"the {name}"
                 self._check_secrets(what, value, self._pickle(what, value) if general else b"")
         if not self.problems[before:]:
             self.problems += general

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 
+from luigi_pai.payload.container import CALLER
 from luigi_pai.payload.flow import Flow, flow_of, lines_of, nested_codes, receiver
 from luigi_pai.payload.secrets import is_secret_name
 
@@ -24,7 +25,7 @@ METHOD = "work"
 _NOT_THERE = ("luigi", "luigi_pai")  # packages that the container lacks
 _THERE = "luigi_pai.runtime"  # the only module of these packages that the container has
 _NO_METHODS = (staticmethod, type, dict, list, set, tuple)  # their functions do not get the task as first
-_NONE_THERE = "the container has no luigi: use it in another method, or give its value in a parameter"
+_NONE_THERE = "the container has no luigi: use it outside of work(), and give work() its value"
 
 
 @dataclass(eq=False)
@@ -123,7 +124,8 @@ class Reach:
         self.values.setdefault(id(value), (name, value, place))
         if is_of_luigi(value):
             if is_new:
-                self.problems.append(f"uses {name} in {place}; {_NONE_THERE}")
+                use = f"uses {name} in {place}" if place else "is of luigi or luigi_pai"
+                self.problems.append(f"{use}; {_NONE_THERE}")
             return
         is_class = isinstance(value, type) and value.__module__ in self.modules
         for part in vars(value).values() if is_class else [value]:
@@ -239,6 +241,9 @@ def _functions_of(value: Any) -> list[FunctionType]:
 
 
 def _place(function: FunctionType, line: int) -> str:
+    """Return where a function uses a value; empty for the code that only calls the user's function."""
+    if function.__code__.co_filename == CALLER:
+        return ""
     return f"{function.__qualname__} ({function.__code__.co_filename.rpartition('/')[2]}:{line})"
 
 

@@ -43,20 +43,23 @@ class Secrets:
     environment variables whose values travel are a copy of the environment.
 
     Args:
-        private: the private parameters by name.
+        private: the private parameters by name; None for a function, which has no parameters of Luigi.
         configured: the passwords and tokens of luigi.cfg.
         environ: the environment.
     """
 
     def __init__(
-        self, private: Mapping[str, object], configured: Collection[str], environ: Mapping[str, str]
+        self, private: Mapping[str, object] | None, configured: Collection[str], environ: Mapping[str, str]
     ) -> None:
+        advice = "make it a private parameter"
+        if private is None:
+            private, advice = {}, "let work() read it from a file of the cluster"
         found = [(name, leaf) for name, value in private.items() for leaf in _leaves(value, keys=False)]
         self._private = [(name, leaf) for name, leaf in found if _is_secret(leaf)]
         self._environ = {name: value for name, value in environ.items() if len(value) >= _LONG}
         self._others = [(_CONFIGURED, value) for value in configured if len(value) >= _SHORTEST]
         self._others += [
-            (f"the value of the environment variable {name}: make it a private parameter", value)
+            (f"the value of the environment variable {name}: {advice}", value)
             for name, value in self._environ.items()
             if is_secret_name(name) and not value.startswith("/")
         ]
