@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FIRST_REST, _LONGEST_REST = 10.0, 300.0  # seconds
 _TAIL = 16 * 1024  # bytes
+_ADVICE = "logs are read from the web portal: set portal_url in [OpenPai] of luigi.cfg to its URL"
 _PRE = re.compile(rb"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
@@ -107,7 +108,11 @@ class LogFiles:
 
     def _get(self, file: LogFile, query: str = "", part: str | None = None) -> requests.Response:
         url = urljoin(self._site, file.uri) + query
-        response = self._session.get(url, part=part)
+        try:
+            response = self._session.get(url, part=part)
+        except ClusterUnreachable as error:
+            advised = error if file.node else error.extended(_ADVICE)
+            raise advised.in_section(self._session.account.section) from None
         past_the_end = part is not None and response.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
         if not is_success(response) and not past_the_end:
             # the query is left out, because it gives access to the log

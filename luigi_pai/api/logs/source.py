@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING
 
 from luigi_pai.api.retries import TRANSIENT
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from luigi_pai.api.dialects.log_files import LogFile
     from luigi_pai.api.logs.streams import Stream
     from luigi_pai.api.rest_api import RestApi
+
+logger = logging.getLogger(__name__)
 
 _SHORT = 5.0  # timeout in seconds of a request while the job is watched
 _LONGEST_IN_VAIN = 10.0  # seconds without success after which the logs of an ended job are given up
@@ -73,6 +76,8 @@ class LogSource:
                 stream.reason = str(error)
                 stream.cut_short = isinstance(error, TRANSIENT) and not file.paged
                 if stream.cut_short and isinstance(error, self.raised):
+                    if self.is_watched and self._api.session.times("unreadable logs") == 1:
+                        logger.warning("Logs cannot be read now, and are tried again: %s", error)
                     raise
                 break
             stream.reason = None
