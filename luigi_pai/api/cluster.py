@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from luigi_pai.api.book.book import Book
 from luigi_pai.api.clock import Clock
@@ -82,8 +82,8 @@ class Cluster(JobRequests):
         self,
         url: str,
         username: str,
-        *,
         password: str | None = None,
+        *,
         token: str | None = None,
         api_version: str = "auto",
         portal_url: str | None = None,
@@ -146,13 +146,14 @@ class Cluster(JobRequests):
         """
         return self._detector.convert(job)
 
-    def submit(self, job: PaiJob | JobProtocol) -> Job:
+    def submit(self, job: PaiJob | JobProtocol, *arguments: NoReturn, **settings: NoReturn) -> Job:
         """Submit a job and return its handle. If its name is in use, NAME__attempt2 is not tried instead.
 
         If the response is lost, the job is looked up before it is posted again, so that it is submitted only
         once. Transient errors are retried for ``polling.patience`` seconds.
 
         Raises:
+            TypeError: the object is not a job, or is not the only argument.
             SpecError: the job cannot run as it is written; nothing was sent.
             NameConflict: the name is in use; ``cluster.job(name)`` is the handle of the job with this name.
             PaiNameTaken: a lookup after a lost response showed that the name belongs to another user's job.
@@ -163,6 +164,8 @@ class Cluster(JobRequests):
         from luigi_pai.jobspec.submission import check  # noqa: PLC0415  a slow import, for submit() only
         from luigi_pai.jobspec.templates.secrets import logged_secrets  # noqa: PLC0415  as above
 
+        if arguments or settings:
+            raise TypeError("submit() takes one job; a function runs as a job with call(fit, 0.1)")
         (name, warnings), book = check(job, self._api.detector.known), self.book
         for warning in warnings:
             logger.warning("Job %s: %s", name, warning)

@@ -84,6 +84,7 @@ class Job:
 
     def wait(
         self,
+        timeout: float | None = None,
         *,
         queue_timeout: float | None = None,
         run_timeout: float | None = None,
@@ -95,6 +96,7 @@ class Job:
         Transient errors are retried for the cluster's ``polling.patience``, in seconds.
 
         Args:
+            timeout: seconds after which ``TimeoutError`` is raised; the job continues.
             queue_timeout: seconds in the queue after which the job is stopped.
             run_timeout: seconds of running after which the job is stopped.
             on_change: called with each new status, the first one included.
@@ -108,7 +110,9 @@ class Job:
             JobNotFound: the server knows no job of this name, and this handle did not submit it.
             PaiJobLost: the server no longer knows the job.
             ClusterUnreachable: the server did not respond for too long.
+            TimeoutError: the job has not ended within ``timeout``.
         """
+        end = math.inf if timeout is None else self._api.clock.monotonic() + timeout
         changed = on_change or (self._drawn() if is_notebook() else lambda _status: None)
         status = self._first_status()
         changed(status)
@@ -116,9 +120,9 @@ class Job:
             return status
         watcher, reasons, reason = Watcher(self.book), WaitingReasons(self.book), None
         watcher.add(status, queue_timeout=queue_timeout, run_timeout=run_timeout)
-        while True:
+        while (left := end - self._api.clock.monotonic()) > 0:
             idle = math.inf if on_waiting is None else reasons.idle(status)
-            self._api.clock.sleep(min(watcher.idle(), idle))
+            self._api.clock.sleep(min(watcher.idle(), idle, left))
             for update in watcher.step():
                 status = update.status
                 self._last, self._missed = status, update.missed
@@ -131,6 +135,7 @@ class Job:
                 reason = now
                 if now is not None:
                     on_waiting(status, now)
+        raise TimeoutError(f"job {self.name!r} has not ended within {timeout:g} s; it continues")
 
     def _drawn(self) -> Callable[[JobStatus], None]:
         drawing, began = Drawing(), self._api.clock.time()
@@ -255,6 +260,21 @@ class FunctionJob(Job):
                 raise
             self._is_over, self._finish = True, lambda: None
             return self._value()
+
+    def exception(self) -> PaiJobFailed | None:
+        """Wait for the end of the job; return the ``PaiJobFailed`` that ``result`` raises, if any.
+
+        Other errors are raised, as by ``result``.
+        """
+        try:
+            self.result()
+        except PaiJobFailed as error:
+            return error
+        return None
+
+    def cancel(self) -> None:
+        """Stop the job; the same as ``stop``, under the name that futures have."""
+        self.stop()
 
     def done(self) -> bool:
         """Return whether the job has ended, in success or failure."""

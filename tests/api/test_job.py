@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ports import refused_port
 
 from luigi_pai.api.job import Job
 from luigi_pai.api.polling import Polling
@@ -128,6 +129,18 @@ def test_the_logs_of_a_task(submit, is_v2):
     assert job.logs("main", tail=True).keys() == logs.keys()
 
 
+def test_logs_that_cannot_be_read_name_the_setting_of_the_portal(local_pai_v2, new_cluster, submit, is_v2):
+    """On v2 they are read from the portal, whose address is a guess if it is not set."""
+    name = submit("true").wait().name
+    nowhere = f"http://127.0.0.1:{refused_port()}"
+    cluster = new_cluster(local_pai_v2.url, password=local_pai_v2.password, portal_url=nowhere)
+    if is_v2:
+        with pytest.raises(
+            ClusterUnreachable, match=r"set portal_url in \[OpenPai\] of luigi\.cfg to its URL$"
+        ):
+            cluster.job(name).logs("main")
+
+
 def test_the_job_as_the_server_has_it(submit, is_v2):
     """A job config, or a protocol."""
     job = submit("true")
@@ -221,6 +234,24 @@ def test_an_unknown_job_is_not_waited_for(faulty, faulty_cluster, clock):
     with pytest.raises(JobNotFound, match=r"did you mean well-spelt\?"):
         faulty_cluster.job("wel-spelt").wait()
     assert clock.slept == []
+
+
+def test_only_a_job_is_submitted(faulty, faulty_cluster):
+    """Whoever knows executors may write the call of a function."""
+    with pytest.raises(TypeError, match=r"takes one job; a function runs as a job with call\(fit, 0\.1\)$"):
+        faulty_cluster.submit(max, 0.1, image="python:3")
+    assert faulty.calls == []
+
+
+def test_waiting_ends_at_its_timeout(faulty, faulty_cluster, clock):
+    """The job continues, and may be waited for again."""
+    faulty.plan = {"runs_for": 3600}
+    job, began = faulty_cluster.submit(job_of()), clock.monotonic()
+    with pytest.raises(TimeoutError, match=r"^job 'j' has not ended within 60 s; it continues$"):
+        job.wait(60)
+    assert clock.monotonic() - began >= 60
+    assert faulty.count("PUT", "/executionType$") == 0
+    assert job.wait(timeout=7200).succeeded
 
 
 def test_a_finished_job_is_asked_for_once(faulty, faulty_cluster):

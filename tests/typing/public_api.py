@@ -275,6 +275,8 @@ def functions_are_called(cluster: Cluster) -> None:
     assert_type(job, FunctionJob)
     assert_type(job.done(), bool)
     assert_type(job.wait(), JobStatus)
+    assert_type(job.exception(), PaiJobFailed | None)
+    cluster.submit(max, 1)  # type: ignore[arg-type]
     assert_type(cluster.map(abs, [1, 2], image="python:3.11"), list[FunctionJob])
 
 

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+import time
 
-__all__ = ["Locked", "Model", "added", "asynchronous", "broken", "counted", "nothing", "returning", "scaled"]
+__all__ = [
+    "Locked",
+    "Model",
+    "added",
+    "asynchronous",
+    "broken",
+    "counted",
+    "held",
+    "nothing",
+    "returning",
+    "scaled",
+]
 
 SCALE = 3
 
@@ -27,6 +39,12 @@ def added(first, second=1):
 def nothing(run_id):
     """Return None."""
     del run_id
+
+
+def held(run_id):
+    """Take long."""
+    time.sleep(300)
+    return run_id
 
 
 def broken(run_id):

@@ -20,6 +20,7 @@ from python_functions import (
     broken,
     counted,
     generated,
+    held,
     nothing,
     returning,
     scaled,
@@ -60,6 +61,7 @@ def test_a_function_runs_in_an_image_that_has_python_alone(cluster, settings_of_
     again = cluster.call(scaled, kwargs={"run_id": run_id, "number": 7, "offset": 0}, **settings_of_call)
     assert again.name == job.name
     assert again.result() == job.result()
+    assert again.exception() is None
     assert len([each for each in cluster.list() if each.name == job.name]) == 1
     assert "another definition" not in caplog.text
 
@@ -73,11 +75,21 @@ def test_a_failure_has_the_traceback_of_the_function_alone(cluster, settings_of_
         with pytest.raises(PaiJobFailed) as caught:
             job.result()
     assert caught.value.last_line == f"KeyError: 'no {run_id}'"
+    assert job.exception() is caught.value
     assert "in broken" in str(caught.value)
     assert "luigi_pai>" not in str(caught.value)
     assert "in work" not in str(caught.value)
     assert job.done()
     assert cluster.call(broken, run_id, **settings_of_call).name == f"{job.name}__attempt2"
+
+
+@pytest.mark.slow
+@on_v2
+def test_a_call_is_cancelled(cluster, settings_of_call, run_id):
+    """As a future is; the error is that of a stopped job."""
+    job = cluster.call(held, run_id, **settings_of_call)
+    job.cancel()
+    assert "ended as STOPPED" in str(job.exception())
 
 
 @pytest.mark.slow
