@@ -16,7 +16,7 @@ from luigi_pai.redaction import layout_hint, with_hint
 _SHORTEST_LOGIN, _LONGEST_LOGIN = 60, 604800  # seconds; servers refuse a shorter or longer login
 _EXIT_CODES = "exit codes and ranges of them, such as 1, 75 or 134-139"
 _CODES = re.compile(r"\s*(-?\d+)\s*(?:-\s*(-?\d+)\s*)?")
-_HDFS_SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
+_HDFS = re.compile(r"(s?webhdfs|hdfs|viewfs)://[^/?#]*/?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ FOLDER = Check(
     lambda path: not path or (path.startswith(("/", "~", "$")) and path.strip("/") != ""),
     "an absolute path, such as /mnt/nfs1",
 )
-HDFS_URI = Check(lambda uri: not uri or urlsplit(uri).scheme in _HDFS_SCHEMES, "hdfs://HOST:PORT")
+HDFS_URI = Check(lambda uri: not uri or _HDFS.fullmatch(uri) is not None, "hdfs://HOST:PORT")
 LIFETIME = Check(lambda value: _SHORTEST_LOGIN <= value <= _LONGEST_LOGIN, "60 to 604800 (seconds)")
 REDIRECT = Check(
     lambda rule: not rule or _is_url(rule.format(host="h", port=1)),

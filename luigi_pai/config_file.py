@@ -165,12 +165,20 @@ def addressed(error: PaiApiError, cluster: str | None = None) -> PaiApiError:
     section, files = chosen_section(cluster), files_read()
     if has_key(section, "pai_url"):
         return error
-    known = ", ".join(f"[{name}]" for name in configuration().sections) or "none"
-    unset = f"pai_url is not set in [{section}] of {', '.join(files)}; sections there: {known}"
+    there = missing_section(section) or f"[{section}] of {', '.join(files)} does not have it"
+    unset = f"pai_url is not set: {there}"
     if not files:
         unset = "; ".join([f"pai_url is not set: {NO_FILE}", *(ignored_files() or [FIRST_FILE])])
     unset = next(iter(unreadable_files(section)), unset)
     return error.reworded(f"{unset}. At the default address: {error}")
+
+
+def missing_section(section: str) -> str:
+    """Return that the files that were read do not have a section; empty if there is no file, or it does."""
+    sections, files = configuration().sections, ", ".join(files_read())
+    if section in sections or not files:
+        return ""
+    return f"{files} has no section [{section}]; sections there: {', '.join(sections) or 'none'}"
 
 
 def chosen_section(cluster: str | None) -> str:
@@ -188,8 +196,8 @@ def chosen_section(cluster: str | None) -> str:
     if section in sections:
         return section
     where = "" if cluster else f", which {CLUSTER_VARIABLE} names,"
-    known = [section for section in sections if section == SECTION or section.startswith(_PREFIX)]
-    there = f"it has {', '.join(f'[{section}]' for section in known)}" if known else "it has no clusters"
+    known = [name for name in sections if name == SECTION or name.startswith(_PREFIX)] or sections
+    there = f"it has {', '.join(f'[{name}]' for name in known)}" if known else NO_FILE
     hint = f"; {advice}" if (advice := misspelled_clusters().get(section)) else ""
     raise ConfigError(
         f"cluster {str(name)!r}{where} is not in luigi.cfg: there is no section [{section}]; {there}{hint}"

@@ -21,6 +21,7 @@ from luigi_pai.config_file import (
     clusters,
     files_read,
     ignored_files,
+    missing_section,
     misspelled_clusters,
     unknown_keys,
 )
@@ -117,6 +118,7 @@ def _configuration() -> Iterator[Check]:
     how = "token" if settings.token else "password" if settings.password else None
     if how is None:
         text = f"[{section}] has neither password nor token for user {settings.username}"
+        text = missing_section(section) or text
         yield Check("configuration", "fail", text, "write password = ... or token = ...")
         return
     yield Check("configuration", "ok", f"{settings.pai_url}, user {settings.username}, by {how}")

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from mocked_rest import JOB, URL
 
+from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.polling import Polling
 from luigi_pai.api.submitting import Posting
 from luigi_pai.errors import (
@@ -143,6 +144,22 @@ def test_the_dialect_is_learned_once_by_a_family_of_processes(faulty, new_cluste
     in_forks(process, 3, meanwhile=process)
     assert cluster.book.api.dialect.version == "v2"
     assert (faulty.dialect_questions, faulty.logins) == (1, 1)
+
+
+def test_a_password_may_follow_the_name():
+    assert Cluster("http://pai.test:9186", "anna", "hers").book.api.session.account.password == "hers"
+
+
+def test_a_configured_v2_on_a_v1_cluster_says_what_to_change(faulty, new_cluster):
+    """It is found out by the version that only later servers report; a protocol task sets v2 itself."""
+    cluster = new_cluster(faulty.url, api_version="v2")
+    with pytest.raises(
+        PaiHttpError, match=r"speaks API version v1 .*: remove api_version = v2 from \[OpenPai\]"
+    ):
+        cluster.book.status("j")
+    with pytest.raises(PaiHttpError) as caught:
+        new_cluster(faulty.url).book.with_version("v2").status("j")
+    assert "remove" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,7 @@ def test_addresses_as_sites_have_them_are_taken(value):
         ("pai_url", "", "pai_url is empty; write pai_url = http://HOST:9186, the URL of its rest-server"),
         ("username", "", "username is empty; write username = ..., your user name there"),
         ("fs_uri", "h:9000", "fs_uri = 'h:9000' is not valid; use hdfs://HOST:PORT"),
+        ("fs_uri", "hdfs://h:9000/x", "fs_uri = 'hdfs://h:9000/x' is not valid; use hdfs://HOST:PORT"),
         ("fs_uri", "/data", "fs_uri = '/data' is not valid; use hdfs://HOST:PORT"),
         ("expiration", 59, "expiration = 59 is not valid; use 60 to 604800 (seconds)"),
         ("expiration", 604801, "expiration = 604801 is not valid; use 60 to 604800 (seconds)"),
@@ -429,5 +430,11 @@ def test_an_error_of_the_default_address_names_the_sections_that_there_are(secti
     monkeypatch.setattr("luigi_pai.config_file.files_read", lambda: [str(tmp_path / "luigi.cfg")])
     section("[pai]\npai_url = http://pai:9186\n")
     text = str(addressed(ClusterUnreachable("cannot reach")))
-    assert text.startswith(f"pai_url is not set in [OpenPai] of {tmp_path}/luigi.cfg; sections there: ")
-    assert "[pai]" in text
+    file = f"{tmp_path}/luigi.cfg"
+    assert text.startswith(f"pai_url is not set: {file} has no section [OpenPai]; sections there: ")
+    assert "pai" in text.partition("sections there: ")[2].partition(". At")[0].split(", ")
+    section("[OpenPai]\nusername = anna\n")
+    text = str(addressed(ClusterUnreachable("cannot reach")))
+    assert text.startswith(
+        f"pai_url is not set: [OpenPai] of {file} does not have it. At the default address"
+    )

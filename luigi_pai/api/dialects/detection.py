@@ -29,10 +29,7 @@ Dialect: TypeAlias = V1Dialect | V2Dialect
 
 # the codes with which v2 servers refuse a v1 job: 1.1 and later send the first, 0.15 to 1.0 the second
 _V2_ONLY = ("NoApiError", "InvalidProtocolError")
-_V2_HINT = (
-    "this cluster speaks API version v2 (OpenPAI 0.15 and later): remove api_version = v1 from [{}] in "
-    "luigi.cfg"
-)
+_HINT = "this cluster speaks API version {} (OpenPAI {}): remove api_version = {} from [{}] in luigi.cfg"
 
 
 class DialectDetector:
@@ -69,6 +66,7 @@ class DialectDetector:
         self.job_storage = None if storage is None else self.storage(*storage)
         self._dialects: dict[str, Dialect] = {}
         self.given = None if api_version == "auto" else api_version
+        self._configured = self.given  # in luigi.cfg, also in a copy of with_version()
         self.settled = None if self.given is None else self._dialect(self.given)
 
     def storage(self, name: str, mount_path: str | None = None) -> JobStorage:
@@ -116,6 +114,9 @@ class DialectDetector:
             PaiApiError: ``error``, if it does not.
         """
         error.mocked = error.mocked or self._session.mocked
+        if self._configured == dialect.version == "v2" and self._shows_v1(error):
+            hint = _HINT.format("v1", "0.7 to 0.14", "v2", self._session.account.section)
+            raise error.extended(hint) from None
         if dialect.version == "v2" or not isinstance(error, PaiHttpError) or not self._shows_v2(error):
             raise error
         return self._dialect("v2")
@@ -194,10 +195,15 @@ class DialectDetector:
             return False
         return (self.known or self.detect()) == "v2"
 
+    def _shows_v1(self, error: PaiApiError) -> bool:
+        """Return whether the response to a v2 request is from a server that does not know v2."""
+        return getattr(error, "code", None) == "NoApiError" and not error.mocked and not self._version()
+
     def _record_v2(self, error: PaiHttpError) -> None:
         """Record that the server speaks v2 only; raise the response's error if the settings require v1."""
         if self.given is not None:
-            raise error.extended(_V2_HINT.format(self._session.account.section)) from None
+            hint = _HINT.format("v2", "0.15 and later", "v1", self._session.account.section)
+            raise error.extended(hint) from None
         self.record("v2")
 
     def _new_v2(self) -> V2Dialect:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from luigi_pai.errors import PaiError
 
 _SETTING = "pai_url in [OpenPai] of luigi.cfg"
+_IN_CLEAR = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's names, of different releases
 _WITHOUT_SCHEME = (requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema)
 _UNSENT = (requests.exceptions.ProxyError, requests.exceptions.SSLError, requests.exceptions.ConnectTimeout)
 
@@ -99,6 +100,8 @@ def _unreachable(failed: FailedRequest, error: Exception, causes: Sequence[BaseE
             "(PEM); correct it, or set verify in [OpenPai] of luigi.cfg to true, false or such a file"
         )
     advice = f"check {_SETTING}, and that the rest-server runs" if is_servers else ""
+    if is_servers and url.startswith("https:") and not failed.answered and _is_without_tls(causes):
+        advice = f"the server there does not answer in TLS: check the scheme and the port of {_SETTING}"
     reason = _reason(error, causes, f"no connection within {failed.connect_timeout:g} s")
     text = f"cannot reach {target}{through}: {reason}"
     if isinstance(error, _WITHOUT_SCHEME) and is_servers:
@@ -154,6 +157,12 @@ def _refused_certificate(causes: Sequence[BaseException]) -> BaseException | Non
         if isinstance(cause, ssl.SSLCertVerificationError) or type(cause).__name__ == "CertificateError":
             return cause
     return None
+
+
+def _is_without_tls(causes: Sequence[BaseException]) -> bool:
+    """Return whether a connected server has answered a TLS handshake in clear, or not in time."""
+    is_in_clear = any(getattr(cause, "reason", None) in _IN_CLEAR for cause in causes)
+    return is_in_clear or any(isinstance(cause, ReadTimeoutError) for cause in causes)
 
 
 def _is_lost(failed: FailedRequest, error: Exception, causes: Sequence[BaseException]) -> bool:
