@@ -12,6 +12,7 @@ import pytest
 import requests
 import responses
 from local_client import unique
+from ports import refused_port
 
 from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
@@ -90,6 +91,19 @@ def test_lines_are_shown_while_the_job_runs(tmp_path, caplog):
     """The job waits for what its first line leads to."""
     run_held(tmp_path / "go", caplog, f"echo first; {held(tmp_path / 'go')}; echo last")
     assert shown(caplog) == ["first", "last"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_logs")
+def test_a_portal_that_is_not_there_is_warned_of_once(as_settings, settings, local_pai_v2, caplog):
+    """While the job runs, with the setting to correct."""
+    as_settings(local_pai_v2)
+    settings(portal_url=f"http://127.0.0.1:{refused_port()}")
+    Train(name=unique(), command="sleep 2").run()
+    said = [
+        text for text in shown(caplog) if text.startswith("Logs cannot be read now, and are tried again: ")
+    ]
+    assert [text.partition("set ")[2] for text in said] == ["portal_url in [OpenPai] of luigi.cfg to its URL"]
 
 
 @pytest.mark.slow
