@@ -101,7 +101,7 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 
 class _Fields:
-    """Base of PaiJob, TaskRole and Port: repr, equality by fields, and an error for unknown arguments."""
+    """Base of PaiJob, TaskRole and Port: repr, equality, and errors for unknown arguments and fields."""
 
     __slots__ = ()
 
@@ -114,6 +114,15 @@ class _Fields:
             if unknown is not None:
                 raise TypeError(f"{cls.__name__} has no argument {unknown!r}{nearest(unknown, known)}")
         return super().__new__(cls)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse a field that does not exist, and name the most similar one."""
+        try:
+            super().__setattr__(name, value)
+        except AttributeError:
+            kind: type = type(self)
+            text = f"{kind.__name__} has no field {name!r}{nearest(name, _slots(kind))}"
+            raise AttributeError(text) from None
 
     def __repr__(self) -> str:
         shown = slot_to_dict(self)

@@ -80,7 +80,7 @@ def too_deep(line: int, column: int) -> YamlError:
 
 
 def from_pyyaml(error: Any, text: str) -> YamlError:
-    """Convert an error of PyYAML to a YamlError, which names odd characters in the two last lines read."""
+    """Convert an error of PyYAML to a YamlError; an odd character in the two last lines read is its place."""
     found = error.problem or ""
     mark = error.problem_mark or error.context_mark
     message = next((message for part, message in _MESSAGES if part in found), None)
@@ -90,5 +90,6 @@ def from_pyyaml(error: Any, text: str) -> YamlError:
     message = message or f"this cannot stand here, in YAML; remove it or, {QUOTE_TEXT}"
     for number in range(max(line - 1, 1), line + 1):
         if found := ODD.search(text.split("\n")[number - 1]):
-            message += f"; look at {name_of(found)} in line {number}, column {found.start() + 1}"
+            message = f"{name_of(found)} is here; else look at line {line}, column {column}: {message}"
+            return YamlError(message, number, found.start() + 1)
     return YamlError(message, line, column)

@@ -125,13 +125,18 @@ def test_a_text_means_what_it_means_to_the_js_yaml_that_is_known(js_yaml_4):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a:\n\u00a0\u00a0- b: c\n    d: e\n", "; look at U+00A0 (NO-BREAK SPACE) in line 2, column 1"),
-        ("a: 1\nb:\u00a01\nc: 2\n", "; look at U+00A0 (NO-BREAK SPACE) in line 2, column 3"),
-        ("a: 1\nb\uff1a 1\nc: 2\n", "; look at U+FF1A (FULLWIDTH COLON) in line 2, column 2"),
+        (
+            "a:\n\u00a0\u00a0- b: c\n    d: e\n",
+            "column 1: U+00A0 (NO-BREAK SPACE) is here; else look at line 3, column ",
+        ),
+        ("a: 1\nb:\u00a01\nc: 2\n", "column 3: U+00A0 (NO-BREAK SPACE) is here; else look at line "),
+        ("a: 1\nb\uff1a 1\nc: 2\n", "column 2: U+FF1A (FULLWIDTH COLON) is here; else look at line "),
     ],
 )
 def test_an_odd_character_near_an_error_is_named(text, message):
-    assert refusal(text).message.endswith(message)
+    """Its own place comes first, then that where YAML could not go on."""
+    assert refusal(text).message.startswith(message)
+    assert refusal(text).line == 2
 
 
 def test_most_of_what_servers_read_is_read():
