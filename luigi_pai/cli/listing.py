@@ -71,7 +71,7 @@ def list_jobs(
         click.echo("no job" + (" of that kind" if states or tags or pattern else ""), err=True)
         return
     others = all_users or (user is not None)
-    titles = ["NAME", "STATE", *(["USER"] if others else []), "GPUS", "SUBMITTED", "TOOK", "CLUSTER"]
+    titles = ["NAME", "STATE", *(["USER"] if others else []), "GPUS", "SUBMITTED", "TOOK", "VC"]
     rows = [_row(job, with_user=others) for job in jobs]
     for line in table(titles, rows, states=1):
         click.echo(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
@@ -16,7 +17,8 @@ from luigi_pai.cli.job_argument import on_cluster
 from luigi_pai.cli.tables import coloured, tell
 from luigi_pai.cli.task_argument import TaskCommand, reading_files, task_named
 from luigi_pai.durations import counted
-from luigi_pai.jobspec.demand import Demand
+from luigi_pai.errors import PaiApiError
+from luigi_pai.jobspec.demand import Demand, oversize_warning
 from luigi_pai.redaction import printable, wrapped
 
 if TYPE_CHECKING:
@@ -113,7 +115,11 @@ def _planned(task: luigi.Task, known: dict[str, _Planned]) -> _Planned:
         found.state, found.attempt, found.note = forecast.state, forecast.number, forecast.why
         found.gpus = _gpus(task)
         if found.state == "to submit":
-            found.warnings = [f"{task.task_family}: {text}" for text in TaskWork(task).check_job()]
+            work = TaskWork(task)
+            warnings: list[str | None] = [*work.check_job()]
+            with contextlib.suppress(PaiApiError):
+                warnings.append(oversize_warning(work.book.virtual_clusters() or {}, work.job))
+            found.warnings = [f"{task.task_family}: {text}" for text in warnings if text]
     elif task.complete():
         found.state = "done"
     elif isinstance(task, PaiSweep):

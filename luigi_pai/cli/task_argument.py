@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import itertools
 import os
+import re
 import socket
 import sys
 from importlib import import_module
@@ -81,7 +82,7 @@ def task_named(module: str, arguments: Sequence[str]) -> luigi.Task:
             task: luigi.Task = parser.get_task_obj()
     except (argparse.ArgumentError, ParameterException, TaskClassException, ValueError) as error:
         wrong = _wrong_value(arguments) if isinstance(error, ValueError) else ""
-        give_up(f"{arguments[0]} of {module}: {wrong}{error}")
+        give_up(f"{arguments[0]} of {module}: {_missing(arguments[0], error) or f'{wrong}{error}'}")
     except Exception as error:  # noqa: BLE001  the user's code may raise any error
         missing = sorted(getattr(Register.get_task_cls(arguments[0]), "__abstractmethods__", ()))
         why = f"cannot be made: {user_error(error, whole_path=True)}"
@@ -122,6 +123,15 @@ def _wrong_word(arguments: Sequence[str]) -> str:
         if is_flag and before.startswith("--") and word.lower() in ("true", "false"):
             return f"{before} takes no value: write {before} alone for True, and leave it out for False"
     return ""
+
+
+def _missing(task: str, error: Exception) -> str:
+    """Return how to give the parameter that, by Luigi's error, the task has no value for; else ''."""
+    found = re.fullmatch(rf"{re.escape(task)}\[.*'(\w+)' parameter to be set", str(error), re.DOTALL)
+    if found is None:
+        return ""
+    option = f"--{found[1].replace('_', '-')}"
+    return f"{option} is missing; write {task} {option} VALUE, or {found[1]} = VALUE in [{task}] of luigi.cfg"
 
 
 def _wrong_value(arguments: Sequence[str]) -> str:

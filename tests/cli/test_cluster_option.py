@@ -85,6 +85,8 @@ def test_jobs(job, gpu2, cluster, pai_command):
     there = ("--cluster", "gpu2")
     assert job in pai_command("list", *there, "-q").stdout.split()
     assert job not in pai_command("list", "-q").stdout.split()
+    titles = pai_command("list", *there).stdout.splitlines()[0].split()
+    assert titles[-1] == "VC"  # --cluster is another cluster, not a virtual one
     shown = pai_command("status", job, *there).stdout
     assert "page" in shown
     assert gpu2.url in shown

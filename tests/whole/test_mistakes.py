@@ -65,6 +65,10 @@ class MistakenRate(MistakenTrain):
         return f"mistaken-{{self.rate}}"
 
 
+class MistakenGpus(MistakenTrain):
+    tasks = [TaskRole("main", "true", gpuNumber=99)]
+
+
 class MistakenFlag(MistakenTrain):
     on = luigi.BoolParameter()
 
