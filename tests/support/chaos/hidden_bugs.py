@@ -15,13 +15,13 @@ class HiddenBug:
         file: the module, below ``luigi_pai``.
         text: what is replaced.
         by: what replaces it.
-        tests: arguments of pytest; at least one of the tests fails then.
+        test: the file and the name of a test that fails then.
     """
 
     file: str
     text: str
     by: str
-    tests: str = ""
+    test: str = ""
 
 
 HIDDEN_BUGS = {
