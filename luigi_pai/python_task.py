@@ -166,6 +166,17 @@ class PaiPythonTask(PaiTask):
         hidden = {**secret, **parameters} if secret.keys() - parameters.keys() else secret
         return [str(value) for value in hidden.values()]
 
+    def _inputs(self) -> dict[str, str]:
+        payload = self._payload()
+        reach, texts = payload.reach, super()._inputs()
+        used = {name: value for name, value in self._values(payload)[0].items() if reach.takes(name, value)}
+        for name, value in {**used, **reach.named}.items():
+            with contextlib.suppress(TypeError, ValueError, RecursionError):  # no plain value
+                texts[name] = json.dumps(value, sort_keys=True)
+        if payload.packages:
+            texts["packages"] = repr(sorted(payload.packages.items()))
+        return texts
+
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
         self._raise(unfit(inspect.getattr_static(type(self), METHOD)))

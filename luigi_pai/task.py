@@ -167,6 +167,13 @@ class PaiTask(JobTask):
     def _targets(self) -> list[luigi.Target]:
         return overridden_targets(self, PaiTask)
 
+    def _inputs(self) -> dict[str, str]:
+        if not self.uploads:
+            return super()._inputs()
+        from luigi_pai.tasks.uploads import upload_texts  # noqa: PLC0415  only few have any
+
+        return super()._inputs() | upload_texts(self)
+
     def _folder_is_set(self) -> bool:
         return self.output_dir not in (None, "", default_output(self.name))
 

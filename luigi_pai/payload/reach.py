@@ -48,6 +48,7 @@ class Reach:
         settings_used: the names in ``settings`` that the functions read from the task.
         functions: the functions that are sent, each with the variables that have the task when it starts.
         values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
+        named: the same values by their names.
         problems: uses of objects that the container does not have.
     """
 
@@ -60,6 +61,7 @@ class Reach:
     settings_used: set[str] = field(default_factory=set)
     functions: dict[FunctionType, set[str]] = field(default_factory=dict)
     values: dict[int, tuple[str, Any, str]] = field(default_factory=dict)
+    named: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _flows: dict[FunctionType, Flow] = field(default_factory=dict)
     _uses: dict[FunctionType, set[FunctionType]] = field(default_factory=dict)  # function -> those it uses
@@ -122,6 +124,7 @@ class Reach:
             return
         is_new = id(value) not in self.values
         self.values.setdefault(id(value), (name, value, place))
+        self.named[name] = value
         if is_of_luigi(value):
             if is_new:
                 use = f"uses {name} in {place}" if place else "is of luigi or luigi_pai"

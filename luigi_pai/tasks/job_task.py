@@ -294,6 +294,10 @@ class JobTask(MixinNaiveBulkComplete, Task):
         del fs
         return job
 
+    def _inputs(self) -> dict[str, str]:
+        """Return, by name and as texts, what the result depends on besides the text of the job."""
+        return dict(self.to_str_params(only_significant=True, only_public=True))  # type: ignore[no-untyped-call]
+
     def _folder_is_set(self) -> bool:
         """Return whether ``output_dir`` is set to a folder other than the default one."""
         return True

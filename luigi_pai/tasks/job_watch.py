@@ -6,8 +6,6 @@ import logging
 import math
 from typing import TYPE_CHECKING
 
-import luigi
-
 from luigi_pai.api.status import JobState
 from luigi_pai.api.waiting import WaitingReasons
 from luigi_pai.api.watched import Outcome
@@ -70,12 +68,9 @@ class JobWatch:
         """Warn of local targets of ``output()`` that the job was to write, and that are not there."""
         if not is_ours(type(self._task).run):
             return  # the user's own run() may write them
-        for target in self._task._targets():  # noqa: SLF001  of this package
-            if isinstance(target, luigi.LocalTarget) and not target.exists():
-                text = (
-                    "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
-                )
-                logger.warning(text, name, target.path)
+        for path in self._work.outputs.missing():
+            text = "Job %s has succeeded, but %s of output() is not on this machine: does the job write it?"
+            logger.warning(text, name, path)
 
     def until_end(self, job: Submission, sleep: Callable[[float], None]) -> Update:
         """Watch a job, and return its last update.

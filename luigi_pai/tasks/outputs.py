@@ -112,6 +112,11 @@ class Outputs:
             return bool(self.fs.exists(self._folder))
         return any(target.exists() for target in self._checkable_targets())
 
+    def missing(self) -> list[str]:
+        """Return the paths of local targets that do not exist; other targets would need a request."""
+        local = (target for target in self._targets() if isinstance(target, luigi.LocalTarget))
+        return [target.path for target in local if not target.exists()]
+
     def completion_fallback(self) -> str:
         """Return a text: why there is no flag, and what decides instead whether the task is complete."""
         why = "luigi.cfg names no storage or HDFS of its cluster"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sys
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from luigi_pai.work.decide import Done, Refuse, Submit
 from luigi_pai.work.piece import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import luigi
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from luigi_pai.work.piece import Origin
 
 logger = logging.getLogger("luigi-interface")
+
+_HASH = 12  # characters
 
 
 class _NoJobError(SpecError, TypeError):
@@ -184,6 +187,12 @@ class TaskWork(Work):
                 raise
             text = str(error).removeprefix(f"job {self.name!r}: ")
             raise _NoJobError(self.name, [Problem("job()", text)]) from None
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Digests of the task's parameters, of its uploads, and of what ``work`` uses, by name."""
+        texts = self._task._inputs()  # noqa: SLF001  as above
+        return {name: hashlib.sha256(text.encode()).hexdigest()[:_HASH] for name, text in texts.items()}
 
     def check_job(self) -> list[str]:
         """Validate the job, check that its folder can be written, and return warnings."""

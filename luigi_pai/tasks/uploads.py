@@ -62,6 +62,16 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
         upload.send()
 
 
+def upload_texts(task: PaiTask) -> dict[str, str]:
+    """Return the names and checksums of the files in each valid upload of a task, by the upload."""
+    named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
+    return {
+        f"uploads[{str(local)!r}]": upload.checksums()
+        for local, destination in named.items()
+        for upload in _prepared(task, {local: destination}, [])
+    }
+
+
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
     """Return the upload of ``pai_runtime.py`` to the code folder: local path -> remote path."""
     if not code_dir:

@@ -42,6 +42,7 @@ class Claim:
         claimed_ms: time of the claim in milliseconds since 1970 UTC, by the clock of the submitting machine.
         digest: of the job, see ``jobspec.comparison.job_digest``.
         task: ``MODULE.CLASS`` of the work; empty in claims of versions that did not record it.
+        inputs: of the work, see ``Work.inputs``; empty in claims of versions that did not record them.
         token: distinguishes claims that are otherwise equal.
         runs_since: the number of retries by the cluster, and the time when the submission was first seen
             running after them, in ms since 1970 UTC. None if it was not seen running yet, or if the server
@@ -58,6 +59,7 @@ class Claim:
     claimed_ms: int
     digest: str
     task: str = ""
+    inputs: Mapping[str, str] = field(default_factory=dict)
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     runs_since: tuple[int, int] | None = None
     stop_sent: bool = False
@@ -253,8 +255,9 @@ def _newest(numbers: Mapping[int, set[str]]) -> int:
 def _text(claim: Claim) -> bytes:
     fields = asdict(claim)
     del fields["state"], fields["runs_since"], fields["stop_sent"]
-    if not claim.task:
-        del fields["task"]
+    for key in ("task", "inputs"):
+        if not fields[key]:
+            del fields[key]
     return (json.dumps(fields, indent=2) + "\n").encode()
 
 
@@ -288,4 +291,5 @@ def claim_of(fields: Mapping[str, Any], number: int) -> Claim:
         digest=str(fields["digest"]),
         token=str(fields["token"]),
         task=task,
+        inputs=dict(fields.get("inputs") or {}),
     )

@@ -195,6 +195,7 @@ class Evidence:
             claimed_ms=int(self._clock.time() * 1000),
             digest=work.digest,
             task=work.kind,
+            inputs=work.inputs,
         )
         held = mine
         if self._claims is not None:
@@ -222,7 +223,7 @@ class Evidence:
     def confirm(self) -> None:
         """Make this run's claim the one that counts, because the server has stored this run's job."""
         held, mine = self._known.claim, self._mine
-        if self._claims is None or held is None or mine is None or held.digest == mine.digest:
+        if self._claims is None or held is None or mine is None or held.token == mine.token:
             return
         try:
             self.hold(self._claims.replace(mine))
@@ -252,7 +253,7 @@ class Evidence:
         if claim is None:
             if self.flag is not None:
                 check_folder(status, self._work)
-        elif claim.job == status.name and claim.digest != self._work.digest:
+        elif claim.job == status.name and self._work.has_changed_since(claim):
             warn_of_other_definition(status.name)
 
     # while it runs

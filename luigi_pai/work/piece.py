@@ -13,12 +13,13 @@ from luigi_pai.jobspec.names import attempt_name, check_name
 from luigi_pai.runtime import attempt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from luigi_pai.api.book.book import Book
     from luigi_pai.api.status import JobStatus
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.jobspec.protocol import JobProtocol
+    from luigi_pai.work.claims import Claim
 
 logger = logging.getLogger("luigi-interface")
 
@@ -68,6 +69,10 @@ class WorkOutputs(Protocol):
 
     def any_exists(self) -> bool:
         """Return whether any output exists, so that the job may have run before."""
+        ...
+
+    def missing(self) -> list[str]:
+        """Return the paths of local targets that do not exist."""
         ...
 
     def reports(self, job: str) -> list[dict[str, Any]]:
@@ -168,6 +173,20 @@ class Work(abc.ABC):
         from luigi_pai.jobspec.comparison import job_digest  # noqa: PLC0415  costs what only claims need
 
         return job_digest(self.job)
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Digests of what the result depends on besides the job's own text, such as uploads, by name."""
+        return {}
+
+    def changed_inputs(self, claim: Claim) -> list[str]:
+        """Return the names of inputs that are others now than when a submission was claimed."""
+        own = self.inputs if claim.inputs else {}
+        return [name for name, digest in claim.inputs.items() if own.get(name, digest) != digest]
+
+    def has_changed_since(self, claim: Claim) -> bool:
+        """Return whether the job or an input is another one now than when a submission was claimed."""
+        return claim.digest != self.digest or bool(self.changed_inputs(claim))
 
     def job_name(self, number: int) -> str:
         """Return the name of a submission on the server."""

@@ -79,6 +79,8 @@ def record(
         return False
     if entry.succeeded:
         _warn_if_changed(work, evidence, entry)
+        for path in [] if watched else work.outputs.missing():
+            _warn_of_success(entry, f"its output {path} does not exist")
     return True
 
 
@@ -94,7 +96,10 @@ def _succeeded(work: Work, evidence: Evidence, entry: Entry, status: JobStatus, 
     claim, flag = _claim_of(evidence, entry, status), evidence.flag
     if flag is not None and claim is None and not flag.holds(work.name):
         check_folder(status, work)
-        flag.add(work.name, submitted_here=False)
+        if watched or evidence.may_have_run():
+            flag.add(work.name, submitted_here=False)
+        else:
+            _warn_of_success(entry, f"its output folder {work.folder} does not exist")
     elif flag is not None and claim is not None and claim.state is None:
         flag.add(work.name, submitted_here=True)
         if not watched:  # the process that has watched it may have been killed when it added the flag
@@ -152,36 +157,42 @@ def _warn_if_changed(work: Work, evidence: Evidence, entry: Entry) -> None:
     if fields is None:
         return
     what = f" ({', '.join(fields[:_SHOWN])}{', ...' if len(fields) > _SHOWN else ''})" if fields else ""
+    _warn_of_success(entry, f"the task's definition has changed since{what}")
+
+
+def _warn_of_success(entry: Entry, but: str) -> None:
     logger.warning(
-        "Job %s has succeeded, but the task's definition has changed since%s. The task is complete: its "
-        "name is the same. To run it again, change the name, for example with a version number",
+        "Job %s has succeeded, but %s. The task is complete: its name is the same. To run it again, change "
+        "the name, for example with a version number",
         entry.known.name,
-        what,
+        but,
     )
 
 
 def _changed_fields(work: Work, evidence: Evidence, entry: Entry) -> list[str] | None:
     """Compare the work's job with a submission that has succeeded.
 
-    Without claims on the cluster, the server's copy is compared, for the first ten jobs of a process and its
-    forks.
+    A job of the YAML protocol that has no claims on the cluster is compared with the server's copy, for the
+    first ten jobs of a process and its forks. Of another job without, only changed inputs are noticed.
 
     Returns:
-        The changed fields, [] if they are not known; None if none changed or nothing is compared.
+        The changed inputs and fields, [] if they are not known; None if none changed or nothing is compared.
 
     Raises:
         PaiApiError: without a claim, the server's copy cannot be read.
         OSError, TypeError: the work's job cannot be compared.
     """
-    claim = evidence.last() if evidence.is_durable else None
-    if claim is None:
-        is_compared = not evidence.is_durable and work.compares_stored_job and entry.index is None
-        if not is_compared or work.book.api.session.times("compared") > _MOST_COMPARED:
+    claim = evidence.last()
+    if not evidence.is_durable and work.compares_stored_job:
+        if entry.index is not None or work.book.api.session.times("compared") > _MOST_COMPARED:
             return None
         return work.differing_fields(entry.job) or None
-    if claim.number != entry.number or claim.digest == work.digest:
+    if claim is None or claim.number != entry.number or claim.job != entry.job:
         return None
+    inputs = work.changed_inputs(claim)
+    if (not inputs and not evidence.is_durable) or claim.digest == work.digest:
+        return inputs or None
     try:  # the stored job of an array is all of it
-        return [] if entry.index is not None else work.differing_fields(entry.job)
+        return inputs if entry.index is not None else inputs + work.differing_fields(entry.job)
     except PaiApiError:
-        return []
+        return inputs

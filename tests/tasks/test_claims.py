@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +28,7 @@ from luigi_pai import (
     PaiJobForgotten,
     PaiOutputElsewhere,
     PaiProtocolTask,
+    PaiPythonTask,
     PaiTask,
     PaiWorkConflict,
     RateLimited,
@@ -123,6 +126,7 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
         "job": "train",
         "cluster": pai.url,
         "user": "admin",
+        "inputs": {"name": hashlib.sha256(b"train").hexdigest()[:12]},
     }
     pai.jobs["train"].runs_for = 0.0
     forget()
@@ -593,6 +597,7 @@ def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
 def test_a_job_of_an_earlier_version_is_flagged_where_it_wrote(pai, hdfs):
     """Without a claim, the stored config decides; servers name the HDFS in their own way."""
     pai.add("train").config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
+    (hdfs / "train" / "output").mkdir(parents=True)
     assert Train().complete()
     assert (hdfs / "train" / "output" / "_SUCCESS").read_text() == "train\n"
 
@@ -644,6 +649,121 @@ def test_a_changed_command_is_noticed(pai, hdfs, caplog, monkeypatch, release):
     )
     assert "To run it again, change the name" in warnings[0]
     assert hdfs.exists()
+
+
+def changes(caplog) -> list[str]:
+    """Return what the warnings about jobs that have succeeded say after "but"."""
+    texts = [line.getMessage() for line in caplog.records if " has succeeded, but " in line.getMessage()]
+    assert all("To run it again, change the name" in text for text in texts)
+    return [text.partition(", but ")[2].partition(". The task is")[0] for text in texts]
+
+
+@pytest.mark.usefixtures("pai")
+@pytest.mark.parametrize("has_hdfs", [True, False])
+def test_a_changed_parameter_that_shares_the_name_is_noticed(request, caplog, has_hdfs):
+    """It is named, besides the command that it changes."""
+
+    class Rounded(Train):
+        rate = luigi.FloatParameter()
+        name = property(lambda self: f"rounded-{self.rate:.1f}")
+        tasks = property(lambda self: [TaskRole("main", f"train {self.rate}")])
+
+    if has_hdfs:
+        request.getfixturevalue("hdfs")
+    Rounded(0.11).run()
+    forget()
+    assert Rounded(0.11).complete()
+    assert not changes(caplog)
+    forget()
+    assert Rounded(0.12).complete()
+    assert changes(caplog) == ["the task's definition has changed since (rate, taskRoles[0].command)"]
+
+
+@pytest.mark.usefixtures("pai", "hdfs")
+def test_changed_uploads_are_noticed(tmp_path, caplog, monkeypatch):
+    """Their content counts, not their times: a fresh checkout has other times."""
+    code = tmp_path / "train.py"
+    code.write_text("1")
+    monkeypatch.setattr(Train, "uploads", {str(code): "/train/code/"})
+    Train().run()
+    os.utime(code, (0, 0))
+    forget()
+    assert Train().complete()
+    assert not changes(caplog)
+    code.write_text("2")
+    forget()
+    assert Train().complete()
+    code.unlink()  # it cannot be compared
+    forget()
+    assert Train().complete()
+    assert changes(caplog) == [f"the task's definition has changed since (uploads['{code}'])"]
+
+
+class Worker(PaiPythonTask):
+    """A task whose method uses more than the name of its job contains."""
+
+    rows = luigi.IntParameter(default=1, significant=False)
+    unused = luigi.IntParameter(default=1, significant=False)
+    image = "python"
+    scale = 1
+    packages = ["process_state"]
+
+    def work(self):
+        return {"rows": self.rows * self.scale * HOUR}
+
+
+@pytest.mark.usefixtures("pai", "hdfs")
+@pytest.mark.parametrize(
+    ("names", "value", "arguments"),
+    [
+        (["rows"], None, {"rows": 2}),
+        ([], None, {"unused": 2}),
+        (["Worker.scale"], ("Worker.scale", 2), {}),
+        (["HOUR"], ("HOUR", 60.0), {}),
+        (["packages"], ("Worker.packages", ["clocks"]), {}),
+    ],
+)
+def test_what_a_method_uses_is_compared(caplog, monkeypatch, names, value, arguments):
+    """Parameters that are not significant, attributes and constants; not what the method does not use."""
+    Worker().run()
+    if value is not None:
+        monkeypatch.setattr(f"{__name__}.{value[0]}", value[1])
+    luigi.task_register.Register.clear_instance_cache()
+    forget()
+    assert Worker(**arguments).complete()
+    assert changes(caplog) == [
+        f"the task's definition has changed since ({', '.join(names)})" for _ in [1] if names
+    ]
+
+
+def test_a_deleted_output_folder_is_noticed(pai, hdfs, caplog):
+    """Each run says it, and no completion flag is written into an empty folder."""
+    Train().run()
+    shutil.rmtree(hdfs / "train" / "output")
+    for _run in range(2):
+        forget()
+        assert Train().complete()
+    assert not (hdfs / "train" / "output").exists()
+    text = "its output folder $PAI_DEFAULT_FS_URI/train/output does not exist"
+    assert changes(caplog) == [text, text]
+    pai.jobs.clear()
+    forget()
+    assert not Train().complete()
+
+
+@pytest.mark.usefixtures("pai", "hdfs")
+def test_a_deleted_local_output_is_noticed(tmp_path, caplog, monkeypatch):
+    model = tmp_path / "model"
+    monkeypatch.setattr(Train, "output", lambda _: [luigi.LocalTarget(str(model))])
+    model.write_text("model")
+    Train().run()
+    forget()
+    assert Train().complete()
+    assert not changes(caplog)
+    model.unlink()
+    forget()
+    assert Train().complete()
+    assert changes(caplog) == [f"its output {model} does not exist"]
 
 
 _STUDY = textwrap.dedent(

@@ -81,6 +81,11 @@ class Upload:
                 found[name] = file.size
         return found
 
+    def checksums(self) -> str:
+        """Return a text with the name and SHA-256 of each file; raises what ``LocalFile.parts`` raises."""
+        files = sorted(self._tree.files.values(), key=lambda file: file.name)
+        return "\n".join(f"{shown(file.name)} {file.sha256()}" for file in files)
+
     def send(self) -> Transfer:
         """Send the new and changed files.
 
