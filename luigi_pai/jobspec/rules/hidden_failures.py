@@ -21,6 +21,9 @@ _PART = re.compile(r"([^;&|\n]+)([;\s]+|&&|\|\||\|&?|&)?")
 _PROGRAM = re.compile(r"\s*(?:(?:[-!]\S*|\w+\+?=\S*|sudo|time|env|nohup)\s+)*([^\s=]+)(?!\S)")
 _COMPOUND = re.compile(r"(?:^|[;&|\n])\s*(?:if|for|while|until|case|select)\s|[{}]")
 
+_LOOP = re.compile(r"\bfor\s[^;\n]*[;\n]\s*do\s((?:(?!\b(?:do|if|case|exit|break)\b)[^|&])*?)[;\n]\s*done\b")
+"""A loop whose commands all run, and whose last one decides, but for each round only in the last round."""
+
 _PIPEFAIL = re.compile(r"\bpipefail\b|\bPIPESTATUS\b")
 _ERREXIT = re.compile(
     r"\bset\s(?:[^;&|\n]*\s)?[-+](?:\w*e|\w*o\s+errexit)|\btrap\s|\$\?|[;\n]\s*exit\b[^;&|\n]*\s*$"
@@ -40,6 +43,7 @@ _HARMLESS = {
 _WHY = {
     "pipe": "a pipe returns the exit code of its last program; add set -o pipefail; at the start",
     "sequence": "only the last command decides; join the commands with &&",
+    "loop": "only the last round of a loop decides; add || exit 1 after it",
 }
 
 
@@ -48,7 +52,8 @@ def hidden_failure_findings(
 ) -> Iterator[Finding]:
     """Yield a warning about the first program whose failure a pipe hides, and the first in a sequence.
 
-    Commands with compound statements, such as loops, are left out, and programs before ``||``.
+    Of commands with compound statements, only a loop is read, and of it only the program that ends a round.
+    Programs before ``||`` are left out.
 
     Args:
         path: of the command.
@@ -58,9 +63,14 @@ def hidden_failure_findings(
         remedy: besides a change of the command; it is added to the message.
     """
     bare = _CONTINUED.sub(lambda found: re.sub(r"[\\\n]", " ", found[0]), bare).rstrip("; \n")
-    if _COMPOUND.search(bare):
-        return
     pipes_hide, sequences_hide = not _PIPEFAIL.search(command), not _ERREXIT.search(command)
+    if _COMPOUND.search(bare):
+        loop = _LOOP.search(bare) if sequences_hide else None
+        last = _PROGRAM.match(re.split(r"[;\n]", loop[1])[-1]) if loop else None
+        if last and not last[1].startswith("_") and not _HARMLESS["sequence"].fullmatch(last[1]):
+            text = f"role {role!r} succeeds even if {cut(last[1])} fails, because {_WHY['loop']}"
+            yield warning(path, f"{text}{remedy}")
+        return
     hidden: dict[str, str] = {}
     then = ""  # what follows the and-or list
     for part in reversed(list(_PART.finditer(bare))):

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$\{?((?:LUIGI_)?PAI_\w+)")
 _SET = re.compile(r"(?<![$\w{])(?:LUIGI_)?PAI_\w+")  # variables set by PAI_X=... or by `read PAI_X`
+_IN_SINGLE_QUOTES = re.compile(  # as one word, besides a command in quotes, as in bash -c '...'
+    r""""(?:\\.|[^"\\])*"|\\.|(?<!c )'([^'\s]*\$\{?(?:LUIGI_)?PAI_[^'\s]*)'|'[^']*\'""", re.DOTALL
+)
 _FOLDER_OF_V1 = re.compile(r"\$(?:\{PAI_(?:OUTPUT|DATA|CODE)_DIR[}/%#]|PAI_(?:OUTPUT|DATA|CODE)_DIR\b)")
 _LOCAL_MOUNTS = "LUIGI_PAI_MOUNTS"  # set by the local server only; commands use it as ${LUIGI_PAI_MOUNTS:-}
 _NOT_FILLED = (
@@ -73,9 +76,9 @@ def command_findings(
         if references and (found := _FOLDER_OF_V1.search(text)) and found[0].strip("${}/%#") not in own:
             what = f"{found[0]} is not set in a job protocol, and ends the command with 'unbound variable'"
             yield warning(path, f"{what}; export it first, or give a task the attribute output_dir")
-        for piece, why in _not_filled(text):
-            instead = "<% $parameters.KEY %>" if references else "an f-string of Python"
-            yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {instead}")
+        for piece, why, instead in _not_filled(text):
+            use = instead or ("<% $parameters.KEY %>" if references else "an f-string of Python")
+            yield warning(path, f"has {piece}, which {why}; the command gets it as it is: use {use}")
         if found := _BLANK_AT_END.search(text):
             line = text.count("\n", 0, found.start()) + 1
             yield warning(path, f"has a blank after the backslash at the end of line {line}; take it away")
@@ -91,15 +94,18 @@ def command_findings(
             yield warning(path, f"{what}, where the shell takes it for a letter; type the character again")
 
 
-def _not_filled(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (piece, why) for each kind of piece in a command that somebody forgot to fill in."""
+def _not_filled(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (piece, why, what to use) for each kind of piece in a command that nothing fills in."""
     for pattern, why in _NOT_FILLED:
         if found := pattern.search(text):
-            yield found[0], why
+            yield found[0], why, ""
+    quoted = [] if re.search("<<|envsubst|eval", text) else _IN_SINGLE_QUOTES.findall(text)
+    if piece := next(filter(None, quoted), None):
+        yield f"'{piece}'", "the shell does not fill in between single quotes", f'"{piece}"'
     for pattern, right, why in _FORMATTED:
         is_in_it = pattern.search(text) and not right.search(text)
         if is_in_it and (found := pattern.search(ending(text).bare)):
-            yield found[0], why
+            yield found[0], why, ""
 
 
 def image_findings(path: Path, image: object) -> Iterator[Finding]:
