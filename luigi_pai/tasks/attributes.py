@@ -12,6 +12,7 @@ import ast
 import functools
 import inspect
 import logging
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -26,6 +27,9 @@ from luigi_pai.settings import SETTINGS
 logger = logging.getLogger("luigi-interface")
 
 _LIKENESS = 0.9  # least similarity of a misspelt attribute to a known one, see difflib
+_VARYING = re.compile(
+    r"hash|id|(?:\w+\.)*(?:uuid[14]|time|time_ns|getpid|random|randint|randrange|choice|token_hex)"
+)
 _USE_ALL = {"param_kwargs", "param_args", "task_id", "to_str_params", "get_params", "clone", "__dict__"}
 """Attributes of Luigi's tasks. Each depends on all parameters, so code that reads it uses them all."""
 
@@ -200,11 +204,19 @@ def _warn(kind: type[luigi.Task]) -> None:
         for name, near in misspelt(kind, attribute_names(kind))
     ]
     warn_of_class(kind)
+    own = {name for each in users_classes(kind) for name in vars(each)}
+    effect = "tasks that differ in it are one job: use it in name and in the job"
+    if "name" not in own:  # the inherited name contains a hash of all parameters
+        effect = "it changes the name and not the job: use it in parameters or in protocol"
     warnings += [
-        f"its parameter {name} is used nowhere, so that tasks that differ in it are one job: use it in name "
-        "and in the job, or write significant=False"
-        for name in _unused(kind)
+        f"its parameter {name} is used nowhere, so that {effect}, or write significant=False"
+        for name in (_unused(kind) if own & {"name", "protocol"} else ())
     ]
+    if call := _varying(kind):
+        warnings.append(
+            f"name uses {call}(), whose value is another one in each process, so that each run submits a new "
+            "job: build it from parameters, with hashlib if you need a hash"
+        )
     for warning in warnings:
         logger.warning("%s%s: %s", kind.__name__, _place(kind), warning)
 
@@ -271,11 +283,9 @@ def _place(kind: type) -> str:
 
 
 def _unused(kind: type[luigi.Task]) -> list[str]:
-    """Return the parameters that a class certainly does not use; none if it inherits ``name``."""
+    """Return the parameters that a class certainly does not use."""
     classes = users_classes(kind)
     own = {name: value for each in classes for name, value in vars(each).items()}
-    if "name" not in own:
-        return []  # the inherited name contains a hash of all parameters, so all are used
     # a parameter that overrides an inherited attribute, such as ``image``, is used by the base class
     used = {name for each in set(kind.__mro__).difference(classes) for name in vars(each)}
     parameters = [
@@ -289,8 +299,16 @@ def _unused(kind: type[luigi.Task]) -> list[str]:
     return [name for name in parameters if name not in used]
 
 
-def _tree(kind: type) -> ast.AST | None:
-    """Return the code of a class; None if it has no source."""
+def _varying(kind: type) -> str:
+    """Return a function that a user's ``name`` calls, and whose value is another one in each process."""
+    getter = getattr(inspect.getattr_static(kind, "name", None), "fget", None)
+    tree = None if getter is None or is_ours(getter) else _tree(getter)
+    calls = (node.func for node in (ast.walk(tree) if tree else ()) if isinstance(node, ast.Call))
+    return next(filter(_VARYING.fullmatch, map(ast.unparse, calls)), "")
+
+
+def _tree(kind: Any) -> ast.AST | None:
+    """Return the code of a class or function; None if it has no source."""
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):

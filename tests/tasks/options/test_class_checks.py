@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
+
 import luigi
 import pytest
 
-from luigi_pai import PaiTask, TaskRole
+from luigi_pai import PaiProtocolTask, PaiTask, TaskRole
 
 
 class Base(PaiTask):
@@ -76,6 +79,37 @@ class Idle(Base):
         self.idle = True
 
 
+class Hashed(Base):
+    @property
+    def name(self):
+        return f"checked-{hash('a') % 1000}"
+
+
+class Timed(Base):
+    @property
+    def name(self):
+        return f"checked-{int(time.time())}"
+
+
+class Daily(Base):
+    identity = luigi.Parameter(default="a")
+
+    @property
+    def name(self):
+        return f"checked-{hashlib.sha256(self.identity.encode()).hexdigest()[:8]}-{time.strftime('%d')}"
+
+
+class Study(PaiProtocolTask):
+    rate = luigi.FloatParameter(default=0.1)
+    protocol = "name: study"
+
+
+class Filled(Study):
+    @property
+    def parameters(self):
+        return {"rate": self.rate}
+
+
 def command_of(task):
     return f"train {task.rate}"
 
@@ -99,7 +133,7 @@ class Sized(Base):
         return [TaskRole("main", f"{self.env}", gpuNumber=self.gpus, **size)]
 
 
-@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing, Sized])
+@pytest.mark.parametrize("kind", [Named, Used, ByItself, OfAll, Finishing, Sized, Daily, Filled])
 def test_what_has_an_effect_is_left_alone(kind, caplog):
     assert warnings_about(kind(), caplog) == []
 
@@ -110,6 +144,12 @@ def test_what_has_an_effect_is_left_alone(kind, caplog):
         (Misspelt, ["outputDir is no attribute of a task", "queue_timout is no attribute of a task"]),
         (Unused, ["its parameter rate is used nowhere"]),
         (Idle, ["run() submits no job"]),
+        (Hashed, ["name uses hash(), whose value is another one in each process, so that each run submits"]),
+        (Timed, ["name uses time.time(), whose value is another one"]),
+        (
+            Study,
+            ["its parameter rate is used nowhere, so that it changes the name and not the job: use it in"],
+        ),
     ],
 )
 def test_what_has_none_is_warned_of_once(kind, words, caplog):
