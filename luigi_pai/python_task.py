@@ -167,20 +167,19 @@ class PaiPythonTask(PaiTask):
         return [str(value) for value in hidden.values()]
 
     def _inputs(self) -> dict[str, str]:
-        payload = self._payload()
-        reach, texts = payload.reach, super()._inputs()
+        payload, texts = self._payload(), super()._inputs()
+        reach = payload.reach
         used = {name: value for name, value in self._values(payload)[0].items() if reach.takes(name, value)}
         for name, value in {**used, **reach.named}.items():
             with contextlib.suppress(TypeError, ValueError, RecursionError):  # no plain value
                 texts[name] = json.dumps(value, sort_keys=True)
-        if payload.packages:
-            texts["packages"] = repr(sorted(payload.packages.items()))
         return texts
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:
         settings = OpenPai.current(self.cluster)
         self._raise(unfit(inspect.getattr_static(type(self), METHOD)))
-        self._parts(settings.api_version, has_files=settings.has_files)
+        payload, *_ = self._parts(settings.api_version, has_files=settings.has_files)
+        self._raise(payload.reach.unknown(self))
         roles = job.taskRoles if isinstance(job, PaiJob) else []
         if not any(f"${_FILE}" in role.command for role in roles if isinstance(role, TaskRole)):
             raise SpecError(self.name, [Problem("tasks", _NEVER_RUNS)])

@@ -178,10 +178,11 @@ class PaiTask(JobTask):
         return self.output_dir not in (None, "", default_output(self.name))
 
     def _prepared(self, job: PaiJob, api_version: str, fs: FileSystem | None) -> PaiJob | JobProtocol:
-        from luigi_pai.tasks.uploads import send_uploads  # noqa: PLC0415  only runs need it
+        from luigi_pai.tasks.uploads import send_uploads, warn_of_missing  # noqa: PLC0415  only runs need it
 
         del api_version
         send_uploads(self, job.codeDir, fs)
+        warn_of_missing(self, fs)
         return job
 
     def _check(self, job: PaiJob | JobProtocol) -> list[str]:

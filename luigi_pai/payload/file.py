@@ -45,7 +45,6 @@ class Payload:
 
     Attributes:
         reach: the objects that ``work`` uses.
-        packages: the content of the files of the packages, by name.
         problems: the reasons why the payload cannot be sent.
         file: the content of the zip; empty if there are problems.
         name: the zip's file name, which has a hash of the content; empty if there are problems.
@@ -62,7 +61,9 @@ class Payload:
         self.problems = list(self.reach.problems)
         self._secrets, self._owner = secrets, "" if function else "self."
         self.file, self.name = b"", ""
-        files = self.packages = dict(package_files(packages, self.problems))
+        files = dict(package_files(packages, self.problems))
+        if files:
+            self.reach.named["packages"] = repr(sorted(files.items()))
         for name, content in files.items():
             self._check_secrets(f"packages: {name}", "", content)
         method = b"" if self.problems else self._method()
@@ -77,7 +78,7 @@ class Payload:
                     for each in classes
                 ],
             }
-            files = files | {"task.json": json.dumps(about).encode(), f"{METHOD}.pickle": method}
+            files |= {"task.json": json.dumps(about).encode(), f"{METHOD}.pickle": method}
             self.file = _zipped(tuple(files.items()))
             self.name = f"luigi_pai-{hashlib.sha256(self.file).hexdigest()[:12]}.zip"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import luigi
 
+from luigi_pai.jobspec.hints import nearest
 from luigi_pai.payload.container import CALLER
 from luigi_pai.payload.flow import Flow, flow_of, lines_of, nested_codes, receiver
 from luigi_pai.payload.secrets import is_secret_name
@@ -48,7 +49,7 @@ class Reach:
         settings_used: the names in ``settings`` that the functions read from the task.
         functions: the functions that are sent, each with the variables that have the task when it starts.
         values: ``id(value)`` -> name, value and place of the use, for each value that the functions use.
-        named: the same values by their names.
+        named: the same values by their names, and the content of packages.
         problems: uses of objects that the container does not have.
     """
 
@@ -95,6 +96,17 @@ class Reach:
         """Return file, first line and source lines of the functions, for tracebacks in the container."""
         codes = [function.__code__ for function in self.functions]
         return [(code.co_filename, code.co_firstlineno, _lines(code)) for code in codes]
+
+    def unknown(self, task: object) -> list[str]:
+        """Return a problem for each attribute that the functions read, and that nothing gives to the task."""
+        codes = [code for function in self.functions for code in nested_codes(function.__code__)]
+        given = {each.argval for code in codes for each, _ in lines_of(code) if each.opname == "STORE_ATTR"}
+        given.update(word for code in codes for word in code.co_consts)  # as in getattr(self, "x", None)
+        known = [name for name in dir(task) if not name.startswith("_")]
+        missing = (name for name in self.names - given if inspect.getattr_static(task, name, self) is self)
+        if hasattr(type(task), "__getattr__"):
+            return []
+        return [f"reads self.{name}, which the task does not have{nearest(name, known)}" for name in missing]
 
     def _read_where_it_escapes(self) -> set[str]:
         """Return the attributes that are read in the functions that may get an escaped task from others."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("luigi-interface")
 
-_HASH = 12  # characters
-
 
 class _NoJobError(SpecError, TypeError):
     """No job can be made from a task. The error is also a TypeError, because luigi.contrib.pai raised one."""
@@ -192,7 +190,7 @@ class TaskWork(Work):
     def inputs(self) -> Mapping[str, str]:
         """Digests of the task's parameters, of its uploads, and of what ``work`` uses, by name."""
         texts = self._task._inputs()  # noqa: SLF001  as above
-        return {name: hashlib.sha256(text.encode()).hexdigest()[:_HASH] for name, text in texts.items()}
+        return {name: hashlib.sha256(ascii(text).encode()).hexdigest()[:12] for name, text in texts.items()}
 
     def check_job(self) -> list[str]:
         """Validate the job, check that its folder can be written, and return warnings."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from luigi_pai.config import OpenPai
 from luigi_pai.config_file import chosen_section
 from luigi_pai.errors import ConfigError, Problem, SpecError
 from luigi_pai.files.errors import HdfsError
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from luigi_pai.files import Upload
     from luigi_pai.files.file_system import FileSystem
     from luigi_pai.task import PaiTask
+
+logger = logging.getLogger("luigi-interface")
 
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
@@ -56,6 +62,7 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
     problems: list[Problem] = []
     uploads = list(_prepared(task, named, problems))
     problems += () if fs.is_mounted else _over_the_limit(code_dir, uploads, fs)
+    problems += [*_sent_to_one_path(uploads)][:_SHOWN]
     if problems:
         raise SpecError(task.name, problems)
     for upload in uploads:
@@ -66,7 +73,7 @@ def upload_texts(task: PaiTask) -> dict[str, str]:
     """Return the names and checksums of the files in each valid upload of a task, by the upload."""
     named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
     return {
-        f"uploads[{str(local)!r}]": upload.checksums()
+        f"uploads[{str(local)!r}]": str([(each.name, each.sha256()) for each in upload.goals().values()])
         for local, destination in named.items()
         for upload in _prepared(task, {local: destination}, [])
     }
@@ -96,6 +103,26 @@ def _prepared(task: PaiTask, named: Mapping[Any, Any], problems: list[Problem]) 
             problems.append(Problem(where, str(error)))
 
 
+def warn_of_missing(task: PaiTask, fs: FileSystem | None) -> None:
+    """Warn if the data folder does not exist; it is looked up once in a run."""
+    folder, session = task.data_dir, OpenPai.current(task.cluster).cluster().book.api.session
+    with contextlib.suppress(HdfsError):  # it is elsewhere, or the file system fails
+        if folder and fs and session.times(f"data_dir {folder}") == 1 and not fs.exists(folder):
+            text = "Job %s: data_dir = %r does not exist on the cluster; luigi-pai put sends a folder"
+            logger.warning(text, task.name, folder)
+
+
+def _sent_to_one_path(uploads: list[Upload]) -> Iterator[Problem]:
+    """Yield a problem for each file that would replace another one with other content."""
+    found: dict[tuple[str, str], Path] = {}
+    for upload in uploads:
+        for goal, file in upload.goals().items():
+            first = found.setdefault(goal, file.place)
+            if first != file.place and not filecmp.cmp(first, file.place, shallow=False):
+                text = f"{first} and {file.place} are both sent to {goal[1]}; give one another destination"
+                yield Problem("uploads", text)
+
+
 def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem) -> Iterator[Problem]:
     """Yield a problem if the uploads to the code folder are larger than a container accepts."""
     if not code_dir:
@@ -104,7 +131,9 @@ def _over_the_limit(code_dir: str | None, uploads: list[Upload], fs: FileSystem)
         _volume, path = fs.at(code_dir)
     except HdfsError:  # the code folder is not on this file system
         return
-    sizes = [(size, name) for upload in uploads for name, size in upload.sizes_below(path).items()]
+    goals = (each for upload in uploads for each in upload.goals().items())
+    below = f"{path.rstrip('/')}/"
+    sizes = [(file.size, file.name) for (_, goal), file in goals if f"{goal}/".startswith(below)]
     total = sum(size for size, _name in sizes)
     if total > _CODE_LIMIT:
         largest = sorted(sizes, reverse=True)[:_SHOWN]

@@ -253,11 +253,8 @@ def _newest(numbers: Mapping[int, set[str]]) -> int:
 
 
 def _text(claim: Claim) -> bytes:
-    fields = asdict(claim)
+    fields = {key: value for key, value in asdict(claim).items() if value or key not in ("task", "inputs")}
     del fields["state"], fields["runs_since"], fields["stop_sent"]
-    for key in ("task", "inputs"):
-        if not fields[key]:
-            del fields[key]
     return (json.dumps(fields, indent=2) + "\n").encode()
 
 

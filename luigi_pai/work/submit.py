@@ -191,9 +191,8 @@ class Submitter:
         if len(job.members) != 1 or job.members[0].index is not None:
             return False
         member, api = job.members[0], job.book.api
-        claim = member.evidence.last()
-        is_others = claim is not None and not member.evidence.is_mine
-        is_contended = claim is not None and is_others and member.work.has_changed_since(claim)
+        claim = None if member.evidence.is_mine else member.evidence.last()
+        is_contended = claim is not None and member.work.has_changed_since(claim)
         is_open = not member.evidence.is_durable and self._single and status.identified
         if not is_contended and not (is_open and api.dialect.version == "v2"):
             return False

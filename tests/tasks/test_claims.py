@@ -126,7 +126,7 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
         "job": "train",
         "cluster": pai.url,
         "user": "admin",
-        "inputs": {"name": hashlib.sha256(b"train").hexdigest()[:12]},
+        "inputs": {"name": hashlib.sha256(b"'train'").hexdigest()[:12]},
     }
     pai.jobs["train"].runs_for = 0.0
     forget()

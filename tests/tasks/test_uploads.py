@@ -333,6 +333,41 @@ def test_code_beyond_what_a_container_takes(cluster, home, tmp_path, monkeypatch
     send_uploads(Sends(home), f"/{home}/code", WebHdfs.from_config())
 
 
+def test_two_files_for_one_path(cluster, home, tmp_path, monkeypatch):
+    """The second one would replace the first; of equal content, as of __init__.py, neither is lost."""
+    for name in ("a/train.py", "a/__init__.py", "b/train.py", "b/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name[0] if "train" in name else "")
+    named = {str(tmp_path / "a"): f"/{home}/code", str(tmp_path / "b" / "train.py"): f"/{home}/code/"}
+    monkeypatch.setattr(Sends, "uploads", {**named, str(tmp_path / "b" / "__init__.py"): f"/{home}/code/"})
+    with pytest.raises(SpecError) as caught:
+        Sends(home).run()
+    (said,) = str(caught.value).splitlines()[1:]
+    assert said == (
+        f"  uploads: {tmp_path}/a/train.py and {tmp_path}/b/train.py are both sent to /{home}/code/train.py; "
+        "give one another destination"
+    )
+    assert jobs_of(cluster, home) == []
+    assert not HdfsTarget(f"/{home}").exists()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_folders_that_have_nothing_for_the_job(home, tmp_path, monkeypatch, caplog):
+    """An empty upload, and folders that are not there, are warned of; once for all tasks of a run."""
+    monkeypatch.setattr(Sends, "uploads", {str(tmp_path): f"/{home}/empty"})
+    monkeypatch.setattr(Sends, "data_dir", f"/{home}/gone")
+    monkeypatch.setattr(Sends, "code_dir", f"/{home}/empty")
+    fs = WebHdfs.from_config()
+    for number in range(2):
+        task = Sends(f"{home}-{number}")
+        task._prepared(task.job(), "v1", fs)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    empty = f"{tmp_path} has no file to send: it is empty, or all of it is left out"
+    gone = f"Job {home}-0: data_dir = '/{home}/gone' does not exist on the cluster; luigi-pai put sends"
+    assert [said[0], said[1][: len(gone)], said[2]] == [empty, gone, empty]
+    assert len(said) == 3
+
+
 @pytest.mark.slow
 def test_tasks_that_send_the_same_code_at_once(cluster, home, project):
     """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""

@@ -72,19 +72,11 @@ class Upload:
             self._path = posixpath.join(self._path, self._local.name)
         self._tree = self._read_tree()
 
-    def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the sizes in bytes, by name, of the files to send to ``path`` (absolute) or below it."""
-        found = {}
-        for name, file in self._tree.files.items():
-            goal = self._path if self._tree.is_file else posixpath.join(self._path, name)
-            if f"{goal}/".startswith(f"{path.rstrip('/')}/"):
-                found[name] = file.size
-        return found
-
-    def checksums(self) -> str:
-        """Return a text with the name and SHA-256 of each file; raises what ``LocalFile.parts`` raises."""
-        files = sorted(self._tree.files.values(), key=lambda file: file.name)
-        return "\n".join(f"{shown(file.name)} {file.sha256()}" for file in files)
+    def goals(self) -> dict[tuple[str, str], LocalFile]:
+        """Return the files to send by server and absolute path there."""
+        folder = posixpath.dirname(self._path) if self._tree.is_file else self._path
+        files = self._tree.files.items()
+        return {(self._volume.server, posixpath.join(folder, name)): file for name, file in files}
 
     def send(self) -> Transfer:
         """Send the new and changed files.
@@ -109,6 +101,8 @@ class Upload:
             what = f"nothing of {self._local} was sent to {self._destination}"
             raise TransferError(what, [Problem(name, why) for name in conflicts])
         files = list(self._tree.files.values())
+        if not files:
+            logger.warning("%s has no file to send: it is empty, or all of it is left out", self._local)
         same = self._pool.map(lambda file: _is_same(file, there), files)
         changed = [file for file, is_same in zip(files, same, strict=True) if not is_same]
         for file in changed:

@@ -52,6 +52,19 @@ class Small(PaiPythonTask):
         return {}
 
 
+class Misspelt(Small):
+    rate = luigi.FloatParameter(default=0.1)
+
+    def work(self):
+        self.seen = getattr(self, "optional", None)
+        return {"rate": self.rat, "seen": self.seen, "optional": self.optional, "n": self.instances}
+
+
+class AnyAttribute(Misspelt):
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
 def with_lock():
     return LOCK
 
@@ -73,6 +86,18 @@ def test_what_cannot_be_pickled_is_named_with_its_line():
     line = with_lock.__code__.co_firstlineno + 1
     wanted = f"work: LOCK, used in with_lock (test_python_checks.py:{line}), cannot be pickled"
     assert wanted in problems(Locked())
+
+
+def test_an_attribute_that_the_task_lacks_is_named():
+    """Not one that the method sets, looks for, or that __getattr__ may give."""
+    task = Misspelt()
+    assert task._payload().reach.unknown(task) == [
+        "reads self.rat, which the task does not have (did you mean 'rate'?)"
+    ]
+    task = AnyAttribute()
+    assert task._payload().reach.unknown(task) == []
+    task = Rich(run_id="a")
+    assert task._payload().reach.unknown(task) == []
 
 
 def test_an_attribute_that_cannot_be_pickled_is_named():
