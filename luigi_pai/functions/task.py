@@ -12,6 +12,7 @@ import luigi
 from luigi_pai.errors import PaiError, Problem, SpecError
 from luigi_pai.python_task import PaiPythonTask
 from luigi_pai.tasks.attributes import attribute_names
+from luigi_pai.tasks.job_task import JobTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ class FunctionTask(PaiPythonTask):
     _function: Function
     _given: Mapping[str, Any]
     _on: Cluster
+    _inputs = JobTask._inputs  # noqa: SLF001  default_name contains what the function uses
 
     @classmethod
     def of(
