@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import functools
 import logging
 import os
 from collections.abc import Mapping
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
 
     from luigi_pai.files import Upload
     from luigi_pai.files.file_system import FileSystem
+    from luigi_pai.files.transfer.local_tree import LocalFile
     from luigi_pai.task import PaiTask
 
 logger = logging.getLogger("luigi-interface")
+
+_COMPARED = 32 * 1024 * 1024  # largest upload in bytes whose content is compared with the last run's
 
 _CODE_LIMIT = 200_000_000
 """Maximum size of a code folder in bytes; beyond it containers do not start (OpenPAI 0.7)."""
@@ -70,13 +74,30 @@ def send_uploads(task: PaiTask, code_dir: str | None, fs: FileSystem | None) -> 
 
 
 def upload_texts(task: PaiTask) -> dict[str, str]:
-    """Return the names and checksums of the files in each valid upload of a task, by the upload."""
+    """Return the names and checksums of the files in each valid upload of a task, by the upload.
+
+    Of an upload of more than 32 MiB, the sizes stand for the checksums, because every run compares them.
+    """
     named: Any = task.uploads if isinstance(task.uploads, Mapping) else {}
-    return {
-        f"uploads[{str(local)!r}]": str([(each.name, each.sha256()) for each in upload.goals().values()])
-        for local, destination in named.items()
-        for upload in _prepared(task, {local: destination}, [])
-    }
+    texts = {}
+    for local, destination in named.items():
+        for upload in _prepared(task, {local: destination}, []):
+            files = list(upload.goals().values())
+            is_small = sum(file.size for file in files) <= _COMPARED
+            found = [(each.name, _checksum(each) if is_small else each.size) for each in files]
+            texts[f"uploads[{str(local)!r}]"] = str(found)
+    return texts
+
+
+def _checksum(file: LocalFile) -> str:
+    """Return the checksum of a file; each version of it is read once in a process."""
+    found = file.place.stat()
+    return _checksum_of(file, found.st_size, found.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _checksum_of(file: LocalFile, _size: int, _changed_ns: int) -> str:
+    return file.sha256()
 
 
 def _runtime(job: str, code_dir: str | None) -> dict[str, str]:
