@@ -44,6 +44,7 @@ WORKS = ("a", "b", "c")
 DAY = 24 * 3600.0
 FOR_EVER = 1e12
 MOST_STEPS = 5000  # of all workers after the schedule; none needs as many
+STOPPED = -210  # exit code of the tasks of a job that a user has stopped
 FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
@@ -318,11 +319,13 @@ class Life(RuleBasedStateMachine):
 
 
 def end(job, state: str, *, odd: bool = False) -> None:
-    """End a job; of an array that fails, the points of odd or of even index have failed."""
+    """End a job; of an array that fails, the points of odd or of even index; of one that is stopped, all."""
     job.runs_for, job.waits_for, job.ends_as = job.clock.time() - job.created, 0.0, state
     job.exit_code = 0 if state == "SUCCEEDED" else 1
     if state == "FAILED":
         job.task_codes = {index: 1 for index in range(3) if index % 2 == odd}
+    elif state == "STOPPED":
+        job.task_codes = dict.fromkeys(range(3), STOPPED)
 
 
 @pytest.fixture(scope="module")
