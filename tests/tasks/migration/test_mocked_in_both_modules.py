@@ -16,6 +16,7 @@ import luigi
 import luigi.task_register
 import pytest
 import responses
+import yaml
 from places import ROOT
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.slow
 OLD, NEW = "luigi.contrib.pai", "luigi_pai"
 API = "http://127.0.0.1:9186/api/v1"  # what both take when there is no luigi.cfg
 LOGIN, SUBMIT, LOOK = "POST /token", "POST /jobs", "GET /jobs/train"
-NEXT = "GET /jobs/train__attempt2"
 
 PIPELINE = """
 import luigi
@@ -74,46 +74,21 @@ def status_of_error():
 # ---------------------------------------------------------------- what is mocked
 
 Reply = tuple[int, str]
-
-
-def job(state: str, **fields: Any) -> Reply:
-    return 200, json.dumps({"jobStatus": {"state": state, **fields}})
-
-
-def real_job(state: str, owner: str = "admin") -> Reply:
-    """Return a reply with what a real server always sends."""
-    return job(state, username=owner, createdTime=1_500_000_000_000)
-
-
-LOGGED_IN: Reply = 200, '{"token": "test", "user": "admin", "admin": true}'
-ACCEPTED: Reply = 202, '{"message": "update job train successfully"}'
-NO_JOB: Reply = 404, "{}"
-NO_JOB_OF_OPENPAI: Reply = 404, '{"code": "NoJobError", "message": "Job train is not found."}'
-WAITING, RUNNING, SUCCEED, FAILED, STOPPED = map(job, ("WAITING", "RUNNING", "SUCCEED", "FAILED", "STOPPED"))
-
-# The first cells of the table in docs/coming-from-contrib.md.
-REAL_WORD = "`SUCCEEDED`, the word of every server, is a failure"
-FAULTS = "`complete()` is False when the GET is answered 401, 500 or with any other fault"
-LOOKUP = "`run()` posts, then asks"
-LATE_LOGIN = "making a task logs in"
-NEW_LOGIN = "a POST answered 401 is the end"
-OWNED = "owner and submission time (`username`, `createdTime`) in a reply mean nothing"
-CREATED = "a POST answered 201 is an error"
-NO_RESPONSE = "`error.response.status_code`"
-NO_STATE = "a GET answered 200 without a state raises `KeyError` or `JSONDecodeError`"
-CHECKED = "a job that no server takes, such as one with a role `my-role`, is posted"
+CASES = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / "mocked.yaml").read_text(encoding="utf-8"))
+LOGGED_IN = '200 {"token": "test", "user": "admin", "admin": true}'
+ACCEPTED = '202 {"message": "update job train successfully"}'
 
 
 @dataclass(frozen=True)
 class Mocked:
-    """A test with mocks.
+    """A test with mocks; ``reply`` reads its replies.
 
     Attributes:
         does: the functions of the pipeline that it calls, each with what it returns or raises.
         gets: the replies to the GET of the job, in order; the last one stays.
         post: the reply to the POST; None if it is not mocked.
         login: the same for the login.
-        more: further mocks.
+        more: further mocks: method, path and reply.
         here: what the calls return or raise with luigi_pai, if that differs.
         posts: how many jobs luigi_pai posts, if that differs.
         asks_too: what luigi_pai requests besides.
@@ -121,307 +96,38 @@ class Mocked:
     """
 
     does: str
-    gets: tuple[Reply, ...] = ()
-    post: Reply | None = ACCEPTED
-    login: Reply | None = LOGGED_IN
-    more: tuple[tuple[str, str, Reply], ...] = ()
+    gets: tuple[str, ...] = ()
+    post: str | None = ACCEPTED
+    login: str | None = LOGGED_IN
+    more: tuple[tuple[str, str, str], ...] = ()
     here: str = ""
     posts: int | None = None
     asks_too: str = ""
     because: str = ""
 
 
-def mocked(does: str, *gets: Reply, **rest: Any) -> Mocked:
-    return Mocked(does, gets, **rest)
-
-
-EVALUATED = (("GET", "/jobs/evaluate", NO_JOB), ("GET", "/jobs/evaluate", SUCCEED))
-NO_NEXT = ("GET", "/jobs/train__attempt2", NO_JOB)
-
 SCENARIOS = {
-    "Luigi's own test of a success": mocked("build True, complete True", NO_JOB, SUCCEED),
-    "Luigi's own test of a failure": mocked("build False, complete False", NO_JOB, FAILED),
-    # one GET mock, in whatever state it begins
-    "run: SUCCEED": mocked("run None, complete True", SUCCEED),
-    "run: FAILED": mocked("run RuntimeError, complete False", FAILED),
-    "run: STOPPED": mocked("run RuntimeError, complete False", STOPPED),
-    "run: RUNNING, SUCCEED": mocked("run None, complete True", RUNNING, SUCCEED),
-    "run: RUNNING, FAILED": mocked("run RuntimeError, complete False", RUNNING, FAILED),
-    "run: WAITING, RUNNING, SUCCEED": mocked("run None, complete True", WAITING, RUNNING, SUCCEED),
-    "run: UNKNOWN, STOPPED": mocked("run RuntimeError, complete False", job("UNKNOWN"), STOPPED),
-    "complete: SUCCEED": mocked("complete True", SUCCEED),
-    "complete: FAILED": mocked("complete False", FAILED),
-    "complete: STOPPED": mocked("complete False", STOPPED),
-    "complete: WAITING": mocked("complete False", WAITING),
-    "complete: RUNNING": mocked("complete False", RUNNING),
-    "complete: UNKNOWN": mocked("complete False", job("UNKNOWN")),
-    "build: SUCCEED": mocked("build True, complete True", SUCCEED),
-    "build: FAILED": mocked("build False, complete False", FAILED),
-    "build: RUNNING, SUCCEED": mocked("build True, complete True", RUNNING, SUCCEED),
-    "build: WAITING, RUNNING, STOPPED": mocked("build False, complete False", WAITING, RUNNING, STOPPED),
-    "build: 404, WAITING, RUNNING, SUCCEED": mocked(
-        "build True, complete True", NO_JOB, WAITING, RUNNING, SUCCEED
-    ),
-    "complete, run, complete": mocked("complete False, run None, complete True", NO_JOB, SUCCEED),
-    "run after a success": mocked("run None, run None", SUCCEED),
-    "run after a failure": mocked("run RuntimeError, run RuntimeError", FAILED),
-    "two tasks": mocked("build_both True", NO_JOB, SUCCEED, more=EVALUATED),
-    "two tasks, the first fails": mocked("build_both False", NO_JOB, FAILED, more=EVALUATED),
-    # no job, in any words
-    "404 for ever: run": mocked("run requests.HTTPError, complete False", NO_JOB),
-    "404 for ever: build": mocked("build False, complete False", NO_JOB),
-    "404 without a body": mocked("build True, complete True", (404, ""), SUCCEED),
-    "404 of a text": mocked("build True, complete True", (404, "Not Found"), SUCCEED),
-    "404 of a page": mocked("build True, complete True", (404, "<h1>404</h1>"), SUCCEED),
-    "404 of a message": mocked("build True, complete True", (404, '{"message": "no such job"}'), SUCCEED),
-    "404 of a list": mocked("complete False", (404, "[]")),
-    "404 of OpenPAI: build": mocked("build True, complete True", NO_JOB_OF_OPENPAI, SUCCEED),
-    "404 of OpenPAI: complete": mocked("complete False", NO_JOB_OF_OPENPAI),
-    "404 of another code": mocked("complete False", (404, '{"code": "JobNotFound"}')),
-    # half of what a real server sends is no evidence of an earlier submission
-    "an owner only": mocked("build False, complete False", job("FAILED", username="admin")),
-    "a submission time only": mocked("build False, complete False", job("FAILED", createdTime=1)),
-    # faults of the POST
-    "POST 200": mocked("run requests.HTTPError, complete True", SUCCEED, post=(200, "{}")),
-    "POST 400": mocked("run requests.HTTPError, complete True", SUCCEED, post=(400, "{}")),
-    "POST 401": mocked(
-        "run requests.HTTPError, complete True", SUCCEED, post=(401, "{}"), posts=2, because=NEW_LOGIN
-    ),
-    "POST 409": mocked(
-        "run requests.HTTPError, complete False", FAILED, post=(409, '{"code": "ConflictJobError"}')
-    ),
-    "POST 409: build": mocked("build False, complete False", NO_JOB, post=(409, '{"message": "in use"}')),
-    "POST 500: build": mocked("build False, complete False", NO_JOB, post=(500, "oops")),
-    "POST 503: build": mocked("build False, complete False", NO_JOB, post=(503, "{}")),
-    "POST 202 without a body": mocked("run None, complete True", SUCCEED, post=(202, "")),
-    # what is not mocked
-    "no GET: complete": mocked("complete requests.ConnectionError"),
-    "no GET: run": mocked("run requests.ConnectionError", posts=0, because=LOOKUP),
-    "no GET: build": mocked("build False"),
-    "no GET after a POST 409: run": mocked(
-        "run requests.HTTPError",
-        post=(409, "{}"),
-        here="run requests.ConnectionError",
-        posts=0,
-        asks_too=LOOK,
-        because=LOOKUP,
-    ),
-    "no POST: run": mocked("run requests.ConnectionError", NO_JOB, post=None, asks_too=LOOK, because=LOOKUP),
-    "no POST: build": mocked("build False, complete False", NO_JOB, post=None),
-    "no POST, but one with a slash: complete, run": mocked(
-        "complete False, run requests.ConnectionError",
-        NO_JOB,
-        post=None,
-        more=(("POST", "/jobs/", ACCEPTED),),
-    ),
-    "no login: run": mocked(
-        "run requests.ConnectionError", NO_JOB, login=None, asks_too=LOOK, because=LATE_LOGIN
-    ),
-    "no login: complete": mocked(
-        "complete requests.ConnectionError",
-        SUCCEED,
-        login=None,
-        here="complete True",
-        asks_too=LOOK,
-        because=LATE_LOGIN,
-    ),
-    # what differs
-    "SUCCEEDED: run": mocked(
-        "run RuntimeError, complete False",
-        job("SUCCEEDED"),
-        here="run None, complete True",
-        because=REAL_WORD,
-    ),
-    "SUCCEEDED: build": mocked(
-        "build False, complete False",
-        NO_JOB,
-        job("SUCCEEDED"),
-        here="build True, complete True",
-        because=REAL_WORD,
-    ),
-    **{
-        f"{status}: complete": mocked(
-            "complete False", (status, body), here="complete requests.HTTPError", because=FAULTS
-        )
-        for status, body in ((400, "{}"), (401, "{}"), (403, "{}"), (409, "{}"), (500, "oops"), (503, "{}"))
-    },
-    "401: run": mocked("run requests.HTTPError", (401, "{}"), posts=0, because=LOOKUP),
-    "500: run": mocked("run requests.HTTPError", (500, "{}"), posts=0, because=LOOKUP),
-    "500: build": mocked("build False", (500, "{}"), posts=0, because=LOOKUP),
-    "404, SUCCEED: run": mocked(
-        "run requests.HTTPError, complete True",
-        NO_JOB,
-        SUCCEED,
-        here="run None, complete True",
-        because=LOOKUP,
-    ),
-    "a login answered 401: build": mocked(
-        "build Exception", NO_JOB, login=(401, "{}"), here="build False", asks_too=LOOK, because=LATE_LOGIN
-    ),
-    "a login answered 500: complete": mocked(
-        "complete Exception",
-        NO_JOB,
-        login=(500, "{}"),
-        here="complete False",
-        asks_too=LOOK,
-        because=LATE_LOGIN,
-    ),
-    "mocks that must all be used": mocked(
-        "complete True, all_used True",
-        SUCCEED,
-        post=None,
-        here="complete True, all_used False",
-        because=LATE_LOGIN,
-    ),
-    "POST 201": mocked(
-        "run requests.HTTPError, complete True",
-        SUCCEED,
-        post=(201, "{}"),
-        here="run None, complete True",
-        because=CREATED,
-    ),
-    "a real success: run": mocked("run None, complete True", real_job("SUCCEED"), posts=0, because=OWNED),
-    "a real failure: complete": mocked(
-        "complete False",
-        real_job("FAILED"),
-        here="complete requests.ConnectionError",
-        asks_too=NEXT,
-        because=OWNED,
-    ),
-    "a real failure, and no next job: build": mocked(
-        "build False, complete False",
-        NO_JOB,
-        real_job("FAILED"),
-        more=(NO_NEXT,),
-        asks_too=NEXT,
-        because=OWNED,
-    ),
-    "a real failure, then a success: run": mocked(
-        "run RuntimeError",
-        real_job("FAILED"),
-        more=(NO_NEXT, ("GET", "/jobs/train__attempt2", real_job("SUCCEEDED"))),
-        here="run None",
-        asks_too=NEXT,
-        because=OWNED,
-    ),
-    "a job of another user: complete": mocked(
-        "complete True",
-        real_job("SUCCEED", owner="anna"),
-        here="complete luigi_pai.PaiNameTaken",
-        because=OWNED,
-    ),
-    "the status of an error": mocked(
-        "complete False, status_of_error 409",
-        NO_JOB,
-        post=(409, "{}"),
-        here="complete False, status_of_error AttributeError",
-        because=NO_RESPONSE,
-    ),
-    "a 200 of a text: complete": mocked(
-        "complete requests.JSONDecodeError",
-        (200, "ok"),
-        here="complete requests.HTTPError",
-        because=NO_STATE,
-    ),
-    "a 200 without a state: complete": mocked(
-        "complete KeyError",
-        (200, "{}"),
-        here="complete requests.HTTPError",
-        because=NO_STATE,
-    ),
-    "a job that no server takes": mocked(
-        "run_refused None", SUCCEED, here="run_refused luigi_pai.SpecError", posts=0, because=CHECKED
-    ),
+    name: Mocked(because=because, **row)
+    for because, rows in CASES["scenarios"].items()
+    for name, row in rows.items()
 }
 
-# ---------------------------------------------------------------- what is posted
 
-JOBS = {
-    "the defaults": 'tasks = [TaskRole("main", "python train.py")]',
-    "several roles": """
-        tasks = [
-            TaskRole("ps", "python ps.py", 2, 4, 8192, 128),
-            TaskRole("worker", "python worker.py", taskNumber=3, gpuNumber=1),
-        ]
-    """,
-    "ports": 'tasks = [TaskRole("main", "x", portList=[Port("tensorboard"), Port("metrics", 8080, 3)])]',
-    "ports as dicts": """
-        ports = [{"label": "a", "beginAt": 0, "portNumber": 1}]
-        tasks = [TaskRole("main", "x", portList=ports)]
-    """,
-    "ports of two roles, one added later": """
-        ports = [Port("a")]
-        tasks = [TaskRole("main", "x", portList=ports), TaskRole("second", "y", portList=ports)]
-        ports.append(Port("b"))
-    """,
-    "a tuple of ports": 'tasks = [TaskRole("main", "x", portList=(Port("a"),))]',
-    "no ports": 'tasks = [TaskRole("main", "x", portList=None)]',
-    "resources": 'tasks = [TaskRole("main", "x", cpuNumber=16, memoryMB=131072, shmMB=65536, gpuNumber=8)]',
-    "folders": """
-        auth_file_path = "hdfs://10.0.0.1:9000/auth"
-        data_dir = "$PAI_DEFAULT_FS_URI/data"
-        code_dir = "$PAI_DEFAULT_FS_URI/code"
-        output_dir = "hdfs://10.0.0.1:9000/out"
-        tasks = [TaskRole("main", "x")]
-    """,
-    "virtual cluster, type of GPU, retries": """
-        virtual_cluster = "spark"
-        gpu_type = "K80"
-        retry_count = -2
-        tasks = [TaskRole("main", "x")]
-    """,
-    "None wherever it can be": """
-        virtual_cluster = None
-        output_dir = None
-        retry_count = None
-        tasks = [TaskRole("main", "x")]
-    """,
-    "empty strings": """
-        auth_file_path = data_dir = code_dir = output_dir = virtual_cluster = gpu_type = ""
-        tasks = [TaskRole("main", "x")]
-    """,
-    "characters of all kinds": r"""
-        virtual_cluster = "grüße"
-        tasks = [TaskRole("main", "echo grüße 日本 \u2028 \U0001F600 \x7f")]
-    """,
-    "quotes, tabs and lines": r"""
-        tasks = [TaskRole("main", "set -e\n\techo \"a\" 'b' \\ <c> & $D </script>\n\ttrue")]
-    """,
-    "a role as a dict": """
-        tasks = [
-            {"name": "main", "command": "x", "memoryMB": 512, "taskNumber": 1, "cpuNumber": 1, "gpuNumber": 0}
-        ]
-    """,
-    "fields that were set later": """
-        role = TaskRole("main", "x", taskNumber=3)
-        role.minFailedTaskCount = 2
-        role.minSucceededTaskCount = 1
-        role.shmMB = None
-        tasks = [role]
-    """,
-    "a role of a class of one's own": """
-        class Role(TaskRole):
-            pass
-
-        tasks = [Role("main", "x")]
-    """,
-    "parameters": """
-        rate = luigi.FloatParameter(default=0.1)
-        name = luigi.Parameter(default="train-1.0_a~b")
-
-        @property
-        def tasks(self):
-            return [TaskRole("main", f"python train.py --rate {self.rate}", memoryMB=2048.0)]
-    """,
-}
+def reply(text: str) -> Reply:
+    """Return status and body: of ``404 BODY``, or of a job in a state; of ``STATE of USER`` as real ones."""
+    word, _, rest = text.partition(" ")
+    if word.isdigit():
+        return int(word), rest
+    real = {"username": rest.removeprefix("of "), "createdTime": 1_500_000_000_000} if rest else {}
+    return 200, json.dumps({"jobStatus": {"state": word, **real}})
 
 
 def pipeline_of(module: str) -> str:
     """Return the source of the pipeline and of all jobs; only the import differs."""
     jobs = [
         f"class Job{number}(PaiTask):\n"
-        + textwrap.indent('name = "train"\nimage = "python"\n' + textwrap.dedent(body).strip(), "    ")
-        for number, body in enumerate(JOBS.values())
+        + textwrap.indent('name = "train"\nimage = "python"\n' + body, "    ")
+        for number, body in enumerate(CASES["jobs"].values())
     ]
     return "\n\n\n".join([PIPELINE.strip(), *jobs]).replace("MODULE", module)
 
@@ -467,13 +173,12 @@ class Process:
     def play(self, test: Mocked) -> dict[str, Any]:
         self._begin()
         with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
-            for path, reply in (("/token", test.login), ("/jobs", test.post)):
-                if reply is not None:
-                    mock.add("POST", API + path, status=reply[0], body=reply[1])
-            for status, body in test.gets:
-                mock.add("GET", f"{API}/jobs/train", status=status, body=body)
-            for method, path, (status, body) in test.more:
-                mock.add(method, API + path, status=status, body=body)
+            posts = [("POST", "/token", test.login), ("POST", "/jobs", test.post)]
+            gets = [("GET", "/jobs/train", each) for each in test.gets]
+            for method, path, text in [*posts, *gets, *test.more]:
+                if text is not None:
+                    status, body = reply(text)
+                    mock.add(method, API + path, status=status, body=body)
             outcomes = [self._outcome(mock, what) for what, _expected in steps_of(test.does)]
             return {
                 "outcomes": outcomes,
@@ -494,9 +199,9 @@ class Process:
         """Return each POST of a job: content type, authorization and body."""
         self._begin()
         with responses.RequestsMock() as mock:
-            mock.add("POST", f"{API}/token", body=LOGGED_IN[1])
-            mock.add("POST", f"{API}/jobs", status=202, body=ACCEPTED[1])
-            mock.add("GET", re.compile(f"{API}/jobs/.*"), body=job("SUCCEED")[1])
+            mock.add("POST", f"{API}/token", body=reply(LOGGED_IN)[1])
+            mock.add("POST", f"{API}/jobs", status=202, body=reply(ACCEPTED)[1])
+            mock.add("GET", re.compile(f"{API}/jobs/.*"), body=reply("SUCCEED")[1])
             self._names[f"Job{number}"]().run()
             posts = [call.request for call in mock.calls if call.request.method == "POST"]
             return [
@@ -529,7 +234,7 @@ def play_all(module: str) -> dict[str, Any]:
     process = Process(module)
     return {
         "scenarios": {name: process.play(test) for name, test in SCENARIOS.items()},
-        "jobs": {name: process.posted(number) for number, name in enumerate(JOBS)},
+        "jobs": {name: process.posted(number) for number, name in enumerate(CASES["jobs"])},
     }
 
 
@@ -597,7 +302,7 @@ def test_an_address_that_is_not_mocked_is_named_at_once(played, name):
     assert new["waited"] == 0
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", CASES["jobs"])
 def test_the_same_bytes_are_posted(played, name):
     """The login and the job, with the same content type and token."""
     old, new = (played[module]["jobs"][name] for module in (OLD, NEW))
