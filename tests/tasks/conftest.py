@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from clocks import MovableClock
-from process_state import install_clock
 
 
 @pytest.fixture
-def no_waits(pai, monkeypatch):
-    """Let the client wait on a clock that it sets forward itself, and the server go by that clock."""
-    clock = MovableClock(limit=600)
-    pai.clock = clock
-    install_clock(clock, monkeypatch)
+def clock(pai):
+    """The clock of ``pai`` and of its clients."""
+    return pai.clock
 
 
 @pytest.fixture(params=["v1", "v2"])

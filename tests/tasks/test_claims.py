@@ -9,16 +9,15 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import luigi
 import pytest
-from clocks import MovableClock
 from hdfs_outage import away_for_now
-from process_state import forget, install_clock
+from luigi_process import start_worker
+from process_state import forget
+from protocols import protocol
+from train_task import Train
 
 from luigi_pai import (
     HdfsError,
@@ -29,7 +28,6 @@ from luigi_pai import (
     PaiOutputElsewhere,
     PaiProtocolTask,
     PaiPythonTask,
-    PaiTask,
     PaiWorkConflict,
     RateLimited,
     ServerFault,
@@ -43,21 +41,6 @@ from luigi_pai.work.flag import CompletionFlag
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
-    return clock
 
 
 def claims(hdfs, name="train") -> list[str]:
@@ -120,7 +103,7 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
     assert len(begun.pop("token")) == 12
     assert abs(begun.pop("claimed_ms") / 1000 - clock.time()) < HOUR
     assert begun == {
-        "task": "tests.tasks.test_claims.Train",
+        "task": "train_task.Train",
         "name": "train",
         "number": 1,
         "job": "train",
@@ -201,19 +184,28 @@ def test_a_late_claim_leaves_the_flag_of_another_process(pai, hdfs, monkeypatch,
     assert (hdfs / "train" / "output" / "_SUCCESS").exists()
 
 
-def test_a_refused_job_leaves_no_claim(pai, hdfs):
-    """The server did not take it; the claim of an earlier submission is the last again."""
-    body = '{"code": "InvalidParametersError", "message": "no"}'
-    pai.fail("POST", "/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 .*: no"):
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (400, '{"code": "InvalidParametersError", "message": "no"}', PaiHttpError),
+        (400, '{"code": "UnknownError", "message": "no"}', PaiHttpError),
+        (429, "Too many requests", RateLimited),
+    ],
+)
+def test_a_job_that_the_server_did_not_take_leaves_no_claim(pai, hdfs, settings, status, body, error):
+    """It was refused, or no lookup shows it, or it never left; the claim before it is the last again."""
+    settings(poll_patience=0.2)
+    pai.fail("POST", "/jobs", status, times=999, body=body)
+    with pytest.raises(error, match=rf"job 'train' was not submitted: POST .* {status} ") as caught:
         Train().run()
-    assert claims(hdfs) == []
+    assert str(caught.value).endswith(": no") == (status == 400)
     assert not list(hdfs.rglob("_luigi_pai"))
+    pai.heal()
     pai.plan = {"ends_as": "FAILED"}
     with pytest.raises(PaiJobFailed):
         Train().run()
-    pai.fail("POST", "/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError):
+    pai.fail("POST", "/jobs", status, times=999, body=body)
+    with pytest.raises(error):
         Train().run()
     assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
 
@@ -221,7 +213,9 @@ def test_a_refused_job_leaves_no_claim(pai, hdfs):
 @pytest.mark.parametrize("stored", ["other", "own"])
 def test_two_definitions_of_a_job_that_are_posted_at_once(pai, hdfs, caplog, stored):
     """The server takes both and stores one. The claim is that of the stored job, and a warning says so."""
-    other = type("Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")], "__module__": __name__})
+    other = type(
+        "Train", (Train,), {"image": "x", "tasks": [TaskRole("main", "x")], "__module__": "train_task"}
+    )
     evidence_of(other()).claim(1, "train")
     forget()
     if stored == "other":
@@ -251,14 +245,6 @@ def test_an_unknown_error_after_a_job_was_taken_keeps_its_claim(pai, hdfs, setti
     pai.faults.clear()
     Train(name="other").run()
     assert pai.posts() == ["train", "other"]
-
-
-def test_an_unknown_error_without_a_job_leaves_no_claim(pai, hdfs):
-    """A lookup has shown that the server does not know the job."""
-    pai.fail("POST", "/jobs", 400, body='{"code": "UnknownError", "message": "no"}')
-    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .* 400 UnknownError: no"):
-        Train().run()
-    assert claims(hdfs) == []
 
 
 @pytest.mark.usefixtures("pai")
@@ -312,15 +298,6 @@ def test_a_refusal_takes_back_a_claim_that_was_made_twice(pai, hdfs):
     assert claims(hdfs) == []
 
 
-def test_a_submission_that_never_left_leaves_no_claim(pai, hdfs, settings):
-    """A 429 for longer than poll_patience: the job was certainly not taken."""
-    settings(poll_patience=0.2)
-    pai.fail("POST", "/jobs", 429, times=999, body="Too many requests")
-    with pytest.raises(RateLimited, match=r"job .train. was not submitted: POST .* 429"):
-        Train().run()
-    assert claims(hdfs) == []
-
-
 def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkeypatch):
     """By a run that lists the folder for another reason: only files of our form, and only old ones."""
     folder = hdfs / "train" / "output" / "_luigi_pai"
@@ -341,19 +318,20 @@ def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkey
     assert pai.posts() == ["train"]
 
 
-def test_without_hdfs_nothing_is_claimed(pai):
-    """The straight path of a pipeline without HDFS stays as it is."""
-    Train().run()
-    assert pai.posts() == ["train"]
-
-
 # ---------------------------------------------------------------- C2: killed, succeeded, forgotten
 
 
-def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, clock, monkeypatch):
-    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
+@pytest.fixture
+def forgotten(pai, hdfs, clock, monkeypatch):
+    """The job of a killed worker, of which the server knows no more."""
     kill_worker(pai, monkeypatch, Train())
     the_server_forgets(pai, clock)
+    return hdfs
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai):
+    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
     assert not Train().complete()
     with pytest.raises(PaiJobForgotten) as caught:
         Train().run()
@@ -371,24 +349,19 @@ def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, c
     ]
     assert caught.value.job_name == "train"
     assert pai.count("POST", "/jobs") == 0
-    assert hdfs.exists()
 
 
-def test_an_accepted_output_completes_a_forgotten_job(pai, hdfs, clock, monkeypatch):
+def test_an_accepted_output_completes_a_forgotten_job(pai, forgotten):
     """An empty _SUCCESS, put there by hand, counts for a job that was submitted there."""
-    kill_worker(pai, monkeypatch, Train())
-    the_server_forgets(pai, clock)
-    (hdfs / "train" / "output" / "_SUCCESS").touch()
+    (forgotten / "train" / "output" / "_SUCCESS").touch()
     assert Train().complete()
     Train().run()
     assert pai.count("POST", "/jobs") == 0
 
 
 @pytest.mark.parametrize("how", ["setting", "task"])
-def test_on_forgotten_submit_submits_the_next_attempt(pai, hdfs, clock, settings, monkeypatch, how):
+def test_on_forgotten_submit_submits_the_next_attempt(pai, forgotten, settings, monkeypatch, how):
     """By the setting or by the task; the name of the forgotten job is not used again."""
-    kill_worker(pai, monkeypatch, Train())
-    the_server_forgets(pai, clock)
     task = Train()
     if how == "setting":
         settings(on_forgotten="submit")
@@ -396,7 +369,7 @@ def test_on_forgotten_submit_submits_the_next_attempt(pai, hdfs, clock, settings
         monkeypatch.setattr(Train, "on_forgotten", "submit")
     task.run()
     assert pai.posts() == ["train__attempt2"]
-    assert "train.2.json" in claims(hdfs)
+    assert "train.2.json" in claims(forgotten)
     forget()
     pai.jobs.clear()
     assert Train().complete()
@@ -498,31 +471,18 @@ def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkey
 
 _WORKER = """
 import os, signal
-import luigi, luigi_pai.api.dialects.v1
-from luigi_pai import PaiTask, TaskRole
+import luigi_pai.api.dialects.v1
+from train_task import Train
 
-class Train(PaiTask):
-    name = "train"
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
-
-def die(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-luigi_pai.api.dialects.v1.V1Dialect.submit = die
+luigi_pai.api.dialects.v1.V1Dialect.submit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 Train().run()
 """
 
 
 @pytest.mark.slow
-def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path, caplog):
+def test_killed_between_claim_and_submission(pai, hdfs, tmp_path, caplog):
     """The claim is there, the job is not: it is submitted, once, under the same name, and the log says so."""
-    config = luigi.configuration.get_config()
-    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
-    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
-    environment = os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")}
-    done = subprocess.run([sys.executable, "-c", _WORKER], env=environment, cwd=tmp_path, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert start_worker(tmp_path, _WORKER).wait(60) == -signal.SIGKILL
     assert claims(hdfs) == ["train.1.json"]
     assert pai.posts() == []
     assert not Train().complete()
@@ -530,7 +490,6 @@ def test_killed_between_claim_and_submission(pai, hdfs, settings, tmp_path, capl
     assert pai.posts() == ["train"]
     assert claims(hdfs) == ["train.1.SUCCEEDED", "train.1.json"]
     assert "but the server does not know it: it is submitted again" in caplog.text
-    del settings
 
 
 @pytest.mark.parametrize(
@@ -556,15 +515,16 @@ def test_an_invalid_claim_is_an_error(pai, hdfs, text):
 # ---------------------------------------------------------------- H1: the folder is the job's own
 
 
+class Elsewhere(Train):
+    """The same job, with another folder."""
+
+    output_dir = "$PAI_DEFAULT_FS_URI/other"
+
+
 @pytest.mark.parametrize("release", ["0.7.1", "1.8.0"])
 def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
     """The same name with another output_dir: an error that says what the job wrote where; no flag."""
     pai.release = release
-
-    class Elsewhere(Train):
-        task_family = "Elsewhere"
-        output_dir = "$PAI_DEFAULT_FS_URI/other"
-
     Train().run()
     forget()
     with pytest.raises(PaiOutputElsewhere) as caught:
@@ -582,11 +542,6 @@ def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
 
 def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
     """It is said before hours are waited."""
-
-    class Elsewhere(Train):
-        task_family = "Elsewhere"
-        output_dir = "$PAI_DEFAULT_FS_URI/other"
-
     pai.add("train", runs_for=60).config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
     with pytest.raises(PaiOutputElsewhere, match=r"\(RUNNING\), and it writes to hdfs://10\.0\.0\.1:9000/"):
         Elsewhere().run()
@@ -635,7 +590,7 @@ def test_a_changed_command_is_noticed(pai, hdfs, caplog, monkeypatch, release):
     forget()
     assert Train().complete()
     assert "definition has changed since" not in caplog.text
-    monkeypatch.setattr(Train, "tasks", [TaskRole("main", "python train.py --better")])
+    monkeypatch.setattr(Train, "tasks", [TaskRole("main", "python train.py --better", 2)])
     forget()
     assert Train().complete()
     assert Train().complete()
@@ -766,30 +721,11 @@ def test_a_deleted_local_output_is_noticed(tmp_path, caplog, monkeypatch):
     assert changes(caplog) == [f"its output {model} does not exist"]
 
 
-_STUDY = textwrap.dedent(
-    """
-    protocolVersion: 2
-    name: study
-    type: job
-    prerequisites: [{name: image, type: dockerimage, uri: ubuntu}]
-    taskRoles:
-      worker:
-        dockerImage: image
-        instances: 1
-        resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}
-        commands: [COMMAND]
-    """
-)
-
-
 class Study(PaiProtocolTask):
     """A job of the YAML protocol; it has no output folder on HDFS."""
 
     command = "train"
-
-    @property
-    def protocol(self):
-        return _STUDY.replace("COMMAND", self.command)
+    protocol = property(lambda self: protocol(self.command, name="study"))
 
 
 def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
@@ -804,6 +740,6 @@ def test_a_corrected_yaml_is_noticed(pai, caplog, monkeypatch):
     forget()
     assert Study().complete()
     assert (
-        "Job study has succeeded, but the task's definition has changed since (taskRoles.worker.commands"
+        "Job study has succeeded, but the task's definition has changed since (taskRoles.main.commands"
         in caplog.text
     )

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from local_client import LocalClient, unique
 from protocol_client import ProtocolClient
+from protocols import protocol
 
 from luigi_pai import PaiJobFailed, PaiProtocolTask, PaiTask, SpecError, TaskRole
 from luigi_pai.jobspec.containers import RUNTIME_FILE
@@ -46,22 +47,7 @@ class Protocol(PaiProtocolTask):
 
     @property
     def protocol(self):
-        return yaml.safe_dump(
-            {
-                "protocolVersion": 2,
-                "name": "protocol",
-                "type": "job",
-                "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
-                "taskRoles": {
-                    "main": {
-                        "dockerImage": "image",
-                        "instances": 1,
-                        "commands": ["mkdir -p deep && cd deep", self.command],
-                        "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
-                    }
-                },
-            }
-        )
+        return protocol(f"mkdir -p deep && cd deep\n{self.command}")
 
 
 def sent(task):
@@ -160,8 +146,8 @@ def test_a_protocol_writes_it_first(local_pai_v2, as_settings):
 def test_in_any_shell_and_folder(tmp_path, shell, folder):
     """Strict ones, and a folder that nobody can write to."""
     (tmp_path / "a b").mkdir()
-    protocol = yaml.safe_load(Protocol(name="a", command="true").render())
-    commands = [*protocol["taskRoles"]["main"]["commands"][:2], "cd /; python -c 'import pai_runtime'"]
+    document = yaml.safe_load(Protocol(name="a", command="true").render())
+    commands = [*document["taskRoles"]["main"]["commands"][:2], "cd /; python -c 'import pai_runtime'"]
     run = subprocess.run(
         [*shell, "-c", "\n".join(commands)],
         cwd=tmp_path / folder,

@@ -26,31 +26,31 @@ def openpai(url: str, **more) -> dict:
     return {"pai_url": url, "username": "admin", "password": PASSWORD, "poll_min": 0.2, **more}
 
 
-def test_twenty_tasks_in_eight_workers(server, tmp_path):
+def test_eight_tasks_in_four_workers(server, tmp_path):
     """All jobs are submitted once, the wrapper succeeds, and it has taken one login and one question."""
     server.release = "1.0.1"
-    first = run_pipeline(tmp_path, openpai(server.url), count=20, workers=8)
+    first = run_pipeline(tmp_path, openpai(server.url), count=8, workers=4)
     assert first.done, first.log[-3000:]
-    assert sorted(server.posts()) == sorted(f"train-{number}" for number in range(20))
+    assert sorted(server.posts()) == sorted(f"train-{number}" for number in range(8))
     asked = {
         "submissions": server.submissions,
         "refused submissions": server.refused_submissions,
         "logins": server.logins,
         "dialect questions": server.dialect_questions,
     }
-    assert asked == {"submissions": 20, "refused submissions": 0, "logins": 1, "dialect questions": 1}
+    assert asked == {"submissions": 8, "refused submissions": 0, "logins": 1, "dialect questions": 1}
     assert server.lists <= 1 + first.took // LIST_EVERY
 
 
 def test_a_rerun_finds_everything_done(server, tmp_path):
     """A fresh process sees that the wrapper is complete, and submits nothing."""
     server.release = "0.15.0"
-    assert run_pipeline(tmp_path, openpai(server.url), count=5, workers=3).done
-    assert len(server.jobs) == server.submissions == 5
-    again = run_pipeline(tmp_path, openpai(server.url), "complete", count=5, workers=3)
+    assert run_pipeline(tmp_path, openpai(server.url), count=3, workers=2).done
+    assert len(server.jobs) == server.submissions == 3
+    again = run_pipeline(tmp_path, openpai(server.url), "complete", count=3, workers=2)
     assert again.complete
     assert again.done
-    assert len(server.jobs) == server.submissions == 5
+    assert len(server.jobs) == server.submissions == 3
 
 
 def test_submissions_are_not_spent_on_questions(server, tmp_path):
@@ -62,21 +62,21 @@ def test_submissions_are_not_spent_on_questions(server, tmp_path):
     assert server.count_answers(429) == 0
 
 
-def test_twelve_workers_share_the_request_limit(server, tmp_path):
-    """Twelve processes keep one limit of 48 calls and meet no 429; its minute lasts six seconds here."""
+def test_six_workers_share_the_request_limit(server, tmp_path):
+    """Six processes keep one limit of 24 calls and meet no 429; its minute lasts six seconds here."""
     server.release = "1.8.0"
-    server.plan = {"runs_for": 8.0}
-    server.limits = {"call": (48, 6.0), "list": 60, "submit": 60}
-    result = run_pipeline(tmp_path, openpai(server.url), count=12, workers=12)
+    server.plan = {"runs_for": 4.0}
+    server.limits = {"call": (24, 6.0), "list": 60, "submit": 60}
+    result = run_pipeline(tmp_path, openpai(server.url), count=6, workers=6)
     assert result.done, result.log[-3000:]
-    assert len(server.jobs) == 12
+    assert len(server.jobs) == 6
     assert server.count_answers(429) == 0
 
 
-def test_an_address_without_a_server_is_not_asked_two_hundred_times(tmp_path):
+def test_an_address_without_a_server_is_not_asked_fifty_times(tmp_path):
     """Where nobody answers, the first tasks find out and the others are told."""
     door = ShutDoor()
-    result = run_pipeline(tmp_path, openpai(door.url), "apart", count=200, workers=1)
+    result = run_pipeline(tmp_path, openpai(door.url), "apart", count=50, workers=1)
     door.close()
     assert not result.done
     assert 1 <= door.attempts <= 5

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 
-import luigi
 import pytest
-from clocks import MovableClock
-from process_state import install_clock
+from luigi_process import start_worker
+from train_task import Train
 
 from luigi_pai import (
     ClusterUnreachable,
@@ -20,19 +17,8 @@ from luigi_pai import (
     PaiHttpError,
     PaiJobFailed,
     PaiJobTimeout,
-    PaiTask,
     ServerFault,
-    TaskRole,
 )
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
-
 
 # ---------------------------------------------------------------- giving up
 
@@ -68,36 +54,11 @@ def test_giving_up_on_a_submission_says_that_it_may_have_arrived(pai, settings):
     assert pai.posts() == ["train"]
 
 
-_PIPELINE = """
-import luigi
-from luigi_pai import PaiTask, TaskRole
-
-class Train(PaiTask):
-    name = "train"
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
-
-luigi.build([Train()], local_scheduler=True)
-"""
-
-
 @pytest.fixture
 def worker(tmp_path):
-    """A process of Luigi with one task, and the present settings."""
-
-    def start():
-        config = luigi.configuration.get_config()
-        lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
-        (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
-        return subprocess.Popen(
-            [sys.executable, "-c", _PIPELINE],
-            env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
+    """Start a process of Luigi with one task, and the present settings."""
+    source = "from train_task import Train, build\nbuild(Train())\n"
+    return lambda: start_worker(tmp_path, source, stderr=subprocess.PIPE)
 
 
 def log_after(worker, number, is_reached):
@@ -122,8 +83,10 @@ def test_after_ctrl_c_the_log_names_the_job_that_goes_on(pai, worker):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("on_kill", ["leave", "stop"])
+@pytest.mark.parametrize(
+    ("number", "on_kill"),
+    [(signal.SIGINT, "leave"), (signal.SIGINT, "stop"), (signal.SIGTERM, "stop"), (signal.SIGHUP, "stop")],
+)
 def test_a_signal_during_a_submission(pai, settings, worker, number, on_kill):
     """The log says that the job may be there; it is stopped if the server has it already."""
     settings(on_kill=on_kill)
@@ -149,78 +112,59 @@ def test_a_job_that_cannot_be_stopped_may_have_been_submitted(pai, settings, wor
 # ---------------------------------------------------------------- deadlines
 
 
-@pytest.fixture
-def fast(monkeypatch):
-    """No minute takes a second."""
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
-    return clock
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["setting", "task"])
-def test_run_timeout_stops_the_job(pai, settings, monkeypatch, fast, how):
-    """A job that runs too long is stopped once and fails with the name of the setting."""
-    pai.clock = fast
-    pai.plan = {"runs_for": 3600.0}
+@pytest.mark.parametrize(
+    ("option", "plan", "why"),
+    [
+        ("run_timeout", {"runs_for": 3600.0}, "ran for longer than run_timeout"),
+        ("queue_timeout", {"waits_for": 3600.0}, "waited for longer than queue_timeout"),
+    ],
+)
+def test_a_missed_deadline_stops_the_job(pai, settings, monkeypatch, clock, option, plan, why, how):
+    """A job that takes too long is stopped once and fails with the name of the setting."""
+    pai.plan = plan
+    settings(run_timeout=1, poll_min=5, poll_max=10)
     if how == "setting":
-        settings(run_timeout=60)
+        settings(**{option: 60})
     else:
-        monkeypatch.setattr(Train, "run_timeout", 60)
+        monkeypatch.setattr(Train, option, 60)
     with pytest.raises(PaiJobTimeout) as caught:
         Train().run()
-    assert "it was stopped because it ran for longer than run_timeout" in str(caught.value)
+    assert f"it was stopped because it {why}" in str(caught.value)
     assert "run the task again to submit the job again" in str(caught.value)
     assert pai.count("PUT", "/executionType") == 1
-    assert 60 <= fast.elapsed < 120
+    assert 60 <= clock.elapsed < 120
     assert isinstance(caught.value, PaiJobFailed)
 
 
-@pytest.mark.slow
-def test_queue_timeout_stops_the_job(pai, settings, fast):
-    """The same for a job that waits."""
-    pai.clock = fast
-    pai.plan = {"waits_for": 3600.0, "runs_for": 1.0}
-    settings(queue_timeout=60, run_timeout=1)
-    with pytest.raises(PaiJobTimeout, match="because it waited for longer than queue_timeout"):
-        Train().run()
-    assert pai.count("PUT", "/executionType") == 1
-
-
-@pytest.mark.slow
-def test_a_job_within_its_deadlines_is_left_alone(pai, settings, fast):
+def test_a_job_within_its_deadlines_is_left_alone(pai, settings):
     """The queue does not count as running."""
-    pai.clock = fast
     pai.plan = {"waits_for": 100.0, "runs_for": 30.0}
-    settings(queue_timeout=200, run_timeout=60)
+    settings(queue_timeout=200, run_timeout=60, poll_min=5, poll_max=10)
     Train().run()
     assert pai.count("PUT", "/executionType") == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", ["WAITING", "RUNNING"])
 @pytest.mark.parametrize("how", ["watched", "taken over", "taken over at its end"])
-def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, fast, how, word):
+def test_a_job_whose_work_is_done_is_not_stopped(pai, settings, clock, how, word):
     """0.10 to 0.14 report it as WAITING while they read its diagnostics, 0.7 to 0.9 as RUNNING."""
-    pai.clock = fast
     pai.plan = {"runs_for": 50.0, "completes_for": 600.0}
     pai.plan["completing"] = word, "APPLICATION_RETRIEVING_DIAGNOSTICS"
-    settings(queue_timeout=60, run_timeout=60)
+    settings(queue_timeout=60, run_timeout=60, poll_min=5, poll_max=10)
     if how != "watched":
         pai.add("train", **pai.plan)
-        fast.advance(600.0 if how == "taken over at its end" else 20.0)
+        clock.advance(600.0 if how == "taken over at its end" else 20.0)
     Train().run()
     assert pai.jobs["train"].state == "SUCCEEDED"
     assert pai.count("PUT", "/executionType") == 0
 
 
-@pytest.mark.slow
-def test_a_job_that_waits_again_is_not_stopped_for_its_age(pai, settings, fast):
+def test_a_job_that_waits_again_is_not_stopped_for_its_age(pai, settings, clock):
     """It was submitted a day ago, has run, and the cluster starts it again."""
-    pai.clock = fast
-    settings(queue_timeout=60)
+    settings(queue_timeout=60, poll_min=1, poll_max=2)
     job = pai.add("train", waits_for=86_430.0, runs_for=10.0)
-    fast.advance(86_400.0)
+    clock.advance(86_400.0)
     job.retries = 1
     Train().run()
     assert pai.count("PUT", "/executionType") == 0

@@ -9,20 +9,13 @@ import pytest
 from clocks import MovableClock
 from hdfs_backend import EACH_HADOOP, own_hdfs
 from process_state import install_clock
+from train_task import Train
 
 import luigi_pai.work.run
-from luigi_pai import PaiJobFailed, PaiTask, TaskRole
+from luigi_pai import PaiJobFailed
 from luigi_pai.files import WebHdfs
 
 pytestmark = pytest.mark.slow
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = "train"
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
 
 
 class _Clock(MovableClock):

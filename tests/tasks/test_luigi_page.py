@@ -11,23 +11,20 @@ import luigi.scheduler
 import luigi.worker
 import pytest
 from luigi.cmdline_parser import CmdlineParser
+from train_task import Train
 
-from luigi_pai import OpenPai, PaiTask, TaskRole
+from luigi_pai import OpenPai
 
 
-class PageTrain(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
+class PageTrain(Train):
+    """Its family is not that of tasks of other tests."""
 
 
 def test_a_running_task_keeps_its_stop_button(pai):
     """Luigi's own callback for the link announces the task as one that takes no messages."""
     pai.plan = {"runs_for": 1e6}
     scheduler = luigi.scheduler.Scheduler(send_messages=True)
-    task = PageTrain()
+    task = Train()
     with ThreadPoolExecutor(1) as pool, luigi.worker.Worker(scheduler, worker_id="w") as worker:
         worker.add(task)
         running = pool.submit(worker.run)
@@ -42,12 +39,12 @@ def test_a_running_task_keeps_its_stop_button(pai):
 @pytest.mark.parametrize("said", ["configuration", "command line"])
 def test_without_a_page_no_queue_is_opened_for_each_task(said):
     """A queue is two open files for each job in flight, and with the local scheduler nobody could use it."""
-    assert PageTrain().accepts_messages
+    assert Train().accepts_messages
     if said == "configuration":
         config = luigi.configuration.get_config()
         config.set("core", "local_scheduler", "true")
         try:
-            assert not PageTrain().accepts_messages
+            assert not Train().accepts_messages
         finally:
             config.remove_section("core")
     else:
@@ -67,7 +64,7 @@ def test_the_settings_are_read_once_for_many_tasks(pai, monkeypatch):
     )
     for number in range(20):
         pai.add(f"t{number}")
-        assert PageTrain(name=f"t{number}").complete()
+        assert Train(name=f"t{number}").complete()
         if number == 0:
             reads = len(made)
     assert len(made) == reads
@@ -83,21 +80,3 @@ def test_a_password_of_the_environment_is_read_anew(settings, monkeypatch):
     assert OpenPai.current().password == "first"
     monkeypatch.setitem(os.environ, "PAI_PASSWORD", "second")
     assert OpenPai.current().password == "second"
-
-
-def test_two_hundred_finished_tasks_cost_three_requests_on_one_connection(pai):
-    """Two jobs are looked up alone, then one list answers for all; no login, no other question."""
-    for number in range(200):
-        pai.add(f"t{number}")
-
-    class All(luigi.WrapperTask):
-        def requires(self):
-            return [PageTrain(name=f"t{number}") for number in range(200)]
-
-    assert luigi.build([All()], local_scheduler=True, log_level="WARNING")
-    assert pai.calls == [
-        ("GET", "/api/v1/jobs/t0"),
-        ("GET", "/api/v1/jobs/t1"),
-        ("GET", "/api/v1/jobs?username=admin"),
-    ]
-    assert pai.connections == 1

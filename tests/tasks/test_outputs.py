@@ -9,6 +9,7 @@ import luigi
 import luigi.contrib.hdfs
 import luigi.mock
 import pytest
+from train_task import Train
 
 from luigi_pai import (
     HdfsTarget,
@@ -16,17 +17,8 @@ from luigi_pai import (
     PaiJobFailed,
     PaiTask,
     SpecError,
-    TaskRole,
     reset_clusters,
 )
-
-
-class Train(PaiTask):
-    """A job whose folder and targets a test chooses."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
 
 
 def task_of(output_dir="default", **methods) -> PaiTask:
@@ -167,22 +159,20 @@ def test_without_hdfs_every_output_must_exist(pai, tmp_path):
     assert pai.posts() == []
 
 
-def test_what_the_server_knows_outranks_the_outputs(pai, tmp_path):
+@pytest.mark.parametrize(
+    ("job", "exists", "complete"),
+    [
+        ({"ends_as": "FAILED"}, True, False),
+        ({"ends_as": "SUCCEEDED"}, False, True),
+        ({"runs_for": 60}, True, False),
+    ],
+)
+def test_what_the_server_knows_outranks_the_outputs(pai, tmp_path, job, exists, complete):
     """A job that runs or failed is not complete, whatever its outputs; one that succeeded is, without any."""
-    results = tmp_path / "metrics.json"
-    task = task_of(output=lambda _: local(results))
-    for state, exists, complete in (("FAILED", True, False), ("SUCCEEDED", False, True)):
-        forget(pai)
-        pai.add("train", ends_as=state)
-        if exists:
-            results.write_text("half")
-        else:
-            results.unlink()
-        assert task.complete() is complete
-    forget(pai)
-    results.write_text("half")
-    pai.add("train", runs_for=60)
-    assert not task.complete()
+    if exists:
+        (tmp_path / "metrics.json").write_text("half")
+    pai.add("train", **job)
+    assert task_of(output=lambda _: local(tmp_path / "metrics.json")).complete() is complete
 
 
 def test_a_later_attempt_outranks_the_outputs(pai, tmp_path):
@@ -220,8 +210,7 @@ def test_outputs_on_hdfs_are_asked_with_hdfs_if_the_folder_is_elsewhere(pai, hdf
     """A flag has no place in s3://, but the HdfsTarget that is the output can be looked up."""
     task = task_of("s3://bucket/run", output=lambda _: HdfsTarget("/results/model"))
     assert not task.complete()
-    (hdfs / "results").mkdir()
-    (hdfs / "results" / "model").write_text("")
+    (hdfs / "results" / "model").mkdir(parents=True)
     assert task.complete()
     assert pai.posts() == []
 
@@ -239,15 +228,6 @@ def test_an_output_that_cannot_be_looked_up_is_an_error_not_no(pai):
     assert pai.posts() == []
 
 
-def test_a_second_attempt_goes_to_the_same_folder_elsewhere(pai, hdfs):
-    """After a failure, the next attempt keeps its output_dir, and no flag is looked for on HDFS."""
-    pai.add("train", ends_as="FAILED")
-    task_of("s3://bucket/run", output=lambda _: local("/nonexistent/x")).run()
-    assert pai.posts()[-1:] == ["train__attempt2"]
-    assert pai.jobs["train__attempt2"].config["outputDir"] == "s3://bucket/run"
-    assert list(hdfs.iterdir()) == []
-
-
 # ---------------------------------------------------------------- the default output()
 
 
@@ -259,11 +239,13 @@ def test_the_default_output_of_a_folder_elsewhere_says_what_to_do():
 
 @pytest.mark.parametrize("configured", [False, True])
 def test_a_folder_elsewhere_without_an_output_of_its_own(configured, pai, request):
-    """The job runs; when the server forgets it, nothing can tell that it was done."""
-    if configured:
-        request.getfixturevalue("hdfs")
+    """Each attempt runs there; when the server forgets them, nothing can tell that it was done."""
+    root = request.getfixturevalue("hdfs") if configured else None
     task = task_of("s3://b/x")
+    pai.add("train", ends_as="FAILED")
     task.run()
+    assert pai.jobs["train__attempt2"].config["outputDir"] == "s3://b/x"
+    assert not configured or not list(root.iterdir())
     assert task.complete()
     forget(pai)
     assert not task.complete()

@@ -303,9 +303,9 @@ def test_warnings_are_logged(caplog):
 @pytest.mark.slow
 def test_a_job_that_grows_too_large_is_not_sent(pai):
     """What prerequisites require is added to each role; the limit counts for what is sent."""
-    roles = "".join(f"  r{number}: {{<<: *role}}\n" for number in range(150))
-    required = ", ".join(f"p{number}" for number in range(200))
-    names = "".join(f"  - {{name: p{number}, type: script}}\n" for number in range(200))
+    roles = "".join(f"  r{number}: {{<<: *role}}\n" for number in range(60))
+    required = ", ".join(f"'{number:0>40}'" for number in range(50))
+    names = "".join(f"  - {{name: '{number:0>40}', type: script}}\n" for number in range(50))
     text = (
         "protocolVersion: 2\nname: study\ntype: job\nprerequisites:\n"
         "  - {name: image, type: dockerimage, uri: ubuntu}\n"

@@ -13,18 +13,10 @@ from luigi_pai.files import HdfsError, WebHdfs
 from luigi_pai.tasks import reports
 from luigi_pai.tasks.reports import Reports, percentage_of, text_of
 
-TRAIN = (
-    'python -c \'import sys, time; sys.path.insert(0, "code"); import pai_runtime as pai; '
-    "pai.report(step=30, steps=40, loss=0.25); time.sleep(6)'"
+REPORT = (
+    'python -c \'import sys; sys.path.insert(0, "code"); import pai_runtime as pai; '
+    "pai.report(step=30, steps=40, loss=0.25)'"
 )
-
-
-class Train(PaiTask):
-    image = "python:3.6"
-    runtime = True
-    name = "train"
-    code_dir = "$PAI_DEFAULT_FS_URI/reports/code"
-    tasks = [TaskRole("main", TRAIN, memoryMB=100)]
 
 
 @pytest.fixture
@@ -48,16 +40,31 @@ def newest(hdfs, folder, job="train"):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_luigis_page_shows_the_last_report_while_the_job_runs(monkeypatch):
-    """Progress and values, sent by the container's own hdfs command."""
-    monkeypatch.setattr(reports, "INTERVAL", 0.2)
-    messages, percentages = [], []
-    task = Train()
-    task.set_status_message = messages.append
-    task.set_progress_percentage = percentages.append
+@pytest.mark.parametrize("server", ["local_pai_v1", "storage_pai_v2"])
+def test_luigis_page_shows_the_last_report_while_the_job_runs(
+    request, settings, monkeypatch, tmp_path, server
+):
+    """Progress and values, sent by the container's own hdfs command, or written on the storage."""
+    settings(**request.getfixturevalue(server).luigi_section, poll_min=0.05, poll_max=0.5)
+    monkeypatch.setattr(reports, "INTERVAL", 0.1)
+    seen, messages, percentages = tmp_path / "seen", [], []
+
+    class Reporting(PaiTask):
+        image = "python:3.6"
+        runtime = True
+        name = unique()
+        code_dir = f"$PAI_DEFAULT_FS_URI/{name}/code"
+        tasks = [TaskRole("main", f"{REPORT}; while [ ! -e {seen} ]; do sleep 0.1; done", memoryMB=100)]
+
+    def message(text):
+        messages.append(text)
+        if "loss" in text:
+            seen.touch()
+
+    task = Reporting()
+    task.set_status_message, task.set_progress_percentage = message, percentages.append
     task.run()
-    assert "train: RUNNING, 1 task; step=30 loss=0.25" in messages
+    assert f"{task.name}: RUNNING, 1 task; step=30 loss=0.25" in messages
     assert 75 in percentages
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
-import os
 import subprocess
 import sys
 
 import pytest
+from luigi_process import environment, write_config
 from luigid import Luigid
-from places import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -41,15 +39,12 @@ sys.exit(0 if luigi.build([Down()], workers=3, no_lock=True, log_level="INFO", *
 """
 
 
-@pytest.mark.parametrize(("server", "with_luigid"), [("v1", True), ("v2", False), ("ltp", True)])
+@pytest.mark.parametrize(("server", "with_luigid"), [("v1", True), ("ltp", False)])
 def test_what_comes_after_a_rerun_is_run_in_the_same_run(request, tmp_path, server, with_luigid):
     """Luigi asks in another fork whether the task is complete, and may have asked that one before."""
     local_pai = request.getfixturevalue(f"local_pai_{server}")
-    parser = configparser.ConfigParser(interpolation=None)
-    parser["OpenPai"] = {**local_pai.luigi_section, "poll_max": "0.3"}
-    parser["worker"] = {"wait_interval": "0.2", "ping_interval": "0.5"}
-    with (tmp_path / "luigi.cfg").open("w") as file:
-        parser.write(file)
+    worker = {"wait_interval": "0.2", "ping_interval": "0.5"}
+    config = write_config(tmp_path, {**local_pai.luigi_section, "poll_max": "0.3"}, worker=worker)
     (tmp_path / "pipeline.py").write_text(PIPELINE)
     name = f"rerun-{server}"
     with contextlib.ExitStack() as stack:
@@ -62,7 +57,7 @@ def test_what_comes_after_a_rerun_is_run_in_the_same_run(request, tmp_path, serv
             done = subprocess.run(
                 [sys.executable, "pipeline.py", *words],
                 cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env=environment(config),
                 capture_output=True,
                 text=True,
                 check=False,

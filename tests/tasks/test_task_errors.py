@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import luigi
 import luigi.worker
 import pytest
-from clocks import MovableClock
-from process_state import install_clock
 from train_task import Train
 
 from luigi_pai import (
@@ -27,7 +24,6 @@ from luigi_pai import (
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_waits")
 def test_faults_while_polling_are_waited_out(pai, caplog):
     """503s, resets, pages of a proxy and 429 while the job runs do not fail its task."""
     pai.plan = {"runs_for": 1.0}
@@ -45,10 +41,8 @@ def test_faults_while_polling_are_waited_out(pai, caplog):
     assert "replies again" in caplog.text
 
 
-def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
+def test_a_minute_without_a_server_is_waited_out(pai, settings, clock):
     """A server that is gone for 60 s while the job runs costs the task nothing."""
-    clock = pai.clock = MovableClock()
-    install_clock(clock, monkeypatch)
     settings(poll_patience=120)
     pai.plan = {"runs_for": 1.0}
     clock.call_later(0.5, pai.down)
@@ -60,7 +54,6 @@ def test_a_minute_without_a_server_is_waited_out(pai, settings, monkeypatch):
     assert pai.count("POST", "/jobs") == 1
 
 
-@pytest.mark.usefixtures("no_waits")
 def test_retries_end_after_poll_patience(pai, settings):
     """A server that stays away longer than poll_patience is an error; the job stays where it is."""
     settings(poll_patience=40)
@@ -72,9 +65,8 @@ def test_retries_end_after_poll_patience(pai, settings):
     assert pai.posts() == ["train"]
 
 
-def test_a_plan_is_not_patient(pai, settings, monkeypatch, caplog):
+def test_a_plan_is_not_patient(pai, settings, caplog):
     """A person waits for it: a wrong answer is an error after seconds, as in complete()."""
-    install_clock(MovableClock(), monkeypatch)
     settings(poll_patience=1800)
     pai.fail("GET", "/jobs/train$", 200, times=999, body="<html>the portal</html>")
     with pytest.raises(InvalidReply, match="is http"):
@@ -92,10 +84,10 @@ def test_a_token_that_ends_while_waiting_is_renewed_unnoticed(pai):
     assert pai.count("POST", "/token") == 2
 
 
-@pytest.mark.usefixtures("no_waits")
-@pytest.mark.parametrize("release", ["0.17.0", "1.8.0", "ltp-1.5"])
-def test_tokens_that_are_refused_for_a_while_fail_no_task(pai, release):
+@pytest.mark.parametrize("release", ["0.17.0", "1.8.0"])
+def test_tokens_that_are_refused_for_a_while_fail_no_task(pai, settings, release):
     """Neither before the submission, nor while the job runs, nor in complete(): the task logs in again."""
+    settings(poll_min=1, poll_max=2)
     pai.release, pai.plan = release, {"runs_for": 100}
     clock, refused = pai.clock, {"code": "UnauthorizedUserError", "message": "Your token is invalid."}
 
@@ -113,33 +105,22 @@ def test_tokens_that_are_refused_for_a_while_fail_no_task(pai, release):
     assert 9 <= pai.logins <= 30
 
 
-def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, monkeypatch):
+def test_a_job_that_the_server_loses_is_said_to_be_lost(pai, clock):
     """A running job that the server no longer knows ends the wait with PaiJobLost."""
-    monkeypatch.setattr("luigi_pai.api.watching._LOST_AFTER", 0.2)
     pai.plan = {"runs_for": 1e6}
-    task = Train()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(task.run)
-        while pai.count("GET") < 3:
-            time.sleep(0.01)
-        del pai.jobs["train"]
-        with pytest.raises(PaiJobLost, match="'train' is no longer on"):
-            running.result(20)
+    clock.call_later(1, pai.jobs.clear)
+    with pytest.raises(PaiJobLost, match="'train' is no longer on"):
+        Train().run()
 
 
-@pytest.mark.slow
-def test_unheard_of_states_are_not_ends(pai):
+def test_unheard_of_states_are_not_ends(pai, clock):
     """UNKNOWN and states of a future release are waited through."""
     job = pai.add("train", ends_as="UNKNOWN")
-    task = Train()
-    assert not task.complete()
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(task.run)
-        for state in ("UNKNOWN", "DREAMING", "SUCCEEDED"):
-            time.sleep(0.15)
-            assert not running.done()
-            job.ends_as = state
-        running.result(20)
+    assert not Train().complete()
+    for second, state in enumerate(("DREAMING", "UNKNOWN", "SUCCEEDED"), 1):
+        clock.call_later(second, functools.partial(setattr, job, "ends_as", state))
+    Train().run()
+    assert clock.elapsed >= 3
     assert pai.count("POST") == 0
 
 
@@ -147,26 +128,17 @@ def test_unheard_of_states_are_not_ends(pai):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_waits", "impatient")
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", [500, 503, "reset", "hang"])
 def test_a_fault_in_complete_is_an_error_not_false(pai, kind):
     """A server that does not say is an error in complete(): "no" would submit the work again."""
     pai.add("train")
     pai.fail("GET", "/jobs/train", kind, times=99)
-    with pytest.raises((ServerFault, ClusterUnreachable)):
+    with pytest.raises((ServerFault, ClusterUnreachable)) as caught:
         Train().complete()
+    assert kind != "hang" or "no reply within 0.5 s" in str(caught.value)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("impatient")
-def test_a_hung_server_is_an_error_after_the_timeouts(pai):
-    """A server that takes the connection and never answers ends in an error after a few timeouts."""
-    pai.fail("GET", "/jobs/train", "hang", times=9)
-    with pytest.raises(ClusterUnreachable, match=r"no reply within 0\.5 s"):
-        Train().complete()
-
-
-@pytest.mark.usefixtures("no_waits")
 def test_another_web_server_is_not_a_missing_job(pai):
     """A 404 page of something that is no OpenPAI does not read as "the job is not there"."""
     pai.fail("GET", "/jobs/train", 404, times=9, body="<html>nginx: not found</html>")
@@ -187,22 +159,19 @@ def one_line(task: luigi.Task, error: type[Exception], ask: str = "run") -> str:
     return text
 
 
-def test_a_wrong_password_is_one_clear_line(pai, settings):
-    """A refused password says so, for which user and where, and which key to set."""
-    settings(password="wrong-password")
-    text = one_line(Train(), AuthenticationError)
-    assert text == (
-        f"job 'train' was not submitted: login of user 'admin' at {pai.url} was refused: "
-        "Password is incorrect; set the right password in [OpenPai] of luigi.cfg"
-    )
-
-
-def test_an_unknown_user_is_one_clear_line(pai, settings):
-    """An unknown user says so and names the key."""
-    settings(username="nobody1")
+@pytest.mark.parametrize(
+    ("key", "value", "user", "why", "what"),
+    [
+        ("password", "wrong-password", "admin", "Password is incorrect", "password"),
+        ("username", "nobody1", "nobody1", "User nobody1 is not found", "username"),
+    ],
+)
+def test_a_refused_login_is_one_clear_line(pai, settings, key, value, user, why, what):
+    """It says why, for which user and where, and which key to set."""
+    settings(**{key: value})
     assert one_line(Train(), AuthenticationError) == (
-        f"job 'train' was not submitted: login of user 'nobody1' at {pai.url} was refused: "
-        "User nobody1 is not found; set the right username in [OpenPai] of luigi.cfg"
+        f"job 'train' was not submitted: login of user '{user}' at {pai.url} was refused: "
+        f"{why}; set the right {what} in [OpenPai] of luigi.cfg"
     )
 
 
@@ -225,16 +194,26 @@ def test_a_wrong_port_is_one_clear_line(pai):
         )
 
 
-def test_an_unknown_host_is_one_clear_line(settings):
-    """A host that does not exist says so and names the key."""
-    settings(pai_url="http://no-such-host.invalid:9186")
-    text = one_line(Train(), ClusterUnreachable, "complete")
-    assert text.startswith("cannot reach http://no-such-host.invalid:9186: ")
-    assert "check pai_url in [OpenPai]" in text
-
-
-def test_an_invalid_pai_url_is_one_clear_line(settings):
-    """A pai_url that is no address is refused before anything is sent."""
-    settings(pai_url="ftp://host")
-    text = one_line(Train(), ConfigError, "complete")
-    assert "pai_url = 'ftp://host' is not a valid URL; use http://HOST:PORT or https://HOST/PATH" in text
+@pytest.mark.parametrize(
+    ("url", "error", "start", "advice"),
+    [
+        (
+            "http://no-such-host.invalid:9186",
+            ClusterUnreachable,
+            "cannot reach http://no-such-host.invalid:9186: ",
+            "check pai_url in [OpenPai]",
+        ),
+        (
+            "ftp://host",
+            ConfigError,
+            "",
+            "pai_url = 'ftp://host' is not a valid URL; use http://HOST:PORT or https://HOST/PATH",
+        ),
+    ],
+)
+def test_an_invalid_pai_url_is_one_clear_line(settings, url, error, start, advice):
+    """A host that does not exist, or no address at all: the key is named."""
+    settings(pai_url=url)
+    text = one_line(Train(), error, "complete")
+    assert text.startswith(start)
+    assert advice in text

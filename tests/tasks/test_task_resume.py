@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from clocks import MovableClock
-from process_state import install_clock
 from train_task import Train, build
 
 from luigi_pai import (
@@ -16,8 +14,6 @@ from luigi_pai import (
     ServerFault,
     reset_clusters,
 )
-
-pytestmark = pytest.mark.usefixtures("no_waits")
 
 # ---------------------------------------------------------------- resume before submit
 
@@ -39,27 +35,19 @@ def test_a_waiting_or_running_job_is_taken_over(pai):
     assert task.complete()
 
 
-def test_after_a_failure_the_next_attempt_is_submitted(pai):
-    """A failed job is submitted as NAME__attempt2, then as NAME__attempt3, in later processes."""
+@pytest.mark.parametrize("forget", [reset_clusters, lambda: None], ids=["later processes", "one process"])
+def test_after_a_failure_the_next_attempt_is_submitted(pai, forget):
+    """A failed job is submitted as NAME__attempt2, then as NAME__attempt3."""
     pai.plan = {"ends_as": "FAILED"}
     for _ in range(2):
         assert not build(Train())
-        reset_clusters()
+        forget()
     pai.plan = {}
     assert build(Train())
     assert pai.posts() == ["train", "train__attempt2", "train__attempt3"]
-    reset_clusters()
+    forget()
     assert Train().complete()
     assert pai.count("POST", "/jobs") == 3
-
-
-def test_after_a_failure_the_same_process_submits_the_next_attempt(pai):
-    """A second luigi.build of the same process, right after a failure, submits the next attempt."""
-    pai.plan = {"ends_as": "FAILED"}
-    assert not build(Train())
-    pai.plan = {}
-    assert build(Train())
-    assert pai.posts() == ["train", "train__attempt2"]
 
 
 def test_a_running_later_attempt_is_taken_over(pai):
@@ -70,39 +58,25 @@ def test_a_running_later_attempt_is_taken_over(pai):
     assert pai.count("POST") == 0
 
 
-def test_somebody_elses_name_is_refused_with_its_owner(pai):
+@pytest.mark.parametrize("name", ["train", "train__attempt2"])
+def test_somebody_elses_name_is_refused_with_its_owner(pai, name):
     """A name that another user holds is PaiNameTaken, in complete() and in run(), and nothing is posted."""
-    pai.add("train", username="bob")
+    pai.add("train", ends_as="FAILED")
+    pai.add(name, username="bob")
     for ask in (Train().complete, Train().run):
-        with pytest.raises(PaiNameTaken, match=r"'train' belongs to a job of user 'bob'.*another name"):
+        with pytest.raises(PaiNameTaken, match=rf"'{name}' belongs to a job of user 'bob'.*another name"):
             ask()
     assert pai.count("POST") == 0
 
 
-def test_somebody_elses_attempt_name_is_refused(pai):
-    """Also the name of a later attempt may be somebody else's."""
-    pai.add("train", ends_as="FAILED")
-    pai.add("train__attempt2", username="bob")
-    with pytest.raises(PaiNameTaken, match="'train__attempt2' belongs to a job of user 'bob'"):
-        Train().run()
-
-
-def test_a_job_that_appeared_since_the_lookup_is_taken_over(pai):
-    """A 409 corrects an outdated look: the job that another worker has just submitted is followed."""
+@pytest.mark.parametrize("end", [{"runs_for": 0.2}, {"ends_as": "FAILED"}])
+def test_a_job_that_appeared_since_the_lookup_is_taken_over(pai, end):
+    """A 409 corrects an outdated look: another worker's job is followed, or leads to the next attempt."""
     task = Train()
     assert not task.complete()
-    pai.add("train", runs_for=0.2)
+    pai.add("train", **end)
     task.run()
-    assert pai.posts() == ["train"]
-
-
-def test_a_job_that_appeared_and_failed_since_the_lookup_is_followed_by_the_next_submission(pai):
-    """A 409 that shows a failed job leads to the next attempt."""
-    task = Train()
-    assert not task.complete()
-    pai.add("train", ends_as="FAILED")
-    task.run()
-    assert pai.posts() == ["train", "train__attempt2"]
+    assert pai.posts() == ["train", "train__attempt2"][: 2 if "ends_as" in end else 1]
 
 
 def test_a_name_in_use_that_is_not_shown_is_an_error(pai, monkeypatch):
@@ -134,19 +108,8 @@ def test_an_end_is_remembered(pai):
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(
-    ("kind", "after"),
-    [
-        ("hang", True),
-        ("reset", True),
-        (500, True),
-        (503, True),
-        ("hang", False),
-        ("reset", False),
-        (500, False),
-        (503, False),
-    ],
-)
+@pytest.mark.parametrize("after", [True, False])
+@pytest.mark.parametrize("kind", ["hang", "reset", 500, 503])
 def test_a_post_without_an_answer_leaves_exactly_one_job(pai, kind, after):
     """Timeout, reset or 5xx, before or after the server took the job: one job is there, and is followed."""
     pai.fail("POST", "/jobs", kind, after=after)
@@ -217,10 +180,8 @@ def test_a_refused_job_is_an_error_with_the_servers_words(pai):
     assert pai.posts() == []
 
 
-def test_another_server_at_the_same_address_is_believed(pai, monkeypatch):
+def test_another_server_at_the_same_address_is_believed(pai, clock):
     """It is empty: what the old one said is used for ten seconds."""
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
     task = Train()
     task.run()
     assert task.complete()

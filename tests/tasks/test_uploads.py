@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import logging
 import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import luigi
 import pytest
-import requests
+from local_client import unique
+from luigi_process import environment, write_config
+from pipelines import build, new_process
 
-from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole, reset_clusters
+from luigi_pai import ConfigError, HdfsTarget, PaiTask, SpecError, TaskRole
 from luigi_pai.api.watching import Watcher
 from luigi_pai.files import Upload, WebHdfs
 from luigi_pai.tasks.uploads import send_uploads
-
-_serial = itertools.count()
 
 PIPELINE = """
 import luigi
@@ -57,7 +55,7 @@ hdfs dfs -put -f result $PAI_OUTPUT_DIR/
 @pytest.fixture
 def home():
     """A name for jobs, and for a folder on HDFS, that no other test has."""
-    return f"uploads-{time.time_ns():x}-{next(_serial)}"
+    return unique("uploads")
 
 
 @pytest.fixture
@@ -101,18 +99,8 @@ def sends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return moved
 
 
-def new_process() -> None:
-    """Forget what this process remembers, as a new one would."""
-    reset_clusters()
-
-
-def build(*tasks: luigi.Task) -> bool:
-    return luigi.build(list(tasks), local_scheduler=True, log_level="WARNING")
-
-
 def jobs_of(cluster, name: str) -> list[str]:
-    rows = requests.get(f"{cluster.url}/api/v1/jobs", timeout=5).json()
-    return sorted(row["name"] for row in rows if row["name"].startswith(name))
+    return sorted(row["name"] for row in cluster.jobs() if row["name"].startswith(name))
 
 
 class Sends(PaiTask):
@@ -126,18 +114,11 @@ class Sends(PaiTask):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_the_job_finds_what_was_sent(train):
-    """Code and data that lie beside the pipeline are in the container, whatever the current folder is."""
+def test_the_job_finds_what_was_sent(train, sends):
+    """It lies beside the pipeline, whatever the current folder is. A complete task sends nothing."""
     assert build(train)
     with (train.output() / "result").open() as result:
         assert result.read() == "1,2\nwords\nmore\n"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_only_when_a_job_is_submitted(train, sends):
-    """A complete task and a job that is taken over send nothing."""
-    assert build(train)
     assert sends == [2, 1, 1]
     new_process()
     assert build(train)
@@ -153,7 +134,7 @@ def test_a_job_that_runs_is_taken_over_without_sending(cluster, home, project, s
         name = luigi.Parameter()
         image = "x"
         uploads = {str(project / "src"): f"/{home}/code"}
-        tasks = [TaskRole("main", "sleep 2")]
+        tasks = [TaskRole("main", "sleep 1")]
 
     def interrupted(_watcher):
         raise KeyboardInterrupt
@@ -182,7 +163,6 @@ def test_the_next_attempt_sends_what_changed(train, project, sends):
     assert sends == [2, 1, 1, 1, 0, 0]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_uploads_may_be_a_property(home, tmp_path):
     """It may depend on the task's parameters; absolute local paths are taken as they are."""
@@ -193,7 +173,7 @@ def test_uploads_may_be_a_property(home, tmp_path):
         def uploads(self):
             return {tmp_path / "data.csv": f"/{self.name}/in/data.csv"}
 
-    assert build(Sending(home))
+    send_uploads(Sending(home), None, WebHdfs.from_config())
     with HdfsTarget(f"/{home}/in/data.csv").open() as file:
         assert file.read() == "1"
 
@@ -369,27 +349,21 @@ def test_folders_that_have_nothing_for_the_job(home, tmp_path, monkeypatch, capl
 
 
 @pytest.mark.slow
-def test_tasks_that_send_the_same_code_at_once(cluster, home, project):
+@pytest.mark.usefixtures("cluster")
+def test_tasks_that_send_the_same_code_at_once(home, project):
     """Four workers, each a process, upload one folder at the same moment; all jobs get all of it."""
-    (project / "luigi.cfg").write_text(
-        f"[OpenPai]\npai_url = {cluster.url}\nusername = {cluster.username}\npassword = {cluster.password}\n"
-        f"fs_uri = {cluster.fs_uri}\nwebhdfs_url = {cluster.webhdfs_url}\npoll_min = 0.05\npoll_max = 0.2\n"
-        "[retcode]\ntask_failed = 30\nscheduling_error = 35\n[core]\nno_lock = true\n"
-    )
-    for number in range(50):
+    codes = {"task_failed": "30", "scheduling_error": "35"}
+    config = write_config(project, retcode=codes, core={"no_lock": "true"})
+    for number in range(10):
         (project / "src" / "lib" / f"{number}.py").write_text(f"{number}")
     command = [sys.executable, "-W", "ignore", "-m", "luigi", "--module", "pipeline", "Sweep"]
+    words = [*command, "--local-scheduler", "--workers", "4"]
+    env = environment(config, project)
     done = subprocess.run(
-        [*command, "--local-scheduler", "--workers", "4"],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        words, cwd=project, env=env, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert sorted(re.findall(r"uploaded (\d+) of 52 files", done.stderr)) == ["0", "0", "0", "52"]
+    assert sorted(re.findall(r"uploaded (\d+) of 12 files", done.stderr)) == ["0", "0", "0", "12"]
     for number in range(4):
         with HdfsTarget(f"/{home}-{number}/output/result").open() as result:
             assert result.read() == "1,2\nwords\nmore\n"

@@ -1,4 +1,4 @@
-"""A pipeline in a process of its own, with a luigi.cfg of its own: workers are forked for real."""
+"""Pipelines in processes of their own, with a luigi.cfg of their own: workers are forked for real."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from places import ROOT
+import luigi.configuration
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
+
+__all__ = ["Result", "environment", "run_pipeline", "start_worker", "write_config"]
 
 _LIMIT = 150.0  # seconds
 
@@ -68,6 +71,41 @@ class Result:
     log: str
 
 
+def write_config(folder: Path, openpai: Mapping[str, Any] | None = None, **sections: Any) -> Path:
+    """Write a ``luigi.cfg``, and return it.
+
+    Args:
+        folder: where.
+        openpai: settings of [OpenPai]; by default those of the test.
+        sections: others, by their names.
+    """
+    if openpai is None:
+        present = luigi.configuration.get_config()
+        openpai = {key: present.get("OpenPai", key) for key in present["OpenPai"]}
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_dict({"OpenPai": openpai, **sections})
+    with (folder / "luigi.cfg").open("w") as file:
+        parser.write(file)
+    return folder / "luigi.cfg"
+
+
+def environment(config: Path, *path: Path) -> dict[str, str]:
+    """Return the environment of a process with a ``luigi.cfg``, and with modules of these folders."""
+    folders = [str(folder) for folder in (*path, *(Path(each) for each in sys.path if each))]
+    return {**os.environ, "LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": os.pathsep.join(folders)}
+
+
+def start_worker(folder: Path, source: str, **how: Any) -> subprocess.Popen[str]:
+    """Start a program of Luigi with the settings of the test; it imports what the test imports."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", source],
+        env=environment(write_config(folder)),
+        cwd=folder,
+        text=True,
+        **how,
+    )
+
+
 def run_pipeline(
     folder: Path, openpai: dict[str, Any], what: str = "build", *, count: int, workers: int
 ) -> Result:
@@ -81,20 +119,14 @@ def run_pipeline(
         count: of tasks.
         workers: of Luigi, forked.
     """
-    script, config = folder / "pipeline.py", folder / "luigi.cfg"
+    script = folder / "pipeline.py"
     script.write_text(_PIPELINE)
-    parser = configparser.ConfigParser(interpolation=None)
-    parser["OpenPai"] = {key: str(value) for key, value in openpai.items()}
-    parser["worker"] = {"wait_interval": "0.2"}
-    with config.open("w") as file:
-        parser.write(file)
-    env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-    env |= {"LUIGI_CONFIG_PATH": str(config), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    config = write_config(folder, openpai, worker={"wait_interval": "0.2"})
     started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, str(script), what, str(count), str(workers)],
         cwd=folder,
-        env=env,
+        env=environment(config),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

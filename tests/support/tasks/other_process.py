@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import configparser
 from typing import TYPE_CHECKING
 
-import luigi.configuration
 from chaos import processes
+from luigi_process import write_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +22,7 @@ def run_elsewhere(folder: Path, program: str) -> tuple[int | None, str]:
         folder: of the process; claims without HDFS are below it.
         program: its source; it imports tasks from the modules that the test has them from.
     """
-    config = luigi.configuration.get_config()
-    parser = configparser.ConfigParser(interpolation=None)
-    parser["OpenPai"] = {key: config.get("OpenPai", key) for key in config["OpenPai"]}
-    with (folder / "luigi.cfg").open("w") as file:
-        parser.write(file)
+    write_config(folder)
     script, log = folder / "program.py", folder / "log"
     script.write_text(program)
     process = processes.start("", folder, log, script)

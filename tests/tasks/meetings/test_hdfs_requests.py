@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import http.client
 
-import luigi
 import pytest
+from train_task import Train
 
-from luigi_pai import PaiJobFailed, PaiTask, TaskRole
-
-
-class Train(PaiTask):
-    """A task as users write it."""
-
-    name = luigi.Parameter(default="train")
-    image = "openpai/pai.example.sklearn"
-    tasks = [TaskRole("main", "python train.py")]
+from luigi_pai import PaiJobFailed
 
 
 @pytest.mark.parametrize("ends_as", ["SUCCEEDED", "FAILED"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 import luigi
 import pytest
 import responses
 from local_client import unique
+from protocols import protocol
 
 from luigi_pai import (
     ConfigError,
@@ -117,22 +117,7 @@ def test_the_exit_code_of_the_command_counts_as_well(local_pai_v2, as_settings, 
 
         @property
         def protocol(self):
-            return json.dumps(
-                {
-                    "protocolVersion": 2,
-                    "name": unique(),
-                    "type": "job",
-                    "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
-                    "taskRoles": {
-                        "main": {
-                            "dockerImage": "image",
-                            "instances": 1,
-                            "commands": [self.command],
-                            "resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 0},
-                        }
-                    },
-                }
-            )
+            return protocol(self.command, name=unique())
 
     with pytest.raises(PaiJobFailed, match="attempt 2 of 2 of this run"):
         Job(command="exit 42").run()
@@ -193,17 +178,15 @@ def test_bare_replies_are_enough(settings):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "valid"),
+    ("key", "value"),
     [
-        ("max_attempts", 0, "a whole number from 1 on"),
-        ("max_attempts", "3", "a whole number from 1 on"),
-        ("max_attempts", True, "a whole number from 1 on"),
-        ("retry_exit_codes", "all", "exit codes and ranges of them, such as 1, 75 or 134-139"),
-        ("retry_exit_codes", ["9-5"], "exit codes and ranges of them, such as 1, 75 or 134-139"),
-        ("retry_exit_codes", [1.5], "exit codes and ranges of them, such as 1, 75 or 134-139"),
+        *(("max_attempts", value) for value in (0, "3", True)),
+        *(("retry_exit_codes", value) for value in ("all", ["9-5"], [1.5])),
     ],
 )
-def test_wrong_values_are_refused_before_anything_is_sent(pai, settings, monkeypatch, key, value, valid):
+def test_wrong_values_are_refused_before_anything_is_sent(pai, settings, monkeypatch, key, value):
+    valid = "exit codes and ranges of them, such as 1, 75 or 134-139"
+    valid = "a whole number from 1 on" if key == "max_attempts" else valid
     monkeypatch.setattr(Train, key, value)
     with pytest.raises(ConfigError) as caught:
         Train().run()

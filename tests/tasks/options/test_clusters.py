@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import time
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import luigi
 import pytest
+from local_client import unique
 from pipelines import build, new_process
 from places import ROOT
+from protocols import protocol
 
 from luigi_pai import (
     ClusterUnreachable,
@@ -33,21 +33,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from luigi_pai.local import LocalPai
-
-_serial = count()
-
-PROTOCOL = """
-protocolVersion: 2
-name: on_gpu2
-type: job
-prerequisites: [{name: img, type: dockerimage, uri: "python:3"}]
-taskRoles:
-  worker:
-    instances: 1
-    dockerImage: img
-    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
-    commands: ["true"]
-"""
 
 
 class OnGpu2(PaiTask):
@@ -72,7 +57,7 @@ class Anywhere(OnGpu2):
 @pytest.fixture
 def name() -> str:
     """A job name that no other test has."""
-    return f"clusters-{time.time_ns():x}-{next(_serial)}"
+    return unique("clusters")
 
 
 @pytest.fixture
@@ -199,7 +184,7 @@ def test_a_job_protocol(gpu2, cluster, further):
 
     class Protocol(PaiProtocolTask):
         cluster = "gpu2"
-        protocol = PROTOCOL
+        protocol = protocol(name="on_gpu2")
 
     further("gpu2", api_version="v1")
     with pytest.raises(ConfigError, match=r"api_version = v1 is set in \[OpenPai:gpu2\] of luigi\.cfg"):

@@ -7,15 +7,13 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 
 import luigi
-import luigi.configuration
 import pytest
-from clocks import MovableClock
-from process_state import install_clock
+from luigi_process import start_worker
+from train_task import Train
 
 from luigi_pai import (
     JobStatus,
@@ -28,12 +26,6 @@ from luigi_pai import (
 )
 
 EVENTS = [name for name in vars(PaiEvent) if name.isupper()]
-
-
-class Train(PaiTask):
-    name = luigi.Parameter(default="train")
-    image = "python"
-    tasks = [TaskRole("main", "x")]
 
 
 @pytest.fixture
@@ -88,10 +80,7 @@ def test_a_job_that_has_ended_before_is_no_event(pai, events):
 
 
 @pytest.mark.slow
-def test_a_job_that_the_server_loses(pai, events, monkeypatch):
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
-    pai.clock = clock
+def test_a_job_that_the_server_loses(pai, events):
     pai.plan = {"runs_for": 1e6}
 
     @PaiTask.event_handler(PaiEvent.RUNNING)
@@ -146,21 +135,18 @@ def test_a_handler_that_raises_is_logged_and_hurts_nothing(pai, events, caplog):
 
 
 _PIPELINE = """
-import luigi, sys, time
-from luigi_pai import PaiEvent, PaiTask, TaskRole
+import time
+from luigi_pai import PaiEvent, PaiTask
+from train_task import Train, build
 
-class Train(PaiTask):
-    name = "train"
-    image = "python"
-    tasks = [TaskRole("main", "x")]
-    on_kill = "stop"
+Train.on_kill = "stop"
 
 @PaiTask.event_handler(PaiEvent.EVENT)
 def slow(task, status):
     print("handling", flush=True)
     time.sleep(60)
 
-luigi.build([Train()], local_scheduler=True)
+build(Train())
 """
 
 
@@ -169,17 +155,8 @@ luigi.build([Train()], local_scheduler=True)
 def test_a_signal_during_a_handler_takes_its_course(pai, tmp_path, event):
     """Luigi catches whatever a handler raises; the job is stopped all the same."""
     pai.plan = {"runs_for": 600}
-    config = luigi.configuration.get_config()
-    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
-    (tmp_path / "luigi.cfg").write_text("[OpenPai]\n" + "\n".join(lines))
-    worker = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", _PIPELINE.replace("EVENT", event)],
-        env=os.environ | {"LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    source = _PIPELINE.replace("EVENT", event)
+    worker = start_worker(tmp_path, source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert worker.stdout.readline() == "handling\n"
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=30)

@@ -13,6 +13,7 @@ import requests
 import responses
 from local_client import unique
 from ports import refused_port
+from protocols import protocol
 
 from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.api.clock import Clock
@@ -37,19 +38,7 @@ class Protocol(PaiProtocolTask):
     name = luigi.Parameter()
     logs = "stream"
     secrets = {"key": SECRET}
-    protocol = """
-protocolVersion: 2
-name: any
-type: job
-prerequisites: [{type: dockerimage, name: image, uri: python}]
-secrets: {key: none}
-taskRoles:
-  main:
-    dockerImage: image
-    instances: 1
-    commands: ["echo 'the key is <% $secrets.key %>'"]
-    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
-"""
+    protocol = protocol("echo 'the key is <% $secrets.key %>'", secrets={"key": "none"})
 
 
 def shown(caplog):

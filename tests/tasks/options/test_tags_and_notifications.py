@@ -9,6 +9,7 @@ import luigi
 import pytest
 from click.testing import CliRunner
 from local_client import unique
+from protocols import protocol
 
 from luigi_pai import ConfigError, OpenPai, PaiProtocolTask, PaiTask, TaskRole
 from luigi_pai.cli import main
@@ -27,19 +28,7 @@ class Train(PaiTask):
 
 class Protocol(PaiProtocolTask):
     name = luigi.Parameter()
-    protocol = """
-protocolVersion: 2
-name: any
-type: job
-prerequisites: [{type: dockerimage, name: image, uri: python}]
-taskRoles:
-  main:
-    dockerImage: image
-    instances: 1
-    commands: ["true"]
-    resourcePerInstance: {cpu: 1, memoryMB: 100, gpu: 0}
-extras: {jobStatusChangeNotification: {retried: true}}
-"""
+    protocol = protocol(extras={"jobStatusChangeNotification": {"retried": True}})
 
 
 def tagging(pai):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import luigi.configuration
 import pytest
 from chaos import processes
+from luigi_process import write_config
 
-ROUNDS = 200
+ROUNDS = 100
 
 PROGRAM = """
 import json
@@ -40,11 +40,9 @@ with open(f"held-{me}.json", "w") as file:
 
 @pytest.mark.slow
 def test_of_two_processes_one_has_the_claim(pai, storage, settings, tmp_path):
-    """They are on two machines, and meet two hundred times; both know whose claim it is."""
+    """They are on two machines, and meet a hundred times; both know whose claim it is."""
     settings(storage_path=storage)
-    config = luigi.configuration.get_config()
-    lines = [f"{key} = {config.get('OpenPai', key)}" for key in config["OpenPai"]]
-    (tmp_path / "luigi.cfg").write_text("\n".join(["[OpenPai]", *lines, ""]))
+    write_config(tmp_path)
     script = tmp_path / "program.py"
     script.write_text(PROGRAM.replace("ROUNDS", str(ROUNDS)))
     both = [

@@ -9,22 +9,22 @@ import time
 import luigi
 import pytest
 from local_client import unique
+from pipelines import new_process
+from protocols import protocol
 
 from luigi_pai import (
     HdfsTarget,
-    JobProtocol,
     PaiJobFailed,
     PaiJobForgotten,
     PaiProtocolTask,
     PaiPythonTask,
     PaiTask,
     TaskRole,
-    reset_clusters,
 )
 from luigi_pai.files.storage.volume import MountedVolume
-from luigi_pai.tasks import reports
 
 pytestmark = pytest.mark.slow
+on_v2 = pytest.mark.parametrize("storage_pai", ["v2"], indirect=True)
 
 RESUME = """
 d=$LUIGI_PAI_CHECKPOINT_DIR
@@ -52,11 +52,6 @@ class Train(PaiTask):
 def root(storage_pai):
     """The folder of the storage."""
     return storage_pai.data / "storages" / "nfs1"
-
-
-def new_process() -> None:
-    """Forget what this process remembers, as a new one would."""
-    reset_clusters()
 
 
 def forgotten(server) -> None:
@@ -88,6 +83,7 @@ def test_the_second_submission_goes_on_from_the_checkpoint_of_the_first(root):
     assert not list(output.rglob(".*"))
 
 
+@on_v2
 def test_a_job_that_the_server_has_forgotten_is_complete_by_its_flag(storage_pai, root):
     task = Train(unique())
     task.run()
@@ -100,6 +96,7 @@ def test_a_job_that_the_server_has_forgotten_is_complete_by_its_flag(storage_pai
         task.run()
 
 
+@on_v2
 @pytest.mark.parametrize("accepts", [True, False])
 def test_a_forgotten_job_whose_end_nobody_has_seen(storage_pai, root, monkeypatch, accepts):
     """An empty _SUCCESS counts for it; without, it is submitted again where the user says so."""
@@ -127,6 +124,7 @@ def test_a_forgotten_job_whose_end_nobody_has_seen(storage_pai, root, monkeypatc
     assert jobs == [f"{task.name}__attempt2"]
 
 
+@on_v2
 def test_an_empty_flag_does_not_count_for_a_task_that_was_never_submitted(root):
     task = Train(unique())
     output = root / task.name / "output"
@@ -137,43 +135,11 @@ def test_an_empty_flag_does_not_count_for_a_task_that_was_never_submitted(root):
     assert task.complete()
 
 
-def test_the_page_shows_reports_while_the_job_runs(root, monkeypatch):
-    """They are read from the storage, where the container has written them."""
-    monkeypatch.setattr(reports, "INTERVAL", 0.1)
-    seen = root / "seen"
-
-    class Reporting(PaiTask):
-        name = unique()
-        image = "python:3"
-        runtime = True
-        code_dir = f"$PAI_DEFAULT_FS_URI/{name}/code"
-        tasks = [
-            TaskRole(
-                "main",
-                'python3 -c \'import sys, time; sys.path.insert(0, "code"); import pai_runtime as pai; '
-                "pai.report(step=30, steps=40, loss=0.25)'; "
-                f"f=$PAI_DEFAULT_FS_URI/{seen.name}; while [ ! -e $f ]; do sleep 0.1; done; rm $f",
-                memoryMB=100,
-            )
-        ]
-
-    task, messages, percentages = Reporting(), [], []
-
-    def message(text: str) -> None:
-        messages.append(text)
-        if "loss=0.25" in text:
-            seen.touch()
-
-    task.set_status_message, task.set_progress_percentage = message, percentages.append
-    task.run()
-    assert f"{task.name}: RUNNING, 1 task; step=30 loss=0.25" in messages
-    assert 75 in percentages
-
-
 # ---------------------------------------------------------------- uploads
 
 
-def test_two_thousand_files_are_sent_once(root, tmp_path, monkeypatch):
+@on_v2
+def test_four_hundred_files_are_sent_once(root, tmp_path, monkeypatch):
     """The second run sends what has changed, and looks at folders rather than at files."""
     done, do = [], MountedVolume._do
 
@@ -183,7 +149,7 @@ def test_two_thousand_files_are_sent_once(root, tmp_path, monkeypatch):
 
     monkeypatch.setattr(MountedVolume, "_do", note)
     source = tmp_path / "data"
-    for number in range(2000):
+    for number in range(400):
         file = source / f"part{number % 20}" / f"{number}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{number}\n")
@@ -196,7 +162,7 @@ def test_two_thousand_files_are_sent_once(root, tmp_path, monkeypatch):
     count = 'cat $(find "$PAI_DATA_DIR" -name "*.txt") | sort -n | md5sum > $PAI_OUTPUT_DIR/sum'
     Count(name, count).run()
     first = len(done)
-    assert first < 3 * 2000 + 200
+    assert first < 3 * 400 + 200
     (source / "part3" / "3.txt").write_text("changed\n")
     done.clear()
     Count(f"{name}-2", count).run()
@@ -209,21 +175,6 @@ def test_two_thousand_files_are_sent_once(root, tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------- the YAML protocol
-
-PROTOCOL = {
-    "protocolVersion": 2,
-    "name": "x",
-    "type": "job",
-    "prerequisites": [{"name": "image", "type": "dockerimage", "uri": "ubuntu"}],
-    "taskRoles": {
-        "main": {
-            "instances": 1,
-            "dockerImage": "image",
-            "commands": ['echo "$PAI_OUTPUT_DIR" > "$PAI_OUTPUT_DIR/where"'],
-            "resourcePerInstance": {"gpu": 0, "cpu": 1, "memoryMB": 512},
-        }
-    },
-}
 
 
 class Protocol(PaiProtocolTask):
@@ -241,20 +192,19 @@ class Protocol(PaiProtocolTask):
 
     @property
     def protocol(self):
-        document = json.loads(json.dumps(PROTOCOL))
-        if self.storages:
-            document["extras"] = {"storages": json.loads(self.storages)}
-        return JobProtocol.from_dict(document)
+        extras = {"extras": {"storages": json.loads(self.storages)}} if self.storages else {}
+        return protocol('echo "$PAI_OUTPUT_DIR" > "$PAI_OUTPUT_DIR/where"', **extras)
 
 
 @pytest.mark.parametrize(
-    ("storages", "place"),
+    ("storage_pai", "storages", "place"),
     [
-        ("", "/mnt/nfs1"),
-        ('[{"name": "nfs1", "mountPath": "/data/shared"}]', "/data/shared"),
-        ("[]", "/mnt/nfs1"),
+        ("ltp", "", "/mnt/nfs1"),
+        ("v2", '[{"name": "nfs1", "mountPath": "/data/shared"}]', "/data/shared"),
+        ("v2", "[]", "/mnt/nfs1"),
     ],
     ids=["none", "elsewhere", "default"],
+    indirect=["storage_pai"],
 )
 def test_a_job_of_the_protocol_writes_to_the_storage(storage_pai, root, storages, place):
     """It is mounted where the document says, or at /mnt/nfs1; flag and claims are beside the output."""
