@@ -9,23 +9,21 @@ import math
 
 import luigi
 import pytest
-from clocks import MovableClock
-from faulty_pai import PASSWORD, FaultyPai
+from faulty_pai import PASSWORD
 from leaks import texts
+from lives import Life, lives
 from ltp_answers import PRIVATE_KEY, user_record
-from process_state import forget, install_clock
+from process_state import forget
+from train_task import Train
 
 from luigi_pai import (
     AuthenticationError,
     JobProtocol,
     PaiHttpError,
     PaiJobFailed,
-    PaiJobLost,
-    PaiTask,
     PermissionRefused,
     RateLimited,
     ServerFault,
-    TaskRole,
 )
 from luigi_pai.api.cluster import Cluster
 from luigi_pai.api.dialects.v2 import V2Dialect
@@ -40,14 +38,6 @@ LEARNED = "GET /api/v1/jobs/train"
 """The first request of a process, to which it is NoApiError that says v2."""
 
 
-class Train(PaiTask):
-    """A task of a v1 cluster."""
-
-    name = luigi.Parameter(default="train")
-    image = "ubuntu"
-    tasks = (TaskRole("main", "python train.py"),)
-
-
 class Begun(Train):
     """One that was begun, as its outputs tell: its job may have been forgotten, and the list is asked."""
 
@@ -58,25 +48,11 @@ class Begun(Train):
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
-    return clock
-
-
-@pytest.fixture
-def ltp(clock, settings):
-    """An LTP 1.5 on that clock, and an [OpenPai] that points at it."""
-    server = FaultyPai(clock)
-    server.release = "ltp-1.5"
-    settings(
-        pai_url=server.url,
-        username="admin",
-        password=PASSWORD,
-        poll_patience=600,
-    )
-    yield server
-    server.close()
+def ltp(pai, settings):
+    """An LTP 1.5, whose jobs are looked up as seldom as those of users."""
+    pai.release = "ltp-1.5"
+    settings(poll_min=5, poll_max=30, poll_patience=600)
+    return pai
 
 
 @pytest.fixture
@@ -93,23 +69,28 @@ def session(ltp):
     session.close()
 
 
-def fall(ltp, method, path, up_after=None):
-    """Let the database go down just before the first request that fits is answered."""
+class OnLtp(Life):
+    """Lives on it."""
 
-    def falls(_request):
-        if not gone:
-            gone.append(True)
-            ltp.database_down = True
-            if up_after is not None:
-                ltp.clock.call_later(up_after, lambda: rise(ltp))
-        return False
+    def falls(self, fault):
+        """Let the database go down just before the first request that fits, for some seconds."""
+        method, path, seconds = fault
 
-    gone = []
-    ltp.fail(method, path, "nothing", when=falls)
+        def fall(_request):
+            if not gone:
+                gone.append(True)
+                self._pai.database_down = True
+                self.later([float(seconds), {"server": {"database_down": False}}])
+            return False
+
+        gone = []
+        self._pai.fail(method, path, "nothing", when=fall)
 
 
-def rise(ltp):
-    ltp.database_down = False
+@lives("ltp")
+def test_a_life(ltp, settings, caplog, steps):
+    """As its sentence says."""
+    OnLtp(ltp, settings, caplog, Train).play(steps)
 
 
 def asked(pai):
@@ -118,16 +99,6 @@ def asked(pai):
 
 
 # ---------------------------------------------------------------- a task
-
-
-def test_a_new_task_is_submitted_once(ltp):
-    """Its job is missing, is submitted, and succeeds."""
-    task = Train()
-    assert not task.complete()
-    task.run()
-    assert task.complete()
-    assert ltp.posts() == ["train"]
-    assert ltp.submissions == 1
 
 
 def test_what_a_new_task_asks(ltp):
@@ -146,101 +117,9 @@ def test_what_a_new_task_asks(ltp):
     ]
 
 
-def test_complete_is_no_guess_while_the_database_is_down(ltp):
-    """A finished job is neither complete nor to be submitted again: it is an error, until it is known."""
-    ltp.add("train", ends_as="SUCCEEDED")
-    ltp.database_down = True
-    with pytest.raises(ServerFault):
-        Train().complete()
-    rise(ltp)
-    assert Train().complete()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 0)
-
-
-def test_a_run_waits_for_the_database_and_takes_its_job_over(ltp, clock):
-    """Five minutes after its begin the database says that the job runs."""
-    ltp.add("train", runs_for=900)
-    ltp.database_down = True
-    clock.call_later(300, lambda: rise(ltp))
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 0)
-
-
-def test_a_run_waits_for_the_database_and_submits(ltp, clock):
-    """Or that there is none, so that it is submitted then, once."""
-    ltp.database_down = True
-    clock.call_later(300, lambda: rise(ltp))
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 1)
-
-
-def test_a_job_is_not_lost_to_a_database_that_is_down(ltp, clock):
-    """It fails for five minutes while the job is watched, which goes on."""
-    ltp.plan = {"runs_for": 1800}
-    clock.call_later(60, lambda: setattr(ltp, "database_down", True))
-    clock.call_later(360, lambda: rise(ltp))
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 1)
-    assert ltp.count_answers(500, "GET", "/taskIndex/") > 3
-
-
-def test_a_job_that_vanishes_is_lost(ltp, clock):
-    """It was deleted: the question says so for a minute."""
-    ltp.plan = {"runs_for": 1800}
-    clock.call_later(60, ltp.jobs.clear)
-    with pytest.raises(PaiJobLost, match="'train' is no longer on"):
-        Train().run()
-    assert (ltp.posts(), ltp.submissions) == ([], 1)
-
-
-def test_a_database_that_is_down_for_longer_than_poll_patience(ltp, clock, settings):
-    """The error says that the job goes on; the next run takes it over."""
-    settings(poll_patience=60)
-    ltp.plan = {"runs_for": 1800}
-    clock.call_later(60, lambda: setattr(ltp, "database_down", True))
-    with pytest.raises(ServerFault, match="job train continues"):
-        Train().run()
-    rise(ltp)
-    forget()
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 1)
-
-
-def test_the_second_submission_is_missing(ltp):
-    """The first has failed, and it is submitted."""
-    ltp.add("train", ends_as="FAILED", exit_code=1)
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train", "train__attempt2"], 1)
-
-
-@pytest.mark.parametrize("ends_as", ["SUCCEEDED", "FAILED"])
-def test_the_second_submission_cannot_be_read(ltp, ends_as):
-    """The database fails just then: the second is waited for, and none is submitted before it is known."""
-    ltp.add("train", ends_as="FAILED", exit_code=1)
-    ltp.add("train__attempt2", ends_as=ends_as, runs_for=900)
-    fall(ltp, "GET", "train__attempt2$", up_after=120)
-    if ends_as == "SUCCEEDED":
-        Train().run()
-    else:
-        with pytest.raises(PaiJobFailed, match="train__attempt2"):
-            Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train", "train__attempt2"], 0)
-
-
-def test_the_second_submission_of_a_complete_task_cannot_be_read(ltp):
-    """That the first has failed is not the answer."""
-    ltp.add("train", ends_as="FAILED", exit_code=1)
-    ltp.add("train__attempt2")
-    fall(ltp, "GET", "train__attempt2$")
-    with pytest.raises(ServerFault):
-        Train().complete()
-    rise(ltp)
-    assert Train().complete()
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("kind", ["reset", "hang", 503])
+@pytest.mark.parametrize("kind", ["reset", "hang"])
 def test_a_submission_that_did_not_arrive_is_repeated(ltp, kind):
     """Its answer is lost; the lookup says that the job is missing."""
     ltp.fail("POST", "/jobs$", kind)
@@ -250,24 +129,15 @@ def test_a_submission_that_did_not_arrive_is_repeated(ltp, kind):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("kind", ["reset", "hang", 503])
+@pytest.mark.parametrize("kind", ["reset", "hang"])
 def test_a_submission_whose_answer_is_lost_is_not_repeated_unseen(ltp, kind):
     """The database fails at the lookup after it: it is looked up until it is known, and is there."""
     ltp.fail("POST", "/jobs$", kind, after=True)
     ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))  # at the wait before the lookup
-    ltp.clock.call_later(200, lambda: rise(ltp))
+    ltp.clock.call_later(200, lambda: setattr(ltp, "database_down", False))
     Train().run()
     assert (ltp.posts(), ltp.submissions) == (["train"], 1)
     assert ltp.count_answers(500, "GET", "/taskIndex/") > 1
-
-
-def test_a_submission_that_did_not_arrive_is_not_repeated_unseen_either(ltp):
-    """Nor is one that never arrived, before the database says that."""
-    ltp.fail("POST", "/jobs$", "reset")
-    ltp.clock.call_later(0.01, lambda: setattr(ltp, "database_down", True))
-    ltp.clock.call_later(200, lambda: rise(ltp))
-    Train().run()
-    assert (ltp.posts(), ltp.submissions) == (["train"], 2)
 
 
 def test_another_attempt_in_the_list_is_looked_up_alone(ltp, tmp_path):
@@ -360,16 +230,6 @@ def test_a_password_that_the_server_has_lost(ltp, settings):
     settings(token=application_token)
     Train().run()
     assert ltp.posts() == ["train"]
-
-
-def test_a_v1_cluster_has_lost_no_password(ltp, settings):
-    """Where the dialect is known to be v1 the hint is about the password alone."""
-    ltp.release = "0.7.1"
-    settings(password="wrong-password")
-    ltp.add("other")
-    Train(name="other").complete()
-    with pytest.raises(AuthenticationError, match=r"set the right password in \[OpenPai\] of luigi\.cfg$"):
-        Train().run()
 
 
 def test_no_password(ltp, clock):

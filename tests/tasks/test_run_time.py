@@ -21,12 +21,12 @@ class Long(Train):
     run_timeout = 12 * HOUR
 
 
-LOOKED_UP_EVERY = 1800  # seconds
+LOOKED_UP_EVERY = 3600  # seconds
 
 
 @pytest.fixture
 def cluster(pai, hdfs, settings):  # noqa: ARG001  it is there
-    """A server whose jobs wait for 20 hours, and are looked up every half an hour."""
+    """A server whose jobs wait for 20 hours, and are looked up every hour."""
     settings(poll_min=LOOKED_UP_EVERY, poll_max=LOOKED_UP_EVERY)
     pai.plan = {"waits_for": 20 * HOUR, "runs_for": 13 * HOUR}
     return pai

@@ -6,9 +6,10 @@ import logging
 
 import luigi
 import pytest
+from lives import Life, lives
 
 from luigi_pai import PaiTask, TaskRole, reset_clusters
-from luigi_pai.errors import PaiHttpError, PaiJobFailed, RateLimited, SpecError
+from luigi_pai.errors import PaiHttpError, RateLimited, SpecError
 from luigi_pai.jobspec.names import v2_name
 
 V2 = ["0.17.0", "1.8.0"]
@@ -27,6 +28,12 @@ def cluster(pai, request):
     """A cluster of the v2 dialect."""
     pai.release = request.param
     return pai
+
+
+@lives("v2")
+def test_a_life(cluster, settings, caplog, steps):
+    """As its sentence says."""
+    Life(cluster, settings, caplog, Train).play(steps)
 
 
 def jobs_asked(pai):
@@ -86,16 +93,6 @@ def test_a_v1_cluster_that_shows_a_job_is_not_asked_what_it_is(pai):
     assert jobs_asked(pai) == ["GET /api/v1/jobs/train"]
 
 
-def test_the_dialect_is_learned_once(pai):
-    """Of 1.8, one answer tells; later tasks of the process ask in v2 at once."""
-    pai.release = "1.8.0"
-    Train().complete()
-    assert jobs_asked(pai)[0] == "GET /api/v1/jobs/train"
-    pai.calls.clear()
-    Train(name="other").run()
-    assert not [call for call in jobs_asked(pai) if "/api/v1/" in call]
-
-
 def test_0_17_says_what_it_is(pai):
     """0.15 to 1.0 answer for a v1 job as a v1 server does; one question tells them apart."""
     pai.release = "0.17.0"
@@ -108,21 +105,6 @@ def test_0_17_says_what_it_is(pai):
     ]
     assert pai.count("POST", "/api/v1/jobs") == 0
     assert pai.posts() == ["train"]
-
-
-def test_a_job_that_is_there_is_not_posted_again(cluster):
-    """What an earlier process submitted in v2 is found, also where only the post tells the dialect."""
-    cluster.add("train", runs_for=0.3)
-    Train().run()
-    assert cluster.count("POST", "/api/v2/jobs") == 0
-    assert cluster.posts() == ["train"]
-
-
-def test_a_failed_job_is_posted_as_the_next_attempt(cluster):
-    """Attempts have names that v2 takes."""
-    cluster.add("train", ends_as="FAILED", exit_code=1)
-    Train().run()
-    assert cluster.posts() == ["train", "train__attempt2"]
 
 
 @pytest.mark.parametrize("name", ["a.b", "a~b"])
@@ -141,32 +123,10 @@ def test_a_name_that_v2_does_not_know(cluster, name, caplog):
     )
 
 
-@pytest.mark.usefixtures("cluster")
-def test_what_is_lost_is_logged(caplog):
-    """Each loss of the conversion is a warning."""
-    with caplog.at_level(logging.WARNING, "luigi-interface"):
-        Train().run()
-    assert (
-        "Job train, and others like it, on a v2 cluster: taskRoles[0].name: 'ps_server' becomes 'psserver'"
-        in caplog.text
-    )
-
-
-def test_a_failure_raises(pai):
-    """FAILED is an error with the job's page, as on v1."""
-    pai.release = "1.8.0"
-    pai.plan = {"ends_as": "FAILED", "exit_code": 255, "diagnostics": "no such file"}
-    with pytest.raises(PaiJobFailed) as caught:
-        Train().run()
-    assert str(caught.value).startswith(
-        "job 'train' ended as FAILED with exit code 255 (Failed): no such file\n  job page: "
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("kind", ["reset", "hang", 500, 503])
+@pytest.mark.parametrize("kind", ["reset", 500])
 def test_a_lost_answer_to_the_post(pai, kind, after):
     """Whether the server had taken the job or not: it is there once."""
     pai.release = "1.8.0"
@@ -175,14 +135,6 @@ def test_a_lost_answer_to_the_post(pai, kind, after):
     Train().run()
     assert pai.posts() == ["train"]
     assert Train().complete()
-
-
-def test_later_attempts_of_a_forgotten_job_are_found(pai):
-    """NAME is gone after 30 days; NAME__attempt2, which is younger, is not."""
-    pai.release = "1.8.0"
-    pai.add("train__attempt2")
-    assert Train().complete()
-    assert pai.count("GET", r"/api/v2/jobs\?") == 1
 
 
 def test_lists_are_shared(pai):
@@ -211,30 +163,6 @@ def test_a_limit_without_end(pai, settings):
     with pytest.raises(RateLimited, match="429 Too Many Requests"):
         Train().complete()
     assert pai.count("GET") <= 4
-
-
-def test_another_users_job_of_that_name_is_ignored(pai):
-    """Names are each user's own in v2."""
-    pai.release = "1.8.0"
-    pai.add("train", username="bob")
-    assert not Train().complete()
-
-
-@pytest.mark.parametrize("release", V2)
-def test_api_version_v2_asks_no_v1(pai, settings, release):
-    """A configuration that says v2 is believed from the start."""
-    pai.release = release
-    settings(api_version="v2")
-    Train().run()
-    assert not [call for call in jobs_asked(pai) if "/api/v1/" in call]
-
-
-def test_api_version_v1_on_a_v2_cluster(cluster, settings):
-    """A configuration that says v1 where it is not spoken is told so."""
-    settings(api_version="v1")
-    with pytest.raises(PaiHttpError, match=r"speaks API version v2 .*remove api_version = v1 from"):
-        Train().run()
-    assert cluster.posts() == []
 
 
 @pytest.mark.usefixtures("pai")

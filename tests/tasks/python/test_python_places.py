@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import json
 import logging
-import os
 import pickle
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from datetime import date
 import luigi
 import pytest
 from luigi.parameter import ParameterVisibility
+from luigi_process import environment, write_config
 from old_python import oldest_python
-from places import ROOT
-from python_clusters import label
+from python_clusters import label, on
 from python_tasks import InImage, Square
 
 from luigi_pai import OpenPai, PaiJobFailed, PaiSweep, PaiSweepFailed, SpecError, grid, reset_clusters
@@ -66,11 +65,8 @@ def run_code(tmp_path, any_cluster):
     """Run texts as a script, as cells of a notebook's shell, or at a prompt; return what is printed."""
 
     def run(place, *texts):
-        (tmp_path / "luigi.cfg").write_text(
-            "\n".join(["[OpenPai]", *(f"{key} = {value}" for key, value in any_cluster.section.items())])
-        )
-        environ = {**os.environ, "PYTHONPATH": str(ROOT), "LUIGI_CONFIG_PATH": str(tmp_path / "luigi.cfg")}
-        environ["IPYTHONDIR"] = str(tmp_path)
+        config = write_config(tmp_path, any_cluster.section)
+        environ = {**environment(config), "IPYTHONDIR": str(tmp_path)}
         script = tmp_path / "script.py"
         script.write_text(IN_SHELL.format(cells=list(texts)) if place == "notebook" else "\n".join(texts))
         arguments = ["-"] if place == "prompt" else [str(script)]
@@ -91,16 +87,6 @@ def run_code(tmp_path, any_cluster):
     return run
 
 
-def on(*clusters):
-    """Run a test on these clusters."""
-
-    def decorate(test):
-        parametrized = pytest.mark.parametrize("any_cluster", clusters, indirect=True, ids=label)(test)
-        return pytest.mark.usefixtures("any_cluster")(parametrized)
-
-    return decorate
-
-
 @pytest.mark.parametrize(
     ("any_cluster", "place"),
     [(("v1", True), "script"), (("v2", False), "notebook"), (("ltp", False), "prompt")],
@@ -119,9 +105,8 @@ def test_a_class_of_main_travels(run_code, place, run_id, bare_python):
 def test_a_cell_that_is_run_again_counts(run_code, run_id, bare_python):
     """So does a value that another cell has changed since."""
     cell, run = CLASS.format(python=bare_python), RUN.format(run_id=run_id)
-    again = [cell.replace("return 21", "return 5"), RUN.format(run_id=f"{run_id}2")]
-    third = ["SCALE = 100", RUN.format(run_id=f"{run_id}3")]
-    assert run_code("notebook", cell, run, *again, *third) == [True, {"scaled": 500}]
+    again = [cell.replace("return 21", "return 5"), "SCALE = 100", RUN.format(run_id=f"{run_id}2")]
+    assert run_code("notebook", cell, run, *again) == [True, {"scaled": 500}]
 
 
 # ---------------------------------------------------------------- images

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from python_clusters import label
+from python_clusters import label, on
 from python_tasks import Broken, Long, Many, Meeting, Rich, Search, Square
 
 from luigi_pai import OpenPai, PaiJobFailed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_cluster")]
 
-on_two = pytest.mark.parametrize("any_cluster", [("v1", True), ("v2", False)], indirect=True, ids=label)
+on_two = on(("v1", True), ("v2", False))
 """On these, where the clusters differ in nothing that the test is about."""
 
 
@@ -65,6 +65,7 @@ def test_a_failure_shows_the_traceback_of_the_user(run_id):
     assert "_run" not in text
 
 
+@on(("v1", True), ("v2", False), ("ltp", True))
 def test_a_second_submission_goes_on_from_the_checkpoint(any_cluster, run_id, tmp_path):
     """In the output folder, on HDFS or a mount."""
     task = Long(run_id=run_id, folder="" if any_cluster.has_hdfs else str(tmp_path / "mount"))
@@ -74,6 +75,7 @@ def test_a_second_submission_goes_on_from_the_checkpoint(any_cluster, run_id, tm
     assert task.result() == {"from": 5, "attempt": 2}
 
 
+@on(("v1", True), ("ltp", False))
 def test_instances_meet(run_id):
     """The result is that of the first."""
     task = Meeting(run_id=run_id)
@@ -83,13 +85,13 @@ def test_instances_meet(run_id):
 
 @pytest.mark.parametrize(
     ("any_cluster", "per_job"),
-    [(("v1", True), 1), (("v2", True), 10), (("ltp", False), 10)],
+    [(("v1", True), 1), (("v2", True), 3), (("ltp", False), 3)],
     indirect=["any_cluster"],
     ids=lambda each: str(each) if isinstance(each, int) else label(each),
 )
 def test_a_sweep_has_the_result_of_each_point(run_id, per_job):
-    """Twelve points, each a job or ten in one."""
-    sweep = Many(run_id=run_id, count=12, points_per_job=per_job)
+    """Four points, each a job or three in one."""
+    sweep = Many(run_id=run_id, count=4, points_per_job=per_job)
     sweep.run()
     rows = sweep.output().rows()
     assert [row["square"] for row in rows] == [number**2 for number in range(sweep.count)]

@@ -12,7 +12,9 @@ from io import BytesIO
 
 import luigi
 import pytest
-from python_clusters import label
+import yaml
+from places import ROOT
+from python_clusters import on
 from python_tasks import InImage
 
 from luigi_pai import OpenPai, PaiPythonTask, SpecError
@@ -54,6 +56,12 @@ def task_of(work, *, before="", inside="", base=PaiPythonTask, **parameters):
     luigi.task_register.Register.clear_instance_cache()
     exec(compile(HEAD + before + CLASS + body + method, "job.py", "exec"), space)
     return space["Job"](**parameters)
+
+
+def filled(text):
+    """Return a text of a case with the secrets, and with the method that sets ``derived``."""
+    text = text.replace("PRIVATE", PRIVATE).replace("PASSWORD", PASSWORD)
+    return re.sub("^derived = (.*)$", lambda found: DERIVED.format(found[1]), text, flags=re.MULTILINE)
 
 
 def posted(task, api="v2"):
@@ -100,89 +108,12 @@ def _environment(monkeypatch, settings):
 
 # ---------------------------------------------------------------- refused
 
-LIVE = {
-    "sys.argv": (
-        "argv",
-        "",
-        r"argv, used in Job.work \(job.py:\d+\), .*write `import sys` and sys.argv in work",
-    ),
-    "another name": ("P", "P = sys.path\n", "P, used in Job.work .*sys.path"),
-    "sys.modules": ("len(M)", "M = sys.modules\n", "M, used in Job.work .*sys.modules"),
-    "in containers": ("T", "T = {'a': [(argv,)]}\n", "T, used in Job.work .*sys.argv"),
-    "a logger": ("L", "L = logging.getLogger('x')\n", "L, used in Job.work .*a Logger in it.*getLogger"),
-    "an adapter": ("L", "L = logging.LoggerAdapter(logging.root, {})\n", "L, used in .*logging.getLogger"),
-    "a handler": ("L", "L = logging.NullHandler()\n", "L, used in .*a NullHandler"),
-    "a file": ("F", "F = io.BufferedReader(io.BytesIO())\n", "F, used in .*open it in work"),
-    "stdout": ("stdout", "", "stdout, used in .*open file"),
-    "a socket": ("S", "S = socket.socket()\n", "S, used in .*a socket in it.*connect in work"),
-    "a session": ("S", "S = requests.Session()\n", "S, used in .*a Session in it.*make it in work"),
-    "cookies": ("C", "C = http.cookiejar.CookieJar()\n", "C, used in .*a CookieJar"),
-    "a cluster": ("C", "C = OpenPai().cluster()\n", "uses C in Job.work .*no luigi"),
-    "settings": ("C", "C = OpenPai()\n", "uses C in Job.work .*no luigi"),
-    "settings in a list": ("C", "C = [OpenPai()]\n", "C, used in .*luigi_pai.config.OpenPai in it"),
-    "a thread": ("T", "T = threading.Thread()\n", "T, used in .*cannot be pickled"),
-    "a default": (
-        "f()",
-        "def f(x=argv): return x\n",
-        r"a default argument, used in f \(job.py:\d+\).*sys.argv",
-    ),
-    "a keyword's": ("f()", "def f(*, x=[path]): return x\n", r"a default argument, used in f .*sys.path"),
-    "an attribute of a function": (
-        "f()",
-        "def f(): return f.x\nf.x = argv\n",
-        r"f.x, used in f \(.*sys.argv",
-    ),
-    "a partial": ("f()", "f = functools.partial(len, argv)\n", "f, used in Job.work .*sys.argv"),
-    "a closure": (
-        "f()",
-        "def make(x):\n    def inner(): return x\n    return inner\nf = make(argv)\n",
-        "x, used in make.<locals>.inner .*sys.argv",
-    ),
-    "a decorator": (
-        "f()",
-        "def with_(x):\n    return lambda f: lambda: (x, f())\n@with_(path)\ndef f(): pass\n",
-        "x, used in .*sys.path",
-    ),
-    "an instance": (
-        "V.x",
-        "class Value:\n    def __init__(self, x): self.x = x\nV = Value(argv)\n",
-        "V, used in Job.work .*sys.argv",
-    ),
-    "a class": ("Value.x", "class Value:\n    x = argv\n", "Value, used in Job.work .*sys.argv"),
-    "a dataclass": (
-        "V",
-        "@dataclasses.dataclass\nclass Value:\n    x: list\nV = Value(logging.root)\n",
-        "V, used in Job.work .*a RootLogger",
-    ),
-}
-
-COPIES = {
-    "a dict": "E = dict(environ)\n",
-    "a copy": "E = environ.copy()\n",
-    "values": "E = [value for name, value in environ.items() if name != 'API_TOKEN']\n",
-    "pairs": "E = list(os.environ.items())\n",
-    "a repr": "E = repr(environ)\n",
-    "JSON": "E = json.dumps(dict(environ))\n",
-    "bytes": "E = dict(environb)\n",
-    "a file": "E = io.StringIO('\\n'.join(f'{k}={v}' for k, v in environ.items()))\n",
-    "in an instance": "class V: pass\nE = V()\nE.env = [dict(environ)]\n",
-    "without the secret": "E = {k: v for k, v in environ.items() if k != 'API_TOKEN'}\n",
-}
-
-SECRETS = {
-    "a variable": ("T", "T = environ['API_TOKEN']\n", "T, used in .*environment variable API_TOKEN"),
-    "inside": ("T", "T = ['Bearer ' + environ['API_TOKEN']]\n", "T, used in .*API_TOKEN"),
-    "in bytes": ("T", "T = {b'x': environb[b'API_TOKEN']}\n", "T, used in .*API_TOKEN"),
-    "the password": ("U", f"U = 'http://u:{PASSWORD}@h'\n", r"U, used in .*a password or token of luigi.cfg"),
-    "in code": (f"'{PASSWORD}'", "", r"work\(\) contains a password or token of luigi.cfg"),
-    "a constant": ("C", f"C = {{1: '{PRIVATE}'}}\n", "C, used in .*the private parameter p"),
-    "a default": ("f()", f"def f(x='{PRIVATE}'): return x\n", "a default argument.*private parameter p"),
-}
+CASES = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / "python_values.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("case", LIVE)
+@pytest.mark.parametrize("case", CASES["live"])
 def test_live_objects_are_refused_with_their_place(case):
-    work, before, wanted = LIVE[case]
+    work, before, wanted = CASES["live"][case]
     with pytest.raises(SpecError) as caught:
         posted(task_of(work, before=before))
     assert re.search(wanted, str(caught.value))
@@ -200,16 +131,16 @@ def test_a_live_object_of_the_task_is_refused(value):
         posted(task_of("self.derived", inside=DERIVED.format(value)))
 
 
-@pytest.mark.parametrize("case", COPIES)
+@pytest.mark.parametrize("case", CASES["copies"])
 def test_a_copy_of_the_environment_is_refused(case):
     with pytest.raises(SpecError, match=r"E, used in Job.work.* contains (a copy of|the value of)") as caught:
-        posted(task_of("E", before=COPIES[case]))
+        posted(task_of("E", before=CASES["copies"][case] + "\n"))
     assert IN_ENVIRONMENT not in str(caught.value)
 
 
-@pytest.mark.parametrize("case", SECRETS)
+@pytest.mark.parametrize("case", CASES["secrets"])
 def test_a_known_secret_is_refused(case):
-    work, before, wanted = SECRETS[case]
+    work, before, wanted = map(filled, CASES["secrets"][case])
     with pytest.raises(SpecError, match=wanted) as caught:
         posted(task_of(work, before=before))
     assert not [secret for secret in (PRIVATE, IN_ENVIRONMENT, PASSWORD) if secret in str(caught.value)]
@@ -259,39 +190,10 @@ def test_attributes_with_a_private_value_are_refused_on_v1(settings):
 
 # ---------------------------------------------------------------- what travels
 
-CLEAN = {
-    "another object's": ("[o.password for o in ()]", "", "password = 'of no use to anybody'"),
-    "another module's": ("re.password", "import re\n", "password = 'of no use to anybody'"),
-    "an argument's": ("f(3)", "def f(o): return o.rate\n", "rate = 'of no use to anybody'"),
-    "beside a helper": (
-        "(f(self), argv_.password)",
-        "import io as argv_\ndef f(t): return t.data\n",
-        "password = 'of no use to anybody'",
-    ),
-    "after an escape": ("[t.password for t in [self]]", "", "password = 'of no use to anybody'"),
-    "an attribute": ("self.derived", "", DERIVED.format("'x/' + self.p")),
-    "in a dict": ("self.derived", "", DERIVED.format("{'k': [b'x' + self.p.encode()]}")),
-    "in an object": (
-        "self.derived.url",
-        "class Client:\n    def __init__(self, p): self.url = f'x/{p}'\n",
-        DERIVED.format("Client(self.p)"),
-    ),
-    "a property": ("self.url", "", "url = property(lambda self: 'x/' + self.p)"),
-    "a cached property": ("self.url", "", "url = functools.cached_property(lambda self: 'x/' + self.p)"),
-    "an unused one": ("1", "", DERIVED.format("self.p")),
-    "environ": ("environ.get('API_TOKEN')", "", ""),
-    "environb": ("environb.get(b'API_TOKEN')", "", ""),
-    "nested": ("T['e'][0]['API_TOKEN']", "T = {'e': [environ]}\n", ""),
-    "bound": ("get('API_TOKEN')", "get = environ.get\n", ""),
-    "partial": ("f()", "f = functools.partial(environ.get, 'API_TOKEN')\n", ""),
-    "default": ("f()", "def f(e=environ): return e\n", ""),
-    "os": ("os.environ", "", ""),
-}
 
-
-@pytest.mark.parametrize("case", CLEAN)
+@pytest.mark.parametrize("case", CASES["clean"])
 def test_no_byte_of_a_secret_is_in_the_job(case):
-    work, before, inside = CLEAN[case]
+    work, before, inside = map(filled, CASES["clean"][case])
     assert_clean(posted(task_of(work, before=before, inside=inside)))
 
 
@@ -317,67 +219,18 @@ def test_values_and_not_keys_of_a_private_dict_are_secret():
 
 # ---------------------------------------------------------------- in the container
 
-USES = {
-    "environ": ("[environ.get('API_TOKEN'), environ['PAI_JOB_NAME'] == self.name]", "", "", [None, True]),
-    "nested": ("T[0].get('API_TOKEN', get('API_TOKEN', 3))", "T, get = [environ], environ.get\n", "", 3),
-    "helper": (
-        "[f(self), f(task=self), f(self, n=len('ab'))]",
-        "def f(task, n=1): return task.rate * n\n",
-        "rate = 2",
-        [2, 2, 4],
-    ),
-    "alias": ("(lambda t: [t.rate, getattr(t, 'size')])(self)", "", "rate = 2\nsize = 3", [2, 3]),
-    "list": ("sum(t.rate for t in [self, self])", "", "rate = 2", 4),
-    "kept": (
-        "Net(self).double()",
-        "class Net:\n    def __init__(self, t): self.t = t\n    def double(self): return 2 * self.t.rate\n",
-        "rate = 2",
-        4,
-    ),
-    "decorated": (
-        "[self.twice(), self.fixed(), self.own()]",
-        "def loud(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner\n",
-        (
-            "rate = 2\n@loud\ndef twice(self): return self.rate * 2\n@staticmethod\ndef fixed(): return 5\n"
-            "@classmethod\ndef own(cls): return cls.rate"
-        ),
-        [4, 5, 2],
-    ),
-    "changed": (
-        "[self.add(), self.number]",
-        "",
-        "count = 1\ndef add(self):\n    self.count += 1\n    return self.count",
-        [2, 7],
-    ),
-    "values": (
-        "[D.x, str(P), W.isoformat(), B.getvalue().decode(), C.A.name, sorted(S)]",
-        (
-            "@dataclasses.dataclass\nclass Data:\n    x: int\nclass C(enum.Enum):\n    A = 1\n"
-            "D, P, W = Data(4), pathlib.Path('/x'), datetime.date(2026, 1, 2)\n"
-            "B, S = io.BytesIO(b'b'), {1, 2}\n"
-        ),
-        "",
-        [4, "/x", "2026-01-02", "b", "A", [1, 2]],
-    ),
-    "secret": ("self.derived", "", DERIVED.format("len(self.p), 'x/' + self.p"), [13, f"x/{PRIVATE}"]),
-    "private": (
-        "[f(self), self.url]",
-        "def f(t): return len(t.p)\n",
-        "url = property(lambda self: 'x/' + self.p)",
-        [13, f"x/{PRIVATE}"],
-    ),
-}
-
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("any_cluster")
-@pytest.mark.parametrize("any_cluster", [("v2", False)], indirect=True, ids=label)
-@pytest.mark.parametrize("case", USES)
+@on(("v2", False))
+@pytest.mark.parametrize("case", CASES["uses"])
 def test_a_method_reads_in_the_container_what_it_reads_here(run_id, case):
     """And the job, as the server has it, has no secret in it. The environment is the container's."""
-    work, before, inside, wanted = USES[case]
-    task = task_of(work, before=before, inside=inside, base=InImage, run_id=run_id, data=case)
+    uses = CASES["uses"][case]
+    work = ", ".join(f"{name!r}: {row[0]}" for name, row in uses.items())
+    before, inside = (filled("\n".join(row[place] for row in uses.values())) for place in (1, 2))
+    task = task_of(f"{{{work}}}", before=before, inside=inside, base=InImage, run_id=run_id, data=case)
     task.run()
-    assert task.result() == {"is": wanted}
+    wanted = json.dumps({name: row[3] for name, row in uses.items()})
+    assert json.dumps(task.result()["is"]) == filled(wanted)
     assert_clean(json.dumps(OpenPai().cluster().job(task.name).config()))
     assert os.environ["API_TOKEN"] == IN_ENVIRONMENT

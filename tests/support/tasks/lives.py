@@ -1,0 +1,145 @@
+"""Lives of tasks as data: what the server has and does, what is asked of the task, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from places import ROOT
+from train_task import Train, build
+
+import luigi_pai
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faulty_pai import FaultyPai
+
+__all__ = ["Life", "lives"]
+
+
+def lives(section: str) -> pytest.MarkDecorator:
+    """Run a test for each case of ``tests/data/tasks/SECTION.yaml``: a sentence, and its steps."""
+    cases = yaml.safe_load((ROOT / "tests" / "data" / "tasks" / f"{section}.yaml").read_text("utf-8"))
+    return pytest.mark.parametrize("steps", [pytest.param(steps, id=name) for name, steps in cases.items()])
+
+
+class Life:
+    """Plays steps, which are its methods: ``run``, or ``count: {POST: 0}`` with what is given to it.
+
+    Args:
+        pai: the server.
+        settings: sets keys of [OpenPai].
+        caplog: the log.
+        kind: the class of the task.
+    """
+
+    def __init__(
+        self, pai: FaultyPai, settings: Callable[..., None], caplog: Any, kind: type = Train
+    ) -> None:
+        self._pai, self._settings, self._caplog, self._kind = pai, settings, caplog, kind
+        self.task({})
+
+    def play(self, steps: list[Any]) -> None:
+        for step in steps:
+            ((what, given),) = step.items() if isinstance(step, dict) else [(step, None)]
+            getattr(self, what)(given)
+
+    # what there is
+
+    def task(self, parameters: dict[str, Any]) -> None:
+        self._task = self._kind(**parameters)
+
+    def settings(self, keys: dict[str, Any]) -> None:
+        self._settings(**keys)
+
+    def server(self, about: dict[str, Any]) -> None:
+        """Set attributes of the server."""
+        for name, value in about.items():
+            setattr(self._pai, name, value)
+
+    def add(self, jobs: dict[str, dict[str, Any]]) -> None:
+        """Let the server have jobs, by their names; ``config`` is fields of their configuration."""
+        for name, fields in jobs.items():
+            about = dict(fields)
+            config = about.pop("config", {})
+            self._pai.add(name, **about).config.update(config)
+
+    def fail(self, fault: list[Any]) -> None:
+        """Let the server fail: method, path, kind, and more of a fault."""
+        method, path, kind, *more = fault
+        self._pai.fail(method, path, kind, **(more[0] if more else {}))
+
+    def heal(self, _: None) -> None:
+        self._pai.heal()
+
+    def later(self, steps: list[Any]) -> None:
+        """Play steps when some seconds have passed."""
+        seconds, *then = steps
+        self._pai.clock.call_later(seconds, lambda: self.play(then))
+
+    def clear(self, _: None) -> None:
+        """Let the server lose its jobs."""
+        self._pai.jobs.clear()
+
+    def advance(self, seconds: float) -> None:
+        self._pai.clock.advance(seconds)
+
+    def forget(self, _: None) -> None:
+        """Go on as another process."""
+        luigi_pai.reset_clusters()
+
+    def unasked(self, _: None) -> None:
+        """Count requests from here on."""
+        self._pai.calls.clear()
+
+    # what is done: the value that it returns, or the name of its error and a part of the message
+
+    def run(self, error: str | None) -> None:
+        self._ends(self._task.run, error)
+
+    def complete(self, expected: bool | str) -> None:  # noqa: FBT001  as in the file
+        self._ends(self._task.complete, expected)
+
+    def build(self, expected: bool) -> None:  # noqa: FBT001  as in the file
+        assert build(self._task) is expected
+
+    def _ends(self, do: Callable[[], Any], expected: Any) -> None:
+        if not isinstance(expected, str):
+            assert do() is expected
+            return
+        name, _, part = expected.partition(": ")
+        with pytest.raises(getattr(luigi_pai, name)) as caught:
+            do()
+        assert part in str(caught.value)
+
+    # what becomes of it
+
+    def posts(self, names: list[str]) -> None:
+        assert self._pai.posts() == names
+
+    def submissions(self, number: int) -> None:
+        assert self._pai.submissions == number
+
+    def count(self, numbers: dict[str, int]) -> None:
+        """Compare the numbers of requests, by method and path."""
+        for request, number in numbers.items():
+            method, _, path = request.partition(" ")
+            assert self._pai.count(method, path) == number, request
+
+    def asked(self, requests: list[str]) -> None:
+        """Compare the requests, without logins."""
+        calls = [f"{method} {path}" for method, path in self._pai.calls if not path.endswith("/token")]
+        assert calls == requests, json.dumps(calls, indent=1)
+
+    def elapsed(self, bounds: list[float]) -> None:
+        low, high = bounds
+        assert low <= self._pai.clock.elapsed <= high
+
+    def log(self, text: str) -> None:
+        assert text in self._caplog.text
+
+    def no_log(self, text: str) -> None:
+        assert text not in self._caplog.text
