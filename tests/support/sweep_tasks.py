@@ -8,7 +8,7 @@ import luigi
 
 from luigi_pai import PaiSweep, PaiTask, TaskRole, grid
 
-__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages"]
+__all__ = ["Message", "Proposing", "Study", "Train", "end_of", "run_with_messages", "states"]
 
 proposed: list[int] = []  # batches of the points of ``Proposing``
 
@@ -54,6 +54,11 @@ class Proposing(PaiSweep):
 
     def tell(self, point, row):
         pass
+
+
+def states(sweep):
+    """Return the states of its rows."""
+    return [row["state"] for row in sweep.output().rows()]
 
 
 def end_of(*, failing=(), runs_for=0.0, **more):

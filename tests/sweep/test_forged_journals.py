@@ -10,18 +10,13 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of
+from sweep_tasks import Study, Train, end_of, states
 
 from luigi_pai import PaiSweepFailed, grid
 from luigi_pai.sweep.sweep_run import SweepRun
 from luigi_pai.work.claims import Claim
 
 JOURNAL = Path("results/journal.jsonl")
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 class Hidden(Train):
@@ -101,7 +96,7 @@ def test_three_hundred_lines_are_no_job(pai, caplog, monkeypatch, first, is_kill
     )
     assert [text.startswith(expected) for text in ignored(caplog)] == [True]
     assert "points() proposes other points" not in caplog.text
-    assert [row["state"] for row in Search().output().rows()] == ["SUCCEEDED"] * 4
+    assert states(Search()) == ["SUCCEEDED"] * 4
     assert Search().complete()
 
 

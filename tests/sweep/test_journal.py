@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from clocks import MovableClock
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of
+from sweep_tasks import Study, Train, end_of, states
 
 from luigi_pai import HdfsError, OpenPai, PaiError, PaiSweep, PaiSweepFailed, SpecError, grid
 from luigi_pai.files.errors import FileAlreadyExists
@@ -27,11 +27,6 @@ from luigi_pai.work.claims import Claim
 JOURNAL = Path("results/journal.jsonl")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def claim(name, number=1, job=None):
     return Claim(name, number, job or name, "http://pai", "admin", 1, "digest")
 
@@ -39,10 +34,6 @@ def claim(name, number=1, job=None):
 ROW = {"state": "FAILED", "result": {}, "seconds": 1, "job": "a", "page": "", "error": "e"}
 OTHERS = (float("inf"), [], [5])
 """Values that no field has."""
-
-
-def rows(sweep):
-    return sweep.output().rows()
 
 
 def test_a_line_that_was_cut_spoils_no_other():
@@ -256,14 +247,14 @@ def test_the_table_is_made_from_it(pai):
     """A table that was removed is written anew, and nothing is submitted."""
     Study().run()
     assert Study().complete()
-    before = rows(Study())
+    before = Study().output().rows()
     for file in Path("results").glob("results.*"):
         file.unlink()
     new_process()
     assert not Study().complete()
     Study().run()
     assert Study().complete()
-    assert rows(Study()) == before
+    assert Study().output().rows() == before
     assert pai.submissions == 6
 
 
@@ -364,7 +355,7 @@ def test_tell_raises(pai):
     with pytest.raises(PaiSweepFailed, match=r"tell\(\) raised KeyError: 'loss' \(test_journal.py:\d+\)"):
         Search().run()
     assert pai.submissions == 1
-    assert [row["state"] for row in rows(Search())] == ["SUCCEEDED"]
+    assert states(Search()) == ["SUCCEEDED"]
 
 
 def test_a_server_that_takes_no_part_of_a_journal_ends_the_writing(hdfs, monkeypatch):  # noqa: ARG001  is HDFS
@@ -404,7 +395,7 @@ def test_jobs_of_a_sweep_have_tags(local_pai_v2, settings):
 
     tolerant = Jobs(tolerance=2)
     tolerant.run()
-    names = {row["job"] for row in rows(tolerant)}
+    names = {row["job"] for row in tolerant.output().rows()}
     found = [job for job in OpenPai.current().cluster().list() if job.name in names]
     assert len(found) == 2
     assert all({"luigi", "luigi:Tagged", "mine"} <= set(job.tags) for job in found)

@@ -10,7 +10,7 @@ from fault_server import Reply
 from faulty_hdfs import FaultyHdfs
 from other_process import run_elsewhere
 from pipelines import new_process
-from sweep_tasks import Proposing, Study, end_of
+from sweep_tasks import Proposing, Study, end_of, states
 
 from luigi_pai import PaiSweepFailed
 from luigi_pai.jobspec.arrays.jobs import jobs_in
@@ -21,13 +21,6 @@ import sys, luigi, sweep_tasks
 sweep_tasks.Proposing.first = 20
 sys.exit(not luigi.build([sweep_tasks.{sweep}], local_scheduler=True))
 """
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    """Results and claims go to the folder of the test."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.mark.slow
@@ -44,7 +37,7 @@ def test_a_failure_that_another_process_has_seen_is_an_attempt_of_both(pai, tmp_
     )
     Study(tolerance=1).run()
     assert [code for code, _ in ended] == [0], ended
-    assert [row["state"] for row in Study().output().rows()] == ["FAILED"] + ["SUCCEEDED"] * 5
+    assert states(Study()) == ["FAILED"] + ["SUCCEEDED"] * 5
     assert sorted(pai.posts()) == sorted(point.name for point in Study().points())
 
 
@@ -105,4 +98,4 @@ def test_a_name_that_another_job_got_while_a_response_was_lost(pai, settings, mo
     names = [point.name for point in Packed().points()]
     ran = [[base_name(name) for name in jobs_in(job.config)] for job in pai.jobs.values()]
     assert ran == [names[:2], names[2:]]
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 4
+    assert states(Packed()) == ["SUCCEEDED"] * 4

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import luigi
 import pytest
-from clocks import MovableClock
 from pipelines import new_process
-from process_state import install_clock
-from sweep_tasks import Study, Train, run_with_messages
+from sweep_tasks import Study, Train, run_with_messages, states
 
 from luigi_pai import (
     ConfigError,
@@ -36,22 +34,6 @@ from luigi_pai.sweep.engine import Engine
 from luigi_pai.sweep.journal.journal import Journal
 from luigi_pai.sweep.sweep_run import SweepRun
 from luigi_pai.sweep.table import Table
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    """Results go to a folder of the test."""
-    monkeypatch.chdir(tmp_path)
-    luigi.task_register.Register.clear_instance_cache()
-
-
-@pytest.fixture
-def v2(pai, settings):
-    """A server of OpenPAI 1.8 that shows how each instance has ended."""
-    pai.release = "1.8.0"
-    pai.plan = {"task_codes": {}}
-    settings(api_version="v2")
-    return pai
 
 
 class Packed(Study):
@@ -116,13 +98,8 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
         unlike = ("prefix", "seconds", "job", "page")
         tables.append([{key: row[key] for key in row if key not in unlike} for row in rows])
         assert [point.complete() for point in sweep.points()] == [True, True, False, True, True]
-        assert [(point.output() / "_SUCCESS").exists() for point in sweep.points()] == [
-            True,
-            True,
-            False,
-            True,
-            True,
-        ]
+        flags = [(point.output() / "_SUCCESS").exists() for point in sweep.points()]
+        assert flags == [True, True, False, True, True]
         assert sweep.complete()
     assert tables[0] == tables[1]
     assert [row["square"] for row in tables[1]] == [0, 1, None, 9, 16]
@@ -133,16 +110,15 @@ def test_points_in_one_job_end_as_in_jobs_of_their_own(local_pai_v2, settings):
 # ---------------------------------------------------------------- submissions
 
 
-@pytest.mark.slow
-def test_four_hundred_points_are_eight_submissions(v2, monkeypatch):
-    """At 50 points a job."""
+def test_eighty_points_are_eight_submissions(v2, monkeypatch):
+    """At ten points a job."""
 
     class Wide(Study):
-        rates = range(200)
-        points_per_job = 50
+        rates = range(40)
+        points_per_job = 10
 
     def status(api, name):
-        if "-array-" not in name:  # 400 requests that are not what this is about
+        if "-array-" not in name:  # 80 requests that are not what this is about
             raise JobNotFound(f"no job {name}")
         return of_server(api, name)
 
@@ -175,7 +151,7 @@ def test_a_failed_point_is_packed_again_alone(v2):
     v2.plan = {"task_codes": {}}
     Packed().run()
     assert packed(v2)[3:] == [[f"{first[0][1]}__attempt3"]]
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Packed()) == ["SUCCEEDED"] * 6
     Packed().run()
     assert len(packed(v2)) == 4
 
@@ -206,7 +182,7 @@ def run_that_takes_over(v2, points_per_job):
     Otherwise.points_per_job = points_per_job
     Otherwise().run()
     assert v2.submissions == 2
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
 @pytest.mark.parametrize("points_per_job", [1, 3])
@@ -233,7 +209,7 @@ def test_a_job_may_end_after_its_last_point(v2):
     sweep = type("Packed", (Packed,), {"parallel_jobs": 1})()
     began = v2.clock.time()
     sweep.run()
-    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+    assert states(sweep) == ["SUCCEEDED"] * 6
     assert v2.clock.time() - began >= 60.0
 
 
@@ -257,7 +233,7 @@ def test_a_submission_that_the_list_does_not_show_yet_is_taken_over(v2, monkeypa
     new_process()
     Packed().run()
     assert len(v2.jobs) == 2
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
 @pytest.mark.slow
@@ -335,7 +311,7 @@ def test_points_that_wait_for_others_are_submitted_when_none_come(v2):
     journal = Journal("results", Clock())
     journal.write({"event": "pruned", "point": points[3].name, "job": points[3].name})
     Fourth().run()
-    assert [row["state"] for row in Fourth().output().rows()] == ["SUCCEEDED"] * 3 + ["PRUNED"]
+    assert states(Fourth()) == ["SUCCEEDED"] * 3 + ["PRUNED"]
     assert packed(v2)[1:] == [[point.name for point in points[:2]]]
 
 
@@ -365,7 +341,7 @@ def test_a_point_that_another_process_has_just_submitted_is_not_submitted(v2, hd
     Packed().run()
     submitted = [name for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(each.name for each in points)
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
 @pytest.mark.slow
@@ -387,13 +363,11 @@ def test_a_job_that_was_claimed_and_not_sent_is_submitted_after_a_moment(v2, hdf
     sweep.run()
     submitted = [base_name(name) for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(point.name for point in sweep.points())
-    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+    assert states(sweep) == ["SUCCEEDED"] * 6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("packs", "with_hdfs"), [((4, 1), True), ((4, 3), False), ((1, 4), False), ((3, 4), True)]
-)
+@pytest.mark.parametrize(("packs", "with_hdfs"), [((4, 1), True), ((4, 3), False), ((1, 4), False)])
 def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monkeypatch, packs, with_hdfs):
     """And after the next run, which packs otherwise, has looked for it: its points run once."""
     if with_hdfs:
@@ -420,7 +394,7 @@ def test_a_submission_that_arrives_after_its_sender_was_killed(v2, request, monk
     sweep(packs[1]).run()
     submitted = [base_name(name) for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(point.name for point in Packed().points())
-    assert [row["state"] for row in sweep(packs[1]).output().rows()] == ["SUCCEEDED"] * 6
+    assert states(sweep(packs[1])) == ["SUCCEEDED"] * 6
 
 
 @pytest.mark.parametrize(("after", "state"), [(True, "SUCCEEDED"), (False, "FAILED")])
@@ -458,14 +432,11 @@ def test_a_job_that_another_sweep_has_submitted_and_watched_to_its_end(v2, hdfs,
     monkeypatch.setattr(V2Dialect, "submit", overtaken)
     sweep = Packed(tolerance=2)
     sweep.run()
-    assert [len(names) for names in packed(v2)] == [
-        4,
-        2,
-    ]  # also for what has failed: it was an attempt of both
+    assert [len(names) for names in packed(v2)] == [4, 2]  # what has failed was an attempt of both
     succeeded = [point for number, point in enumerate(sweep.points()) if number % 4 not in failing]
     assert all(point.complete() for point in succeeded)
-    states = ["SUCCEEDED" if point in succeeded else "FAILED" for point in sweep.points()]
-    assert [row["state"] for row in sweep.output().rows()] == states
+    expected = ["SUCCEEDED" if point in succeeded else "FAILED" for point in sweep.points()]
+    assert states(sweep) == expected
 
 
 def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkeypatch):
@@ -485,7 +456,7 @@ def test_points_that_have_waited_long_for_a_place_are_looked_up_again(v2, monkey
     run.execute()
     submitted = [name for names in packed(v2) for name in names]
     assert sorted(submitted) == sorted(each.name for each in points)
-    assert [row["state"] for row in Packed().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Packed()) == ["SUCCEEDED"] * 6
 
 
 def test_a_point_whose_lookup_is_refused_fails_alone(v2):
@@ -495,21 +466,21 @@ def test_a_point_whose_lookup_is_refused_fails_alone(v2):
     new_process()  # which has no list yet
     v2.fail("GET", "/jobs/admin~train-1-16", 403, times=float("inf"))
     Packed(tolerance=1).run()
-    assert [row["state"] for row in Packed().output().rows()] == ["FAILED"] + ["SUCCEEDED"] * 5
+    assert states(Packed()) == ["FAILED"] + ["SUCCEEDED"] * 5
     assert packed(v2)[1:] == [[points[number].name for number in (2, 3, 4, 5)]]
 
 
 def test_new_points_are_not_looked_up_one_by_one(v2):
-    """A young list lacks them: of 100 points in 10 jobs only few are looked up."""
+    """A young list lacks them: of 40 points in 4 jobs only few are looked up."""
 
     class Many(Study):
         points_per_job = 10
-        rates = range(1, 51)
+        rates = range(1, 21)
 
     v2.plan = {"task_codes": {}, "runs_for": 5}
     Many().run()
-    assert len(v2.jobs) == v2.count("POST", r"/jobs") == 10
-    assert v2.count("GET", r"/jobs/admin~train-\d+-\d+$") < 30
+    assert len(v2.jobs) == v2.count("POST", r"/jobs") == 4
+    assert v2.count("GET", r"/jobs/admin~train-\d+-\d+$") < 12
 
 
 class Sleeping(OfSweep):
@@ -592,7 +563,7 @@ def test_a_point_that_has_ended_does_not_fail_with_its_job(uneven, monkeypatch):
     monkeypatch.setattr(Table, "ended", note)
     with pytest.raises(PaiSweepFailed, match="1 of 2 points failed"):
         SweepRun(uneven).execute()
-    assert [row["state"] for row in uneven.output().rows()] == ["SUCCEEDED", "FAILED"]
+    assert states(uneven) == ["SUCCEEDED", "FAILED"]
 
 
 # ---------------------------------------------------------------- what cannot be packed
@@ -618,7 +589,7 @@ def test_points_that_differ_are_an_error_before_anything_is_sent(v2):
     assert not [call for call in v2.calls if "jobs" in call[1]]
 
 
-def test_points_of_a_job_are_on_one_cluster(v2):
+def test_points_of_a_job_are_on_one_cluster(v2, further):
     """Each array is on one."""
 
     class Elsewhere(Packed):
@@ -628,13 +599,9 @@ def test_points_of_a_job_are_on_one_cluster(v2):
 
             return [Train(rate=1), There(rate=2)]
 
-    luigi.configuration.get_config().set("OpenPai:gpu2", "pai_url", v2.url)
-    luigi.configuration.get_config().set("OpenPai:gpu2", "username", "anna")
-    try:
-        with pytest.raises(ConfigError, match=r"need the same cluster, but have that of \[OpenPai\], 'gpu2'"):
-            Elsewhere().run()
-    finally:
-        luigi.configuration.get_config().remove_section("OpenPai:gpu2")
+    further("gpu2", pai_url=v2.url, username="anna")
+    with pytest.raises(ConfigError, match=r"need the same cluster, but have that of \[OpenPai\], 'gpu2'"):
+        Elsewhere().run()
 
 
 @pytest.mark.parametrize("version", ["v1", "auto"])
@@ -657,7 +624,7 @@ def test_a_message_that_a_v1_cluster_cannot_follow_changes_nothing(pai, settings
 
     (answer,) = run_with_messages(Alone(), "points_per_job = 4")
     assert answer.startswith("points_per_job needs a cluster of OpenPAI 0.15 to 1.8 or LTP")
-    assert [row["state"] for row in Alone().output().rows()] == ["SUCCEEDED"] * 6
+    assert states(Alone()) == ["SUCCEEDED"] * 6
 
 
 def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
@@ -665,7 +632,7 @@ def test_a_message_that_the_points_cannot_follow_changes_nothing(v2):
     sweep = type("Alone", (Unlike,), {"points_per_job": 1})()
     (answer,) = run_with_messages(sweep, "points_per_job = 4")
     assert "differs from that of 'train-1" in answer
-    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 3
+    assert states(sweep) == ["SUCCEEDED"] * 3
 
 
 @pytest.mark.usefixtures("v2")
@@ -682,19 +649,15 @@ def test_a_refused_job_fails_its_points_and_no_others(monkeypatch):
     monkeypatch.setattr(V2Dialect, "submit", submitted)
     with pytest.raises(PaiSweepFailed, match="4 of 6 points failed"):
         Packed(tolerance=3).run()
-    states = [row["state"] for row in Packed().output().rows()]
-    assert states.count("FAILED") == 4
+    assert states(Packed()).count("FAILED") == 4
 
 
-@pytest.mark.usefixtures("v2")
 @pytest.mark.parametrize("seconds", [0, 11])
-def test_a_claim_of_a_refused_job_is_given_back_while_no_other_process_uses_it(monkeypatch, seconds):
+def test_a_claim_of_a_refused_job_is_given_back_while_no_other_process_uses_it(v2, monkeypatch, seconds):
     """10 s after the claim, another process takes its job for lost and submits it, under the same name."""
-    clock = MovableClock()
-    install_clock(clock, monkeypatch)
 
     def refused(*_):
-        clock.advance(seconds)
+        v2.clock.advance(seconds)
         raise PermissionRefused("no such virtual cluster")
 
     monkeypatch.setattr(V2Dialect, "submit", refused)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from clocks import MovableClock
-from faulty_pai import FaultyPai
 from sweep_tasks import Study, Train, end_of
 
 from luigi_pai import PaiSweepFailed, grid
-from luigi_pai.api.registry import CLUSTERS
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch, caplog):
-    monkeypatch.chdir(tmp_path)
+def _logged(caplog):
     caplog.set_level("INFO", "luigi-interface")
 
 
@@ -112,19 +108,13 @@ FULL = {"default": {"resourcesTotal": HAS, "resourcesUsed": {"memory": 850}}}
 
 
 @pytest.mark.parametrize(("release", "api_version"), [("0.7.1", "v1"), ("1.8.0", "v2")])
-def test_a_sweep_that_waits_says_why_once(settings, monkeypatch, caplog, release, api_version):
+def test_a_sweep_that_waits_says_why_once(pai, settings, caplog, release, api_version):
     """While no job runs; what the cluster says is shown without what acts on a terminal."""
-    clock = MovableClock(limit=600)
-    monkeypatch.setattr(CLUSTERS, "clock", clock)
-    pai = FaultyPai(clock)
     pai.release, pai.virtual_clusters = release, FULL
     pai.plan = {"waits_for": 120.0, "runs_for": 1.0}
     pai.events = [{"type": "Warning", "message": "0/3 nodes\x1b[2J are available"}]
-    settings(pai_url=pai.url, username="admin", password="admin-password", api_version=api_version)
-    try:
-        Study().run()
-    finally:
-        pai.close()
+    settings(api_version=api_version, poll_min=1, poll_max=10)
+    Study().run()
     reasons = [text for text in caplog.messages if " waits: " in text]
     assert len(reasons) == 1
     assert "virtual cluster default has 50 of 900 MB of memory free, the job wants 100" in reasons[0]

@@ -9,15 +9,10 @@ from pathlib import Path
 import luigi
 import pytest
 from pipelines import new_process
-from sweep_tasks import Study, Train, end_of
+from sweep_tasks import Study, Train, end_of, states
 
 from luigi_pai import ClusterUnreachable, PaiSweep, PaiSweepFailed, ServerFault, grid
 from luigi_pai.api.rest_api import RestApi
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 class Descent(PaiSweep):
@@ -177,7 +172,7 @@ def test_a_search_has_a_most_number_of_points_too(pai):
 
     with pytest.raises(PaiSweepFailed, match="more than max_points = 5"):
         Endless().run()
-    assert [row["state"] for row in Endless().output().rows()] == ["SUCCEEDED"] * 5
+    assert states(Endless()) == ["SUCCEEDED"] * 5
     assert pai.submissions == 5
 
 
@@ -201,7 +196,7 @@ def test_an_outage_while_requirements_are_checked_is_waited_out(pai):
 
     Proposes().run()
     assert faults == []
-    assert [row["state"] for row in Proposes().output().rows()] == ["SUCCEEDED"] * 3
+    assert states(Proposes()) == ["SUCCEEDED"] * 3
     assert pai.submissions == 3
 
 
@@ -430,7 +425,7 @@ def test_keep_is_asked_about_what_was_taken_over(pai, hdfs, monkeypatch):
         reports(hdfs, point.name, rate=point.rate)
         pai.add(point.name, runs_for=60)
     Drops().run()
-    assert [row["state"] for row in Drops().output().rows()] == ["PRUNED"] * 3
+    assert states(Drops()) == ["PRUNED"] * 3
 
 
 def test_a_point_whose_end_was_not_seen_is_left_alone_too(pai, hdfs, monkeypatch):

@@ -15,7 +15,7 @@ import luigi.scheduler
 import pytest
 from hdfs_outage import away_for_now
 from pipelines import build, new_process
-from sweep_tasks import Study, Train, end_of, run_with_messages
+from sweep_tasks import Study, Train, end_of, run_with_messages, states
 
 from luigi_pai import (
     AuthenticationError,
@@ -35,22 +35,6 @@ from luigi_pai.sweep.results import SweepResults
 from luigi_pai.sweep.table import Table
 from luigi_pai.work.claims import Claims
 from luigi_pai.work.flag import CompletionFlag
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
-    """Results go to a folder of the test."""
-    monkeypatch.chdir(tmp_path)
-    luigi.task_register.Register.clear_instance_cache()
-
-
-def rows(sweep):
-    return sweep.output().rows()
-
-
-def states(sweep):
-    return [row["state"] for row in rows(sweep)]
-
 
 # ---------------------------------------------------------------- results
 
@@ -170,7 +154,7 @@ def test_points_may_differ_in_class_and_have_requirements():
 
     assert Both().requires() == [Data()]
     assert build(Both())
-    assert [row.get("task") for row in rows(Both())] == [None, "Fit", "Fit"]
+    assert [row.get("task") for row in Both().output().rows()] == [None, "Fit", "Fit"]
 
 
 def test_own_requirements_are_checked_against_those_of_the_points(pai):
@@ -221,7 +205,7 @@ def test_the_results_of_a_point_may_fail(tmp_path):
         (tmp_path / str(batch)).mkdir()
         (tmp_path / str(batch) / "metrics.json").write_text(content)
     Files().run()
-    table = rows(Files())
+    table = Files().output().rows()
     assert [row["state"] for row in table] == ["SUCCEEDED"] * 8
     assert [row["loss"] for row in table] == [None, None, 0.5, None, 0.25, None, None, None]
     errors = [row["error"] for row in table]
@@ -290,7 +274,7 @@ def test_a_failed_point_does_not_stop_the_others(pai):
 
     Tolerant().run()
     assert states(Tolerant()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
-    assert rows(Tolerant())[2]["error"].startswith("exit code 3")
+    assert Tolerant().output().rows()[2]["error"].startswith("exit code 3")
     assert Tolerant().complete()
 
 
@@ -366,7 +350,7 @@ def test_a_point_that_fails_is_submitted_again(pai):
 
     Again().run()
     assert states(Again()) == ["SUCCEEDED"] * 2 + ["FAILED"] + ["SUCCEEDED"] * 3
-    assert [row["job"] for row in rows(Again())][::2] == [
+    assert [row["job"] for row in Again().output().rows()][::2] == [
         "train-0.1-16__attempt2",
         "train-0.2-16__attempt2",
         "train-0.3-16",
@@ -402,7 +386,7 @@ def test_a_point_that_cannot_be_submitted_fails_alone(pai):
 
     Mixed().run()
     assert pai.posts() == ["train-0.1-16", "train-0.2-16"]
-    taken, done, odd = rows(Mixed())
+    taken, done, odd = Mixed().output().rows()
     assert taken["error"].startswith("the name 'train-0.1-16' belongs to a job of user 'bob'")
     assert done["state"] == "SUCCEEDED"
     assert odd["state"] == "FAILED"
@@ -668,7 +652,7 @@ def test_jobs_that_are_taken_with_an_unknown_error_are_watched(pai):
     pai.fail("POST", "/jobs", 400, times=float("inf"), after=True, body=body)
     sweep = Study()
     sweep.run()
-    assert [row["state"] for row in sweep.output().rows()] == ["SUCCEEDED"] * 6
+    assert states(sweep) == ["SUCCEEDED"] * 6
     assert (pai.submissions, len(pai.posts())) == (6, 6)
 
 

@@ -24,6 +24,12 @@ class Long(Train):
 LOOKED_UP_EVERY = 3600  # seconds
 
 
+@pytest.fixture(autouse=True)
+def _reasons(monkeypatch):
+    """Why a job waits is asked for once, and not each minute of its 20 hours."""
+    monkeypatch.setattr("luigi_pai.api.waiting._AGAIN_AFTER", 1e9)
+
+
 @pytest.fixture
 def cluster(pai, hdfs, settings):  # noqa: ARG001  it is there
     """A server whose jobs wait for 20 hours, and are looked up every hour."""
@@ -44,7 +50,6 @@ def interrupted_after(pai, hours: float, task) -> None:
     forget()
 
 
-@pytest.mark.slow
 def test_the_hours_in_the_queue_do_not_count_when_a_job_is_taken_over(cluster):
     """After 20 h of queue and one of running: it is stopped after 12 h of running, not at once."""
     interrupted_after(cluster, 21, Long())
@@ -55,7 +60,6 @@ def test_the_hours_in_the_queue_do_not_count_when_a_job_is_taken_over(cluster):
     assert cluster.clock.time() - job.created == pytest.approx(32 * HOUR, abs=2 * LOOKED_UP_EVERY)
 
 
-@pytest.mark.slow
 def test_a_job_that_was_never_seen_running_has_all_its_time(cluster):
     """It is taken over after 25 h: nobody knows that it has run for five of them."""
     interrupted_after(cluster, 19, Long())
@@ -64,7 +68,6 @@ def test_a_job_that_was_never_seen_running_has_all_its_time(cluster):
     assert cluster.jobs["train"].state == "SUCCEEDED"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("release", "hours"), [("0.17.0", 33), ("1.0.1", 32)])
 def test_without_hdfs_the_server_or_this_machine_tells_the_start(pai, settings, release, hours):
     """From 1.0 on that is the start; for 0.17, this machine knows when the job was first seen running."""
@@ -81,7 +84,6 @@ def test_without_hdfs_the_server_or_this_machine_tells_the_start(pai, settings, 
     assert pai.clock.time() - job.created == pytest.approx(hours * HOUR, abs=2 * LOOKED_UP_EVERY)
 
 
-@pytest.mark.slow
 def test_a_job_that_the_cluster_starts_again_runs_anew(cluster):
     """What counts is the last of its starts: 20 h of queue, 2 of running, 4 of queue again, 11 of running."""
     cluster.plan |= {"runs_for": 100 * HOUR}
@@ -93,7 +95,6 @@ def test_a_job_that_the_cluster_starts_again_runs_anew(cluster):
     assert job.state == "SUCCEEDED"
 
 
-@pytest.mark.slow
 def test_what_the_claim_holds_is_one_empty_file(cluster, hdfs):
     """Beside it: the number of retries, and the time in milliseconds."""
     interrupted_after(cluster, 21, Long())
@@ -104,7 +105,6 @@ def test_what_the_claim_holds_is_one_empty_file(cluster, hdfs):
     assert began <= int(moment) / 1000 <= began + 1.2 * LOOKED_UP_EVERY
 
 
-@pytest.mark.slow
 def test_the_seconds_of_a_point_are_those_that_it_ran(pai, settings, tmp_path):
     """Not those in the queue; of one that was never seen running none."""
     settings(poll_min=60, poll_max=60)
@@ -121,7 +121,6 @@ def test_the_seconds_of_a_point_are_those_that_it_ran(pai, settings, tmp_path):
     assert seconds[0.2] == pytest.approx(600, abs=130)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("release", "low", "high"), [("0.17.0", 0, 400), ("1.0.1", 600, 600)])
 def test_a_point_that_another_run_has_started_has_its_seconds(pai, settings, tmp_path, release, low, high):
     """Six jobs, in lists that do not tell when they started: one lookup each does, from 1.0 on."""
