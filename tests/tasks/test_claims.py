@@ -14,6 +14,7 @@ import time
 import luigi
 import pytest
 from hdfs_outage import away_for_now
+from lives import Life, lives
 from luigi_process import start_worker
 from process_state import forget
 from protocols import protocol
@@ -86,6 +87,38 @@ def the_server_forgets(pai, clock, hours=13.0) -> None:
     forget()
 
 
+class WithClaims(Life):
+    """Lives with an HDFS."""
+
+    def __init__(self, hdfs, monkeypatch, *given):
+        super().__init__(*given)
+        self._hdfs, self._monkeypatch = hdfs, monkeypatch
+
+    def killed(self, _):
+        """Run the task in a worker that dies right after the submission."""
+        kill_worker(self._pai, self._monkeypatch, self._task)
+
+    def forgets(self, hours):
+        the_server_forgets(self._pai, self._pai.clock, hours)
+
+    def claims(self, names):
+        assert claims(self._hdfs) == names
+
+    def flag(self, text):
+        """Put an empty flag there, or compare it."""
+        flag = self._hdfs / "train" / "output" / "_SUCCESS"
+        if text == "put":
+            flag.touch()
+        else:
+            assert flag.read_text() == text
+
+
+@lives("claims")
+def test_a_life(pai, hdfs, settings, caplog, monkeypatch, steps):
+    """As its sentence says."""
+    WithClaims(hdfs, monkeypatch, pai, settings, caplog).play(steps)
+
+
 # ---------------------------------------------------------------- what is claimed
 
 WHOLE = (
@@ -115,17 +148,6 @@ def test_a_submission_is_claimed_before_it_is_sent_and_its_end_recorded(pai, hdf
     forget()
     Train().run()
     assert claims(hdfs) == ["train.1.RUNNING", "train.1.SUCCEEDED", "train.1.json"]
-
-
-def test_a_failure_and_the_next_submission_are_recorded(pai, hdfs):
-    """Each submission has files of its own, which nothing writes again."""
-    pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed):
-        Train().run()
-    assert claims(hdfs) == ["train.1.FAILED", "train.1.json"]
-    pai.plan = {}
-    Train().run()
-    assert claims(hdfs) == ["train.1.FAILED", "train.1.json", "train.2.SUCCEEDED", "train.2.json"]
 
 
 @pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED"])
@@ -286,18 +308,6 @@ def test_a_claim_that_hdfs_neither_makes_nor_has_is_an_error_after_poll_patience
     assert claims(hdfs) == []
 
 
-def test_a_refusal_takes_back_a_claim_that_was_made_twice(pai, hdfs):
-    """The dialect turns out to be another at the post, and there the job is refused: no claim is left."""
-    pai.release = "1.8.0"
-    pai.fail("GET", "/api/v1/jobs/train", 404, body="{}")
-    body = '{"code": "InvalidProtocolError", "message": "no"}'
-    pai.fail("POST", "/api/v2/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError, match=r"job 'train' was not submitted: POST .*/api/v2/jobs"):
-        Train().run()
-    assert pai.count("POST", "/api/v1/jobs") == 1
-    assert claims(hdfs) == []
-
-
 def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkeypatch):
     """By a run that lists the folder for another reason: only files of our form, and only old ones."""
     folder = hdfs / "train" / "output" / "_luigi_pai"
@@ -321,17 +331,10 @@ def test_what_a_kill_before_the_rename_leaves_is_removed_later(pai, hdfs, monkey
 # ---------------------------------------------------------------- C2: killed, succeeded, forgotten
 
 
-@pytest.fixture
-def forgotten(pai, hdfs, clock, monkeypatch):
-    """The job of a killed worker, of which the server knows no more."""
+def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai, hdfs, clock, monkeypatch):
+    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
     kill_worker(pai, monkeypatch, Train())
     the_server_forgets(pai, clock)
-    return hdfs
-
-
-@pytest.mark.usefixtures("forgotten")
-def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai):
-    """Killed on Friday, run again on Monday: how the job ended is not known, and nothing is submitted."""
     assert not Train().complete()
     with pytest.raises(PaiJobForgotten) as caught:
         Train().run()
@@ -349,42 +352,17 @@ def test_a_job_that_the_server_has_forgotten_is_not_submitted_again(pai):
     ]
     assert caught.value.job_name == "train"
     assert pai.count("POST", "/jobs") == 0
-
-
-def test_an_accepted_output_completes_a_forgotten_job(pai, forgotten):
-    """An empty _SUCCESS, put there by hand, counts for a job that was submitted there."""
-    (forgotten / "train" / "output" / "_SUCCESS").touch()
-    assert Train().complete()
-    Train().run()
-    assert pai.count("POST", "/jobs") == 0
-
-
-@pytest.mark.parametrize("how", ["setting", "task"])
-def test_on_forgotten_submit_submits_the_next_attempt(pai, forgotten, settings, monkeypatch, how):
-    """By the setting or by the task; the name of the forgotten job is not used again."""
-    task = Train()
-    if how == "setting":
-        settings(on_forgotten="submit")
-    else:
-        monkeypatch.setattr(Train, "on_forgotten", "submit")
-    task.run()
-    assert pai.posts() == ["train__attempt2"]
-    assert "train.2.json" in claims(forgotten)
-    forget()
-    pai.jobs.clear()
-    assert Train().complete()
-
-
-def test_a_failed_job_that_the_server_has_forgotten_is_submitted_again(pai, hdfs, clock):
-    """How it ended is recorded: there is nothing to ask."""
-    pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed):
-        Train().run()
-    the_server_forgets(pai, clock)
-    pai.plan = {}
-    Train().run()
-    assert pai.posts() == ["train__attempt2"]
     assert hdfs.exists()
+
+
+def test_a_task_may_say_that_what_is_forgotten_is_submitted(pai, hdfs, clock, monkeypatch):
+    """As the setting does for all."""
+    kill_worker(pai, monkeypatch, Train())
+    the_server_forgets(pai, clock)
+    monkeypatch.setattr(Train, "on_forgotten", "submit")
+    Train().run()
+    assert pai.posts() == ["train__attempt2"]
+    assert "train.2.json" in claims(hdfs)
 
 
 @pytest.mark.parametrize("ends_as", ["STOPPED", "SUCCEEDED"])
@@ -421,50 +399,6 @@ def test_a_success_whose_flag_is_gone_is_not_submitted_again(pai, hdfs, clock):
     with pytest.raises(PaiJobForgotten, match=r"recorded state is SUCCEEDED, but the completion .* is gone"):
         Train().run()
     assert pai.posts() == []
-
-
-def test_a_later_attempt_is_found_without_a_list(pai, hdfs, clock, monkeypatch):
-    """The claim names it, whatever became of the first."""
-    pai.plan = {"ends_as": "FAILED"}
-    with pytest.raises(PaiJobFailed):
-        Train().run()
-    kill_worker(pai, monkeypatch, Train())
-    clock.advance(13 * HOUR)
-    del pai.jobs["train"]
-    pai.jobs["train__attempt2"].runs_for = 0.0
-    pai.calls.clear()
-    forget()
-    assert Train().complete()
-    assert pai.count("GET", r"/jobs(\?|$)") == 0
-    assert hdfs.exists()
-
-
-@pytest.mark.parametrize(
-    ("release", "days", "forgotten"), [("0.7.1", 0.6, True), ("1.8.0", 1, False), ("1.8.0", 31, True)]
-)
-def test_how_long_a_server_remembers(pai, hdfs, clock, monkeypatch, release, days, forgotten):
-    """12 hours to 0.17, 30 days from 1.0 on: a younger job that is not there never arrived."""
-    pai.release = release
-    kill_worker(pai, monkeypatch, Train())
-    the_server_forgets(pai, clock, days * 24)
-    if forgotten:
-        with pytest.raises(PaiJobForgotten):
-            Train().run()
-        assert pai.posts() == []
-    else:
-        Train().run()
-        assert pai.posts() == ["train"]
-    assert hdfs.exists()
-
-
-def test_the_retention_of_a_site_is_a_setting(pai, hdfs, clock, settings, monkeypatch):
-    """Sites change it."""
-    settings(server_retention=1 * DAY)
-    kill_worker(pai, monkeypatch, Train())
-    the_server_forgets(pai, clock)
-    Train().run()
-    assert pai.posts() == ["train"]
-    assert hdfs.exists()
 
 
 # ---------------------------------------------------------------- killed between claim and submission
@@ -538,23 +472,6 @@ def test_a_flag_is_not_written_where_the_job_never_wrote(pai, hdfs, release):
     assert not (hdfs / "other").exists()
     forget()
     assert Train().complete()
-
-
-def test_a_running_job_that_writes_elsewhere_is_not_taken_over(pai, hdfs):
-    """It is said before hours are waited."""
-    pai.add("train", runs_for=60).config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
-    with pytest.raises(PaiOutputElsewhere, match=r"\(RUNNING\), and it writes to hdfs://10\.0\.0\.1:9000/"):
-        Elsewhere().run()
-    assert pai.posts() == ["train"]
-    assert hdfs.exists()
-
-
-def test_a_job_of_an_earlier_version_is_flagged_where_it_wrote(pai, hdfs):
-    """Without a claim, the stored config decides; servers name the HDFS in their own way."""
-    pai.add("train").config["outputDir"] = "hdfs://10.0.0.1:9000/train/output"
-    (hdfs / "train" / "output").mkdir(parents=True)
-    assert Train().complete()
-    assert (hdfs / "train" / "output" / "_SUCCESS").read_text() == "train\n"
 
 
 # ---------------------------------------------------------------- C16: a folder that tasks share

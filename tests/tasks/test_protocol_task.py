@@ -8,10 +8,11 @@ from pathlib import Path
 
 import luigi
 import pytest
+from lives import Life, lives
 
 from luigi_pai import JobProtocol, PaiJobTarget, PaiProtocolTask
 from luigi_pai.api.dialects.v2 import V2Dialect
-from luigi_pai.errors import ConfigError, PaiHttpError, PaiJobFailed, SpecError
+from luigi_pai.errors import PaiJobFailed, SpecError
 from luigi_pai.jobspec.submission import submission_text
 
 TEXT = """\
@@ -128,19 +129,6 @@ def test_it_is_run_once(cluster):
     assert cluster.posts() == ["study"]
 
 
-def test_a_running_job_is_taken_over(cluster):
-    cluster.add("study", runs_for=0.2)
-    Study().run()
-    assert cluster.count("POST", "/api/v2/jobs") == 0
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_lost_answer_to_the_post(cluster, after):
-    cluster.fail("POST", "/api/v2/jobs", "reset", after=after)
-    Study().run()
-    assert cluster.posts() == ["study"]
-
-
 def test_its_outputs_outlive_the_servers_memory(cluster, tmp_path):
     """When the server has forgotten the job, targets of the user's own decide."""
     path = tmp_path / "model"
@@ -173,24 +161,10 @@ def test_its_own_target_may_be_one_of_several(cluster, tmp_path):
     assert cluster.posts() == ["study"]
 
 
-def test_v1_is_never_asked(cluster):
-    """A job protocol needs no learning of the dialect."""
-    Study().run()
-    assert not [path for _, path in cluster.calls if path.startswith("/api/v1/jobs")]
-
-
-def test_on_a_v1_cluster(pai):
-    """OpenPAI 0.7 has no job protocols: one clear error."""
-    with pytest.raises(PaiHttpError, match=r"job protocols and API version v2 need 0\.15"):
-        Study().run()
-    assert pai.posts() == []
-
-
-@pytest.mark.usefixtures("pai")
-def test_with_api_version_v1(settings):
-    settings(api_version="v1")
-    with pytest.raises(ConfigError, match="Study is a job of the YAML protocol, and api_version = v1 is set"):
-        Study().complete()
+@lives("protocol")
+def test_a_life(pai, settings, caplog, steps):
+    """As its sentence says."""
+    Life(pai, settings, caplog, Study).play(steps)
 
 
 # ---------------------------------------------------------------- forms of protocol
@@ -243,28 +217,24 @@ def test_forms_of_protocol(tmp_path):
         assert task.job().name == "study"
 
 
-def test_what_protocol_must_not_be():
-    task = type("Wrong", (PaiProtocolTask,), {"protocol": 7})()
-    with pytest.raises(TypeError, match="protocol of Wrong is int; give a JobProtocol, YAML text or a path"):
-        task.job()
-
-
-def test_a_protocol_is_required():
-    with pytest.raises(TypeError, match="abstract"):
-        type("Nothing", (PaiProtocolTask,), {})()
-
-
-def test_bad_yaml_says_the_line():
+@pytest.mark.parametrize(
+    ("about", "error", "message"),
+    [
+        ({"protocol": 7}, TypeError, "protocol of Wrong is int; give a JobProtocol, YAML text or a path"),
+        ({}, TypeError, "abstract"),
+        ({"protocol": "protocolVersion: 2\nname: [x\n"}, SpecError, r"line \d"),
+        ({"protocol": "missing/no.yaml"}, OSError, r"no\.yaml"),
+        (
+            {"protocol": TEXT, "name": "x" * 244},
+            SpecError,
+            "name: has 244 characters; the job of a task has at most 243",
+        ),
+    ],
+)
+def test_what_protocol_must_not_be(about, error, message):
     """One clear error, with where it is, before anything is sent."""
-    task = type("Bad", (PaiProtocolTask,), {"protocol": "protocolVersion: 2\nname: [x\n"})()
-    with pytest.raises(SpecError, match=r"line \d"):
-        task.run()
-
-
-def test_a_missing_file(tmp_path):
-    task = type("Missing", (PaiProtocolTask,), {"protocol": str(tmp_path / "no.yaml")})()
-    with pytest.raises(OSError, match=r"no\.yaml"):
-        task.job()
+    with pytest.raises(error, match=message):
+        type("Wrong", (PaiProtocolTask,), about)().run()
 
 
 def test_problems_are_found_before_anything_is_sent(pai):
@@ -319,12 +289,6 @@ def test_a_job_that_grows_too_large_is_not_sent(pai):
     with pytest.raises(SpecError, match=message):
         task.run()
     assert pai.posts() == []
-
-
-def test_a_name_with_no_room_for_attempts():
-    task = type("Long", (PaiProtocolTask,), {"protocol": TEXT, "name": "x" * 244})()
-    with pytest.raises(SpecError, match="name: has 244 characters; the job of a task has at most 243"):
-        task.run()
 
 
 def test_job_may_be_overridden(cluster):
@@ -429,12 +393,3 @@ def test_it_is_picklable():
     task = pickle.loads(pickle.dumps(Study()))
     assert task.job().to_yaml() == TEXT
     assert pickle.loads(pickle.dumps(Study().output())).task.name == "study"
-
-
-def test_the_older_api_of_0_8_to_0_14_is_named(pai):
-    """It lives at the same address and takes another kind of job."""
-    pai.release = "1.8.0"
-    body = '{"code": "InvalidParametersError", "message": "\\"type\\" is required"}'
-    pai.fail("POST", "/api/v2/jobs", 400, body=body)
-    with pytest.raises(PaiHttpError, match=r"OpenPAI 0\.8 to 0\.14 serve an older API .* runs PaiTask only"):
-        Study().run()
