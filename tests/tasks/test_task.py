@@ -152,25 +152,6 @@ def test_a_job_that_cannot_run_is_not_sent(pai):
     assert pai.calls == []
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", 7, None])
-def test_a_name_that_no_server_can_be_asked_for_is_said(pai, name):
-    """complete() and run() refuse such a name before they ask for anything."""
-
-    class Named(PaiTask):
-        image = "x"
-        output_dir = "/out"
-        tasks = [TaskRole("main", "x")]
-
-        @property
-        def name(self):
-            return name
-
-    for ask in (Named().complete, Named().run):
-        with pytest.raises(SpecError, match=r"jobName: .* a name of 1 to 255 letters"):
-            ask()
-    assert pai.calls == []
-
-
 def test_a_name_leaves_room_for_its_later_attempts(pai):
     """A name under which the second attempt would be too long for the server is refused at once."""
     with pytest.raises(SpecError, match="has 244 characters; the job of a task has at most 243"):
@@ -183,16 +164,32 @@ def test_a_name_leaves_room_for_its_later_attempts(pai):
     assert [len(name) for name in pai.posts()] == [243, 253]
 
 
-def test_a_job_over_100_kb_is_refused(pai):
-    """What the server would refuse for its size is refused here, with the size."""
+INVALID_NAME = r"jobName: .* a name of 1 to 255 letters"
 
-    class Long(PaiTask):
-        name = "long"
-        image = "x"
-        tasks = [TaskRole("main", "x" * 103_000)]
 
-    with pytest.raises(SpecError, match=r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400"):
-        Long().run()
+@pytest.mark.parametrize(
+    ("about", "asks", "error", "message"),
+    [
+        *(
+            ({"name": property(lambda _, name=name: name)}, ask, SpecError, INVALID_NAME)
+            for name in ("", ".", "..", 7, None)
+            for ask in ("complete", "run")
+        ),
+        (
+            {"tasks": [TaskRole("main", "x" * 103_000)]},
+            "run",
+            SpecError,
+            r"has 103,\d\d\d bytes as JSON; servers accept at most 102,400",
+        ),
+    ],
+)
+def test_what_no_server_takes_is_refused_before_anything_is_sent(pai, about, asks, error, message):
+    """Names, also in complete(), which would ask for them; and the size, which is said."""
+    task = type(
+        "Refused", (PaiTask,), {"name": "a", "image": "x", "output_dir": "/out", "tasks": ["x"], **about}
+    )()
+    with pytest.raises(error, match=message):
+        getattr(task, asks)()
     assert pai.calls == []
 
 
